@@ -1,0 +1,83 @@
+"""Every error of Exuvia, classed by what happens next.
+
+    ExuviaError
+    |-- Refused        the user's fault: MySQL code, SQLSTATE, text; a running job rolls back
+    |   `-- Duplicate  1062, raised where a unique key is judged
+    |-- Conflict       somebody else committed first: run the transaction again
+    |   `-- SchemaChanged   the table moved more than one revision ahead of the plan (8028)
+    |-- Deposed        an epoch was lost: stop at once, write nothing more
+    |-- Unavailable    a wait ended or a resource is missing: wait, bounded, then say so
+    `-- Broken         an invariant does not hold: stop the loop that saw it, loudly
+
+They are matched exhaustively in two places: the job worker (ddl/) and the wire (server/).
+"""
+
+
+class ExuviaError(Exception):
+    """Root of the tree."""
+
+
+class Refused(ExuviaError):
+    """A statement or job that cannot be done as asked. Carries MySQL's code and SQLSTATE."""
+
+    def __init__(self, code: int, state: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.state = state
+        self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, self.state, self.message))
+
+
+class Duplicate(Refused):
+    """1062. `key` is the store key that was taken, `handle` the row that holds it."""
+
+    def __init__(self, key: bytes, handle: bytes, entry: str = "", index: str = "") -> None:
+        super().__init__(1062, "23000", f"Duplicate entry '{entry}' for key '{index}'")
+        self.key = key
+        self.handle = handle
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_duplicate, (self.key, self.handle, self.message))
+
+
+def _duplicate(key: bytes, handle: bytes, message: str) -> Duplicate:
+    error = Duplicate(key, handle)
+    error.message = message
+    error.args = (message,)
+    return error
+
+
+class Conflict(ExuviaError):
+    """Another transaction committed first. `anomaly` names what was prevented."""
+
+    def __init__(self, anomaly: str, key: bytes = b"") -> None:
+        super().__init__(f"{anomaly} prevented at {key!r}")
+        self.anomaly = anomaly
+        self.key = key
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.anomaly, self.key))
+
+
+class SchemaChanged(Conflict):
+    """The plan's revision of a table is more than one step behind, or the table is gone."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        super().__init__("write under an outdated schema", key)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.key,))
+
+
+class Deposed(ExuviaError):
+    """The writer's epoch is no longer the one in the store."""
+
+
+class Unavailable(ExuviaError):
+    """Something needed is not there now. The text says what, and what to do."""
+
+
+class Broken(ExuviaError):
+    """A promise of this program does not hold."""

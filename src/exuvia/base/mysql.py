@@ -1,0 +1,189 @@
+"""MySQL's error codes: SQLSTATE and text, as users of MySQL 8 and TiDB know them (source: their manuals).
+
+`refuse(1146, "test", "t")` gives the Refused to raise. The texts are templates of `%s` in the manual's order.
+"""
+
+from exuvia.base.errors import Refused
+
+_ERRORS: dict[int, tuple[str, str]] = {
+    1007: ("HY000", "Can't create database '%s'; database exists"),
+    1008: ("HY000", "Can't drop database '%s'; database doesn't exist"),
+    1021: ("HY000", "Disk full (%s); waiting for someone to free some space..."),
+    1044: ("42000", "Access denied for user '%s'@'%s' to database '%s'"),
+    1046: ("3D000", "No database selected"),
+    1048: ("23000", "Column '%s' cannot be null"),
+    1049: ("42000", "Unknown database '%s'"),
+    1050: ("42S01", "Table '%s' already exists"),
+    1051: ("42S02", "Unknown table '%s'"),
+    1052: ("23000", "Column '%s' in %s is ambiguous"),
+    1054: ("42S22", "Unknown column '%s' in '%s'"),
+    1055: (
+        "42000",
+        "Expression #%s of SELECT list is not in GROUP BY clause and contains nonaggregated "
+        "column '%s' which is not functionally dependent on columns in GROUP BY clause",
+    ),
+    1059: ("42000", "Identifier name '%s' is too long"),
+    1060: ("42S21", "Duplicate column name '%s'"),
+    1061: ("42000", "Duplicate key name '%s'"),
+    1062: ("23000", "Duplicate entry '%s' for key '%s'"),
+    1063: ("42000", "Incorrect column specifier for column '%s'"),
+    1064: (
+        "42000",
+        "You have an error in your SQL syntax; check the manual that corresponds to your "
+        "Exuvia version for the right syntax to use %s",
+    ),
+    1065: ("42000", "Query was empty"),
+    1066: ("42000", "Not unique table/alias: '%s'"),
+    1067: ("42000", "Invalid default value for '%s'"),
+    1068: ("42000", "Multiple primary key defined"),
+    1069: ("42000", "Too many keys specified; max %s keys allowed"),
+    1070: ("42000", "Too many key parts specified; max %s parts allowed"),
+    1071: ("42000", "Specified key was too long (%s bytes); max key length is %s bytes"),
+    1072: ("42000", "Key column '%s' doesn't exist in table"),
+    1074: ("42000", "Column length too big for column '%s' (max = %s); use BLOB or TEXT instead"),
+    1075: (
+        "42000",
+        "Incorrect table definition; there can be only one auto column and it must be "
+        "defined as a key",
+    ),
+    1089: (
+        "HY000",
+        "Incorrect prefix key; the used key part isn't a string, the used length is longer "
+        "than the key part, or the storage engine doesn't support unique prefix keys",
+    ),
+    1090: ("42000", "You can't delete all columns with ALTER TABLE; use DROP TABLE instead"),
+    1091: ("42000", "Can't DROP '%s'; check that column/key exists"),
+    1093: ("HY000", "You can't specify target table '%s' for update in FROM clause"),
+    1094: ("HY000", "Unknown thread id: %s"),
+    1096: ("HY000", "No tables used"),
+    1101: ("42000", "BLOB/TEXT/JSON column '%s' can't have a default value"),
+    1102: ("42000", "Incorrect database name '%s'"),
+    1103: ("42000", "Incorrect table name '%s'"),
+    1105: ("HY000", "%s"),
+    1109: ("42S02", "Unknown table '%s' in %s"),
+    1110: ("42000", "Column '%s' specified twice"),
+    1111: ("HY000", "Invalid use of group function"),
+    1113: ("42000", "A table must have at least 1 column"),
+    1114: ("HY000", "The table '%s' is full"),
+    1115: ("42000", "Unknown character set: '%s'"),
+    1117: ("HY000", "Too many columns"),
+    1118: (
+        "42000",
+        "Row size too large. The maximum row size for the used table type, not counting "
+        "BLOBs, is %s. This includes storage overhead, check the manual. You have to change some "
+        "columns to TEXT or BLOBs",
+    ),
+    1121: (
+        "42000",
+        "Table handler doesn't support NULL in given index. Please change column '%s' to "
+        "be NOT NULL or use another handler",
+    ),
+    1136: ("21S01", "Column count doesn't match value count at row %s"),
+    1138: ("22004", "Invalid use of NULL value"),
+    1142: ("42000", "%s command denied to user '%s'@'%s' for table '%s'"),
+    1146: ("42S02", "Table '%s.%s' doesn't exist"),
+    1153: ("08S01", "Got a packet bigger than 'max_allowed_packet' bytes"),
+    1166: ("42000", "Incorrect column name '%s'"),
+    1170: ("42000", "BLOB/TEXT column '%s' used in key specification without a key length"),
+    1171: (
+        "42000",
+        "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE "
+        "instead",
+    ),
+    1176: ("42000", "Key '%s' doesn't exist in table '%s'"),
+    1193: ("HY000", "Unknown system variable '%s'"),
+    1205: ("HY000", "Lock wait timeout exceeded; try restarting transaction"),
+    1213: ("40001", "Deadlock found when trying to get lock; try restarting transaction"),
+    1222: ("21000", "The used SELECT statements have a different number of columns"),
+    1227: (
+        "42000",
+        "Access denied; you need (at least one of) the %s privilege(s) for this operation",
+    ),
+    1228: ("HY000", "Variable '%s' is a SESSION variable and can't be used with SET GLOBAL"),
+    1229: ("HY000", "Variable '%s' is a GLOBAL variable and should be set with SET GLOBAL"),
+    1230: ("42000", "Variable '%s' doesn't have a default value"),
+    1231: ("42000", "Variable '%s' can't be set to the value of '%s'"),
+    1232: ("42000", "Incorrect argument type to variable '%s'"),
+    1235: ("42000", "This version of Exuvia doesn't yet support '%s'"),
+    1238: ("HY000", "Variable '%s' is a %s variable"),
+    1241: ("21000", "Operand should contain %s column(s)"),
+    1242: ("21000", "Subquery returns more than 1 row"),
+    1243: ("HY000", "Unknown prepared statement handler (%s) given to %s"),
+    1248: ("42000", "Every derived table must have its own alias"),
+    1253: ("42000", "COLLATION '%s' is not valid for CHARACTER SET '%s'"),
+    1264: ("22003", "Out of range value for column '%s' at row %s"),
+    1265: ("01000", "Data truncated for column '%s' at row %s"),
+    1267: ("HY000", "Illegal mix of collations (%s,%s) and (%s,%s) for operation '%s'"),
+    1273: ("HY000", "Unknown collation: '%s'"),
+    1280: ("42000", "Incorrect index name '%s'"),
+    1286: ("42000", "Unknown storage engine '%s'"),
+    1292: ("22007", "Truncated incorrect %s value: '%s'"),
+    1294: ("HY000", "Invalid ON UPDATE clause for '%s' column"),
+    1305: ("42000", "%s %s does not exist"),
+    1317: ("70100", "Query execution was interrupted"),
+    1347: ("HY000", "'%s.%s' is not %s"),
+    1364: ("HY000", "Field '%s' doesn't have a default value"),
+    1365: ("22012", "Division by 0"),
+    1366: ("HY000", "Incorrect %s value: '%s' for column '%s' at row %s"),
+    1406: ("22001", "Data too long for column '%s' at row %s"),
+    1412: ("HY000", "Table definition has changed, please retry transaction"),
+    1426: ("42000", "Too-big precision %s specified for '%s'. Maximum is %s."),
+    1425: ("42000", "Too big scale %s specified for column '%s'. Maximum is %s."),
+    1427: ("42000", "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '%s')."),
+    1439: ("42000", "Display width out of range for column '%s' (max = %s)"),
+    1461: (
+        "42000",
+        "Can't create more than max_prepared_stmt_count statements (current value: %s)",
+    ),
+    1525: ("HY000", "Incorrect %s value: '%s'"),
+    1568: (
+        "25001",
+        "Transaction characteristics can't be changed while a transaction is in progress",
+    ),
+    1582: ("42000", "Incorrect parameter count in the call to native function '%s'"),
+    1644: ("45000", "%s"),
+    1681: ("HY000", "Integer display width is deprecated and will be removed in a future release."),
+    1690: ("22003", "%s value is out of range in '%s'"),
+    1792: ("25006", "Cannot execute statement in a READ ONLY transaction."),
+    1846: ("0A000", "%s is not supported. Reason: %s. Try %s."),
+    3140: ("22032", "Invalid JSON text: %s"),
+    8003: ("HY000", "%s"),
+    8022: ("HY000", "Error: KV error safe to retry %s  [try again later]"),
+    8027: (
+        "HY000",
+        "Information schema is out of date: schema failed to update in 1 lease, please make "
+        "sure the server can connect to the store",
+    ),
+    8028: (
+        "HY000",
+        "Information schema is changed during the execution of the statement(for example, "
+        "table definition may be updated by other DDL ran in parallel). If you see this error "
+        "often, try increasing `tidb_max_delta_schema_count`. [try again later]",
+    ),
+    8200: ("HY000", "Unsupported %s"),
+    8214: ("HY000", "Cancelled DDL job"),
+    8223: (
+        "HY000",
+        "data inconsistency in table: %s, index: %s, handle: %s, index-values:%s != "
+        "record-values:%s",
+    ),
+    8224: ("HY000", "DDL Job:%s not found"),
+    8225: ("HY000", "This job:%s is finished, so can't be cancelled"),
+    8226: ("HY000", "This job:%s is almost finished, can't be cancelled now"),
+    8231: ("HY000", "%s is not supported"),
+    8260: ("HY000", "Job [%s] can't be paused: %s"),
+    8261: ("HY000", "Job [%s] can't be resumed: %s"),
+    8262: ("HY000", "Job [%s] has already been paused"),
+    9007: ("HY000", "Write conflict, %s [try again later]"),
+}
+
+
+def refuse(code: int, *arguments: object) -> Refused:
+    """The error of that code with its text filled in. Raises KeyError for a code not in the table."""
+    state, template = _ERRORS[code]
+    return Refused(code, state, template % arguments if arguments else template)
+
+
+def state_of(code: int) -> str:
+    """SQLSTATE of a code; HY000 where MySQL has no better one."""
+    return _ERRORS.get(code, ("HY000", ""))[0]

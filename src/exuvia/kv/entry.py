@@ -1,0 +1,64 @@
+"""What a write means when it meets the store: the one place where laws 5 and 6 are decided.
+
+    kind      effect at commit
+    PUT       the payload stands          (refused as a lost update if the key changed since the snapshot)
+    DELETE    the key is gone             (likewise)
+    PLACE     entry of a plain index: it stands (its row is validated instead, here and below)
+    REMOVE    ... it is gone
+    ENTOMB    ... a tombstone stands, whether or not an entry stood there (blind tombstone)
+    CLAIM     entry of a unique index: Duplicate where another row's live entry stands
+    RELEASE   ... gone, if it is this row's; another row's entry stays
+    BURY      ... a tombstone, if it is this row's or nothing stands there; another row's entry stays
+
+An index entry's payload is `LIVE + handle` (the handle is empty in a plain index, whose key ends in it) or `TOMBSTONE`.
+For CLAIM, RELEASE and BURY a write's payload is `LIVE + handle`.
+"""
+
+from enum import IntEnum
+
+from exuvia.base.errors import Duplicate
+
+LIVE = b"\x00"
+TOMBSTONE = b"\x01"
+
+
+class Kind(IntEnum):
+    """See the table above."""
+
+    PUT = 0
+    PLACE = 1
+    DELETE = 2
+    REMOVE = 3
+    ENTOMB = 4
+    CLAIM = 5
+    RELEASE = 6
+    BURY = 7
+
+
+VALIDATED = frozenset({Kind.PUT, Kind.DELETE})
+JUDGED = frozenset(
+    {Kind.CLAIM, Kind.RELEASE, Kind.BURY}
+)  # their effect depends on what stands there
+
+
+def is_live(payload: bytes | None) -> bool:
+    """True for a live index entry, False for a tombstone or nothing."""
+    return payload is not None and payload[:1] == LIVE
+
+
+def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
+    """The payload that stands at `key` after the write, given the one held now. Raises Duplicate."""
+    if kind <= Kind.PLACE:
+        return payload
+    if kind <= Kind.REMOVE:
+        return None
+    if kind == Kind.ENTOMB:
+        return TOMBSTONE
+    mine = held is None or held == payload
+    if kind == Kind.CLAIM:
+        if not mine and is_live(held):
+            raise Duplicate(key, held[1:] if held else b"")
+        return payload
+    if not mine:
+        return held
+    return None if kind == Kind.RELEASE else TOMBSTONE

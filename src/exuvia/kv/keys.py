@@ -1,0 +1,111 @@
+"""Every key prefix of the system in one table, and the order-preserving encoding of numbers and names.
+
+    m                       meta
+    m/format                store format version
+    m/id                    last id given to a database, table or job (one counter, so ids are unique)
+    m/version               global schema version
+    m/diff/{version}        SchemaDiff of that version
+    m/db/{id}               DatabaseInfo          m/dbname/{name}        -> id
+    m/dbrev/{id}            revision of a database
+    m/table/{id}            TableInfo             m/name/{db}{name}      -> table id
+    m/rev/{id}              revision of a table (law 1)
+    m/auto/{id}             last AUTO_INCREMENT   m/rowid/{id}           last hidden row id
+    m/var/{name}            global variable
+    m/member/{id}           Member                m/beat/{id}            heartbeat counter
+    m/fence/{id}            a member's epoch: every commit of that member requires it (law 2)
+    m/owner/{role}          Owner                 m/term/{role}          its epoch: every write of the owner requires it
+    m/ack/{job}/{member}    schema version acknowledged for a job
+    m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
+    m/channel/{name}        counters that `wait` waits on
+    t{table}r{handle}       a row
+    t{table}i{index}{values}[{handle}]   an index entry
+
+Numbers in keys are big-endian, so that they sort. Payloads that are numbers are `number(n)`.
+"""
+
+from struct import Struct
+
+from exuvia.kv.packet import Span
+
+_U64 = Struct(">Q")
+_U32 = Struct(">I")
+
+FORMAT = b"m/format"
+LAST_ID = b"m/id"
+VERSION = b"m/version"
+
+
+def number(value: int) -> bytes:
+    """A u64 as a payload."""
+    return _U64.pack(value)
+
+
+def read_number(payload: bytes | None) -> int:
+    """Inverse of `number`; an absent payload is 0."""
+    return 0 if payload is None else int(_U64.unpack(payload)[0])
+
+
+def u64(value: int) -> bytes:
+    """An unsigned number inside a key: 8 bytes that sort."""
+    return _U64.pack(value)
+
+
+def i64(value: int) -> bytes:
+    """A signed number inside a key: 8 bytes that sort."""
+    return _U64.pack(value + (1 << 63))
+
+
+def read_i64(encoded: bytes) -> int:
+    """Inverse of `i64`."""
+    return int(_U64.unpack(encoded)[0]) - (1 << 63)
+
+
+def after(prefix: bytes) -> bytes:
+    """The first key beyond every key that begins with prefix."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1])
+
+
+def span_of(prefix: bytes) -> Span:
+    """All keys that begin with prefix."""
+    return Span(prefix, after(prefix))
+
+
+def meta(kind: str, *parts: int | str) -> bytes:
+    """A key below `m/{kind}/`: numbers as 8 bytes, names as lower-case UTF-8 (ended by 0 when something follows)."""
+    key = b"m/" + kind.encode() + b"/"
+    for n, part in enumerate(parts):
+        if isinstance(part, int):
+            key += _U64.pack(part)
+        else:
+            key += part.lower().encode() + (b"\0" if n + 1 < len(parts) else b"")
+    return key
+
+
+def revision(table: int) -> bytes:
+    """Where the revision of a table stands."""
+    return b"m/rev/" + _U64.pack(table)
+
+
+def database_revision(database: int) -> bytes:
+    """Where the revision of a database stands."""
+    return b"m/dbrev/" + _U64.pack(database)
+
+
+def row_prefix(table: int) -> bytes:
+    """Prefix of all rows of a (physical) table."""
+    return b"t" + _U64.pack(table) + b"r"
+
+
+def index_prefix(table: int, index: int) -> bytes:
+    """Prefix of all entries of one index of a (physical) table."""
+    return b"t" + _U64.pack(table) + b"i" + _U32.pack(index)
+
+
+def table_span(table: int) -> Span:
+    """Rows and index entries of a (physical) table."""
+    return span_of(b"t" + _U64.pack(table))
+
+
+HANDLE_AT = 10  # a row's handle begins here in its key
+VALUES_AT = 14  # an index entry's values begin here in its key

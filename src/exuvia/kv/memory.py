@@ -1,0 +1,225 @@
+"""The store in one process's memory: the twin for laws and the simulator, and for tests of everything above.
+
+Versions of a key are kept in a list, newest last, as long as a snapshot may need them; keys are in one sorted list.
+A commit is atomic under one lock. Nothing survives the process.
+"""
+
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+
+from exuvia.base.errors import Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
+from exuvia.kv.transaction import Transaction
+from exuvia.kv.validate import check, settle
+
+Versions = list[tuple[int, bytes | None]]
+
+
+class MemorySnapshot:
+    """A view at one sequence."""
+
+    def __init__(self, store: "MemoryStore", sequence: int) -> None:
+        self._store = store
+        self.sequence = sequence
+
+    def get(self, key: bytes) -> bytes | None:
+        """Raw value or None."""
+        return self._store.read(key, self.sequence)
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Raw pairs in key order."""
+        for key in self._store.keys_in(span, reverse):
+            raw = self._store.read(key, self.sequence)
+            if raw is not None:
+                yield key, raw
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Raw keys and values, `rows` at a time."""
+        pairs = list(self.scan(span))
+        for start in range(0, len(pairs), rows):
+            part = pairs[start : start + rows]
+            yield [key for key, _ in part], [raw for _, raw in part]
+
+    def close(self) -> None:
+        """Let the versions go that only this view needed."""
+        self._store.forget(self)
+
+
+class _Presence:
+    def __init__(self, store: "MemoryStore", name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def release(self) -> None:
+        self._store.let_go(self._name)
+
+
+class MemoryStore:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._versions: dict[bytes, Versions] = {}
+        self._keys: list[bytes] = []
+        self._sequence = 0
+        self._open: dict[int, list[MemorySnapshot]] = {}
+        self._held: set[str] = set()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> Transaction:
+        """A transaction on a fresh snapshot."""
+        return Transaction(self, self.snapshot())
+
+    def snapshot(self) -> MemorySnapshot:
+        """A view of all that is committed."""
+        with self._lock:
+            view = MemorySnapshot(self, self._sequence)
+            self._open.setdefault(self._sequence, []).append(view)
+            return view
+
+    def forget(self, view: MemorySnapshot) -> None:
+        """A view was closed."""
+        with self._lock:
+            views = self._open.get(view.sequence, [])
+            if view in views:
+                views.remove(view)
+            if not views:
+                self._open.pop(view.sequence, None)
+
+    def read(self, key: bytes, sequence: int) -> bytes | None:
+        """Raw value of a key at a sequence."""
+        for at, raw in reversed(self._versions.get(key, ())):
+            if at <= sequence:
+                return raw
+        return None
+
+    def keys_in(self, span: Span, reverse: bool) -> list[bytes]:
+        """Every key ever seen in the span, in order."""
+        with self._lock:
+            found = self._keys[
+                bisect_left(self._keys, span.start) : bisect_left(self._keys, span.end)
+            ]
+        return found[::-1] if reverse else found
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def commit(self, packet: Packet) -> int:
+        """Validate and apply."""
+        with self._lock:
+            after = settle(packet, self._now)
+            return self._apply(after, packet.channels)
+
+    def _now(self, key: bytes) -> bytes | None:
+        versions = self._versions.get(key)
+        return versions[-1][1] if versions else None
+
+    def _apply(self, after: dict[bytes, bytes | None], channels: Sequence[str]) -> int:
+        self._sequence += 1
+        stamp = self._sequence.to_bytes(SEQUENCE_BYTES, "little")
+        oldest = min(self._open, default=self._sequence)
+        for channel in channels:
+            key = k.meta("channel", channel)
+            raw = self._now(key)
+            after[key] = k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
+        for key, payload in after.items():
+            self._set(key, None if payload is None else stamp + payload, oldest)
+        self._changed.notify_all()
+        return self._sequence
+
+    def _set(self, key: bytes, raw: bytes | None, oldest: int) -> None:
+        versions = self._versions.get(key)
+        if versions is None:
+            if raw is None:
+                return
+            insort(self._keys, key)
+            self._versions[key] = [(self._sequence, raw)]
+            return
+        versions.append((self._sequence, raw))
+        while len(versions) > 1 and versions[1][0] <= oldest:
+            versions.pop(0)
+        if len(versions) == 1 and versions[0][1] is None:
+            del self._versions[key]
+            del self._keys[bisect_left(self._keys, key)]
+
+    def bulk(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes] | bytes,
+        requirements: Sequence[Requirement] = (),
+        puts: Sequence[tuple[bytes, bytes]] = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> BulkResult:
+        """See Store.bulk."""
+        with self._lock:
+            for requirement in requirements:
+                check(requirement, self._now)
+            after: dict[bytes, bytes | None] = {}
+            present = []
+            for n, key in enumerate(keys):
+                raw = self._now(key)
+                if raw is None or overwrite:
+                    after[key] = payloads if isinstance(payloads, bytes) else payloads[n]
+                else:
+                    present.append((n, raw[SEQUENCE_BYTES:]))
+            placed = len(after)
+            after.update(puts)
+            return BulkResult(self._apply(after, ()), placed, present if report else [])
+
+    # -- waking and presence ------------------------------------------------------------------------------------
+
+    def counter(self, channel: str) -> int:
+        """The channel's counter now."""
+        with self._lock:
+            raw = self._now(k.meta("channel", channel))
+        return k.read_number(raw and raw[SEQUENCE_BYTES:])
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Wait for the counter to pass `after`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.counter(channel) > after, timeout_s)
+            return self.counter(channel)
+
+    def hold(self, name: str) -> _Presence:
+        """Take a presence."""
+        with self._lock:
+            if name in self._held:
+                raise Unavailable(f"{name} is held by a living process")
+            self._held.add(name)
+        return _Presence(self, name)
+
+    def held(self, name: str) -> bool:
+        """Whether the presence is taken."""
+        return name in self._held
+
+    def let_go(self, name: str) -> None:
+        """End a presence; the simulator calls it when it crashes a node."""
+        self._held.discard(name)
+
+    # -- spans -------------------------------------------------------------------------------------------------
+
+    def count(self, span: Span) -> int:
+        """Keys in the span."""
+        return sum(1 for key in self.keys_in(span, False) if self._now(key) is not None)
+
+    def split(self, span: Span, parts: int) -> list[Span]:
+        """Adjoining spans of about equal size."""
+        live = [key for key in self.keys_in(span, False) if self._now(key) is not None]
+        size = max(1, -(-len(live) // max(1, parts)))
+        bounds = [span.start, *live[size::size], span.end]
+        return [Span(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+
+    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """Keys of the span written after the sequence; a removed key is not seen."""
+        with self._lock:
+            found = [(key, self._now(key)) for key in self.keys_in(span, False)]
+        for key, raw in found:
+            if raw is not None and int.from_bytes(raw[:SEQUENCE_BYTES], "little") > after:
+                yield key, raw[SEQUENCE_BYTES:], int.from_bytes(raw[:SEQUENCE_BYTES], "little")
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,92 @@
+"""What passes between a transaction and its engine: spans, snapshots, requirements, writes. Plain data."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+SEQUENCE_BYTES = 8
+
+
+def sequence_of(raw: bytes) -> int:
+    """The commit sequence a stored value begins with."""
+    return int.from_bytes(raw[:SEQUENCE_BYTES], "little")
+
+
+class Span(NamedTuple):
+    """Keys k with start <= k < end."""
+
+    start: bytes
+    end: bytes
+
+
+class Unchanged(NamedTuple):
+    """The key's value is still the one of this sequence (0: absent), as the snapshot saw it. Broken: Conflict(anomaly)."""
+
+    key: bytes
+    sequence: int
+    anomaly: str
+
+
+class Equal(NamedTuple):
+    """The key's payload is exactly this when committing: an epoch. Broken: Deposed."""
+
+    key: bytes
+    payload: bytes
+
+
+class AtMost(NamedTuple):
+    """The key holds a u64 (see keys.number) and it is <= limit: a revision fence. Broken or absent: SchemaChanged."""
+
+    key: bytes
+    limit: int
+
+
+Requirement = Unchanged | Equal | AtMost
+
+
+class Write(NamedTuple):
+    """One buffered write; `kind` is one of kv/entry.py's Kind."""
+
+    kind: int
+    key: bytes
+    payload: bytes
+
+
+class Packet(NamedTuple):
+    """A transaction ready to be validated and applied; plain data, so any thread or process may do it."""
+
+    writes: Sequence[Write]
+    requirements: Sequence[Requirement]
+    channels: Sequence[str]
+
+
+class BulkResult(NamedTuple):
+    """What a bulk put-if-absent met. `present` holds (position in keys, payload found there), only if asked for."""
+
+    sequence: int
+    placed: int
+    present: list[tuple[int, bytes]]
+
+
+class Snapshot(Protocol):
+    """One consistent view. Not thread-safe; raises Unavailable once it outlived its allowed age."""
+
+    sequence: int
+
+    def get(self, key: bytes) -> bytes | None:
+        """Raw committed value (with its sequence) or None."""
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Raw (key, value) pairs in key order. Safe to abandon half way."""
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """The same as lists of at most `rows` keys and values: the fast way to read much."""
+
+    def close(self) -> None:
+        """Give the snapshot back. Twice is harmless."""
+
+
+class Committer(Protocol):
+    """What a transaction needs of a store."""
+
+    def commit(self, packet: Packet) -> int:
+        """See Store.commit."""

@@ -1,0 +1,180 @@
+"""A transaction: one snapshot, buffered writes read through, one packet at the end. The same on every engine.
+
+Writes are kept in order per key, because a judged entry (kv/entry.py) may be released and claimed again in one
+transaction; a read folds them over the snapshot, exactly as the commit will fold them over what it finds.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from exuvia.base.errors import Conflict
+from exuvia.kv.entry import JUDGED, VALIDATED, Kind, judge
+from exuvia.kv.packet import (
+    SEQUENCE_BYTES,
+    AtMost,
+    Committer,
+    Equal,
+    Packet,
+    Requirement,
+    Snapshot,
+    Span,
+    Unchanged,
+    Write,
+    sequence_of,
+)
+
+
+class Transaction:
+    """Not thread-safe. `sequence` is the snapshot's. Ends with `commit` or `rollback`."""
+
+    def __init__(self, store: Committer, snapshot: Snapshot) -> None:
+        self.store = store
+        self.snapshot = snapshot
+        self.sequence = snapshot.sequence
+        self._writes: list[Write] = []
+        self._overlay: dict[bytes, bytes | None] = {}
+        self._sorted: list[bytes] | None = None
+        self._requirements: dict[tuple[type, bytes], Requirement] = {}
+        self._channels: list[str] = []
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """Payload at key, own writes first; None when absent."""
+        if key in self._overlay:
+            return self._overlay[key]
+        raw = self.snapshot.get(key)
+        return None if raw is None else raw[SEQUENCE_BYTES:]
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """`get` for each key, in the order given."""
+        return [self.get(key) for key in keys]
+
+    def scan(
+        self, span: Span, limit: int | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(key, payload) in key order, own writes merged in. Do not write to the span while scanning it."""
+        merged = self._merge(span, reverse) if self._overlay else self._committed(span, reverse)
+        for n, pair in enumerate(merged):
+            if limit is not None and n >= limit:
+                return
+            yield pair
+
+    def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        for key, raw in self.snapshot.scan(span, reverse):
+            yield key, raw[SEQUENCE_BYTES:]
+
+    def _merge(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        own = [key for key, _ in self.own_writes(span)]
+        if reverse:
+            own.reverse()
+        position = 0
+        for key, payload in self._committed(span, reverse):
+            while position < len(own) and (own[position] > key if reverse else own[position] < key):
+                value = self._overlay[own[position]]
+                if value is not None:
+                    yield own[position], value
+                position += 1
+            if key not in self._overlay:
+                yield key, payload
+        for key in own[position:]:
+            value = self._overlay[key]
+            if value is not None:
+                yield key, value
+
+    def own_writes(self, span: Span) -> Iterator[tuple[bytes, bytes | None]]:
+        """(key, payload or None if removed) of this transaction's writes in the span, in key order."""
+        if self._sorted is None:
+            self._sorted = sorted(self._overlay)
+        first = bisect_left(self._sorted, span.start)
+        for key in self._sorted[first : bisect_left(self._sorted, span.end)]:
+            yield key, self._overlay[key]
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, key: bytes, payload: bytes) -> None:
+        """Write; refused at commit if the key changed since the snapshot."""
+        self.write(Kind.PUT, key, payload)
+
+    def insert(self, key: bytes, payload: bytes) -> None:
+        """As put, for a key that is absent. Conflict where it is not; look with `get` first for a 1062."""
+        if self.get(key) is not None:
+            raise Conflict("insert over an existing key", key)
+        self.write(Kind.PUT, key, payload)
+
+    def delete(self, key: bytes) -> None:
+        """Remove; refused at commit if the key changed since the snapshot."""
+        self.write(Kind.DELETE, key, b"")
+
+    def write(self, kind: int, key: bytes, payload: bytes) -> None:
+        """Any write of kv/entry.py's table. Raises Duplicate where a CLAIM meets another row's entry already here."""
+        if kind in VALIDATED:
+            self._expect(key, "lost update")
+        after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
+        if key not in self._overlay:
+            self._sorted = None
+        self._overlay[key] = after
+        self._writes.append(Write(kind, key, payload))
+
+    def require(self, key: bytes) -> None:
+        """The key must not have changed when this commits, present or absent: no write skew through it."""
+        self._expect(key, "write skew")
+
+    def _expect(self, key: bytes, anomaly: str) -> None:
+        if (Unchanged, key) not in self._requirements:
+            raw = self.snapshot.get(key)
+            self._requirements[Unchanged, key] = Unchanged(
+                key, 0 if raw is None else sequence_of(raw), anomaly
+            )
+
+    def require_equal(self, key: bytes, payload: bytes) -> None:
+        """The key must hold exactly this when this commits, else Deposed: an epoch."""
+        self._requirements[Equal, key] = Equal(key, payload)
+
+    def require_at_most(self, key: bytes, limit: int) -> None:
+        """The key must hold a number <= limit when this commits, else SchemaChanged: a revision. The least limit wins."""
+        known = self._requirements.get((AtMost, key))
+        if known is None or (isinstance(known, AtMost) and limit < known.limit):
+            self._requirements[AtMost, key] = AtMost(key, limit)
+
+    def notify(self, channel: str) -> None:
+        """Wake those who wait on the channel once this has committed."""
+        if channel not in self._channels:
+            self._channels.append(channel)
+
+    # -- savepoints and the end -------------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        """A point to come back to with `back_to` (savepoint, statement atomicity)."""
+        return len(self._writes)
+
+    def back_to(self, mark: int) -> None:
+        """Forget the writes made after the mark. Requirements stay: they can only make the commit stricter."""
+        if mark == len(self._writes):
+            return
+        kept = self._writes[:mark]
+        self._writes, self._overlay, self._sorted = [], {}, None
+        for kind, key, payload in kept:
+            self.write(kind, key, payload)
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether a commit would change the store."""
+        return bool(self._writes)
+
+    def packet(self) -> Packet:
+        """The transaction as data."""
+        return Packet(self._writes, list(self._requirements.values()), self._channels)
+
+    def commit(self) -> int:
+        """Validate and apply everything; the commit's sequence, or the snapshot's when nothing was written."""
+        try:
+            if not self._writes and not self._channels:
+                return self.sequence
+            return self.store.commit(self.packet())
+        finally:
+            self.rollback()
+
+    def rollback(self) -> None:
+        """Give the snapshot back; nothing was written. Twice is harmless."""
+        self.snapshot.close()

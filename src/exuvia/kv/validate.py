@@ -1,0 +1,51 @@
+"""The commit rule, shared by the engines that hold a write lock while they commit.
+
+`settle` looks at what stands now and returns what shall stand, or raises; it changes nothing itself.
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.errors import Conflict, Deposed, SchemaChanged
+from exuvia.kv.entry import judge
+from exuvia.kv.keys import read_number
+from exuvia.kv.packet import (
+    SEQUENCE_BYTES,
+    AtMost,
+    Equal,
+    Packet,
+    Requirement,
+    Unchanged,
+    sequence_of,
+)
+
+Reader = Callable[[bytes], bytes | None]
+
+
+def check(requirement: Requirement, read: Reader) -> None:
+    """Raise what a broken requirement deserves. `read` gives raw values as they stand now."""
+    raw = read(requirement.key)
+    match requirement:
+        case Unchanged(key, sequence, anomaly):
+            if (0 if raw is None else sequence_of(raw)) != sequence:
+                raise Conflict(anomaly, key)
+        case Equal(key, payload):
+            if raw is None or raw[SEQUENCE_BYTES:] != payload:
+                raise Deposed(f"epoch at {key!r} is no longer ours")
+        case AtMost(key, limit):
+            if raw is None or read_number(raw[SEQUENCE_BYTES:]) > limit:
+                raise SchemaChanged(key)
+
+
+def settle(packet: Packet, read: Reader) -> dict[bytes, bytes | None]:
+    """Payload (None = gone) per key after the packet, given what `read` finds now. Raises Conflict, Deposed, Duplicate."""
+    for requirement in packet.requirements:
+        check(requirement, read)
+    after: dict[bytes, bytes | None] = {}
+    for kind, key, payload in packet.writes:
+        if key in after:
+            held = after[key]
+        else:
+            raw = read(key)
+            held = None if raw is None else raw[SEQUENCE_BYTES:]
+        after[key] = judge(kind, key, payload, held)
+    return after

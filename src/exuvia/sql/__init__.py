@@ -1,0 +1,1 @@
+"""SQL: text becomes a statement, a statement becomes reads, writes or a job."""
