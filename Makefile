@@ -1,0 +1,51 @@
+# Every door in one place. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SCALE ?= 0.1
+
+.PHONY: help setup setup-test demo test check bench sim clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.runtime ## install what running needs: a virtual environment, and Java 17 when none is found
+	@sh tools/java.sh
+
+setup-test: setup $(VENV)/.test ## install what the tests need besides: test libraries, sysbench, a mysql client
+	@sh tools/clients.sh
+
+$(VENV)/.venv:
+	@sh tools/venv.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.venv requirements/build.txt requirements/runtime.txt pyproject.toml
+	@$(BIN)/python -m pip install -q --require-hashes -r requirements/build.txt
+	@$(BIN)/python -m pip install -q --require-hashes -r requirements/runtime.txt
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.runtime requirements/test.txt
+	@$(BIN)/python -m pip install -q --require-hashes -r requirements/test.txt
+	@touch $@
+
+demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=1 for 6 M rows)
+	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
+
+test: setup-test ## the whole suite
+	@$(BIN)/python -m pytest $(TESTS)
+
+check: setup-test ## format, lint, types, layers
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup-test ## every benchmark, each printing its figures and its own command
+	@$(BIN)/python -m bench.all
+
+sim: setup-test ## simulate clusters by seed: make sim SEEDS=100000
+	@$(BIN)/python -m exuvia.cli.main sim --seeds $(or $(SEEDS),20000)
+
+clean: ## remove what was built
+	@rm -rf $(VENV) build *.egg-info src/*.egg-info

@@ -1,0 +1,145 @@
+"""The house rules, counted. A rule nobody checks is not a rule.
+
+Functions <= 40 lines, files <= 300, no unfinished marks, no banned calls, no dead modules, no skipped tests.
+An exception is listed here with its reason.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+FUNCTION_LINES = 40
+FILE_LINES = 300
+
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+BANNED = {
+    "time.time": "pass a Clock in",
+    "time.sleep": "wait on a channel or an event, bounded",
+    "random.random": "pass a Random in",
+    "datetime.datetime.now": "pass a Clock in",
+    "os._exit": "end the loop that failed",
+    "print": "log, or return the text",
+}
+BANNED_MAY: dict[str, str] = {}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_files_are_small() -> None:
+    sizes = {relative(p): len(p.read_text().splitlines()) for p in SOURCE}
+    large = {p: n for p, n in sizes.items() if n > FILE_LINES and p not in LONG_FILES}
+    assert not large
+    assert all(sizes.get(p, 0) > FILE_LINES for p in LONG_FILES), "an exception no longer needed"
+
+
+def test_functions_are_short() -> None:
+    long = {}
+    for path in SOURCE:
+        for node in functions(ast.parse(path.read_text())):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            place = f"{relative(path)}:{node.name}"
+            if lines > FUNCTION_LINES and place not in LONG_FUNCTIONS:
+                long[place] = lines
+    assert not long
+
+
+def dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def test_logic_calls_no_clock_and_sleeps_nowhere() -> None:
+    found = []
+    for path in SOURCE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and dotted(node.func) in BANNED:
+                place = f"{relative(path)}:{dotted(node.func)}"
+                if place not in BANNED_MAY:
+                    found.append(f"{place}:{node.lineno} ({BANNED[dotted(node.func)]})")
+    assert not found
+
+
+def test_nothing_is_left_unfinished() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError|HACK)\b")
+    found = [
+        f"{relative(p)}:{n}"
+        for p in [*SOURCE, *TESTS]
+        if p.name != "test_tidy.py"
+        for n, line in enumerate(p.read_text().splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not found
+
+
+def test_no_test_is_skipped() -> None:
+    marks = re.compile(r"mark\.(skip|xfail)|pytest\.(skip|importorskip|xfail)\(")
+    found = [relative(p) for p in TESTS if p.name != "test_tidy.py" and marks.search(p.read_text())]
+    assert not found
+
+
+def test_public_functions_say_what_they_do() -> None:
+    silent = []
+    for path in SOURCE:
+        tree = ast.parse(path.read_text())
+        if not ast.get_docstring(tree) and path.read_text().strip():
+            silent.append(f"{relative(path)}: module")
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                if not ast.get_docstring(node):
+                    silent.append(f"{relative(path)}:{node.name}")
+    assert not silent
+
+
+def imported_modules() -> set[str]:
+    found = set()
+    for path in [*SOURCE, *TESTS, *sorted((ROOT / "bench").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module)
+                found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def test_no_module_is_dead() -> None:
+    used = imported_modules() | {"exuvia.cli.main"}
+    text = "\n".join(p.read_text() for p in SOURCE)
+    dead = []
+    for path in SOURCE:
+        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        if path.name == "__init__.py" or module.startswith("pyspark_exuvia"):
+            continue
+        if module not in used and f'"{module}"' not in text:
+            dead.append(module)
+    assert not dead
+
+
+@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "docs/architecture.md", "LICENSE"])
+def test_the_documents_a_newcomer_opens_exist(document: str) -> None:
+    assert (ROOT / document).read_text().strip()
+
+
+def test_documents_name_only_files_that_exist() -> None:
+    missing = []
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for path in re.findall(r"`((?:src|tests|bench|docs|tools)/[\w./-]+\.\w+)`", document.read_text()):
+            if not (ROOT / path).exists():
+                missing.append(f"{relative(document)} -> {path}")
+    assert not missing
