@@ -1,0 +1,123 @@
+"""What binding and planning see of the world: one statement's snapshot, its names, parameters and clock.
+
+    Context.table(db, name)      the table as this snapshot holds it (law 1); 1046, 1049, 1146
+    Context.virtual(db, name)    a table that is computed (information_schema), or None
+    Context.variable(name)       text of a system variable; 1193
+    Context.parameters           values of `?` in order, with `parameter_types` beside them
+
+A context lives as long as its statement. Nothing in it may be kept by a cached plan except the tables it names.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.result import Note, Row, Value
+
+
+class Virtual(NamedTuple):
+    """A computed table: public columns, and rows in their order. `rows` may be called once per reference."""
+
+    database: str
+    name: str
+    columns: tuple[ColumnInfo, ...]
+    rows: Callable[[], Iterable[Row]]
+
+
+class Surroundings(Protocol):
+    """What a context asks of its session."""
+
+    connection_id: int
+    user: str
+    host: str
+    database: str
+    last_insert_id: int
+    found_rows: int
+    row_count: int
+
+    def variable(self, name: str) -> str:
+        """Text of a system variable as this session sees it."""
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]:
+        """Value and type of `@name`; NULL when never set."""
+
+    def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
+        """Give `@name` a value."""
+
+    def virtual(self, context: "Context", database: str, name: str) -> Virtual | None:
+        """The computed table of that name."""
+
+
+class Context:
+    """See the module. `now` is the statement's time as a packed DATETIME in UTC with microseconds."""
+
+    __slots__ = (
+        "_schemas",
+        "_session",
+        "now",
+        "parameter_types",
+        "parameters",
+        "txn",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        session: Surroundings,
+        schemas: Schemas,
+        txn: Transaction,
+        now: int,
+        parameters: Sequence[Value] = (),
+        parameter_types: Sequence[FieldType] = (),
+    ) -> None:
+        self._session = session
+        self._schemas = schemas
+        self.txn = txn
+        self.now = now
+        self.parameters = parameters
+        self.parameter_types = parameter_types
+        self.warnings: list[Note] = []
+
+    @property
+    def session(self) -> Surroundings:
+        """The session this statement runs in (connection id, user, database, LAST_INSERT_ID ...)."""
+        return self._session
+
+    @property
+    def database(self) -> str:
+        """The current database, "" when none is selected."""
+        return self._session.database
+
+    def database_of(self, database: str) -> str:
+        """The database a name without one means. Raises 1046."""
+        if database:
+            return database
+        if not self._session.database:
+            raise refuse(1046)
+        return self._session.database
+
+    def table(self, database: str, name: str) -> Table:
+        """The table as this snapshot holds it. `database` "" means the current one. Raises 1046, 1049, 1146."""
+        return self._schemas.table(self.txn, self.database_of(database), name)
+
+    def virtual(self, database: str, name: str) -> Virtual | None:
+        """The computed table of that name, or None where an ordinary one is meant."""
+        return self._session.virtual(self, database or self._session.database, name)
+
+    def variable(self, name: str) -> str:
+        """Text of a system variable as this session sees it. Raises 1193."""
+        return self._session.variable(name)
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]:
+        """Value and type of `@name`."""
+        return self._session.user_variable(name)
+
+    def warn(self, code: int, message: str, level: str = "Warning") -> None:
+        """Add a line to SHOW WARNINGS; at most 1,024 are kept."""
+        if len(self.warnings) < 1024:
+            self.warnings.append(Note(level, code, message))

@@ -1,0 +1,90 @@
+"""What a statement answers: a table of values, or counts.
+
+    Result         columns (empty for a statement without rows), rows, affected, last_insert_id, warnings, info
+    OutputColumn   what a client is told of a column: its name, its type and where it comes from
+    Note           one line of SHOW WARNINGS
+
+Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text or binary by
+the column's type (catalog/values.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from exuvia.base.types import FieldType, Flag, TypeCode
+
+Value = Any
+Row = list[Value]
+
+
+class OutputColumn(NamedTuple):
+    """One column of an answer. `origin` is its name in the table `origin_table`; "" where it is computed."""
+
+    name: str
+    type: FieldType
+    table: str = ""
+    origin_table: str = ""
+    origin: str = ""
+    database: str = ""
+
+
+class Note(NamedTuple):
+    """One line of SHOW WARNINGS. `level` is Note, Warning or Error."""
+
+    level: str
+    code: int
+    message: str
+
+
+class Result:
+    """The answer to one statement. Not frozen: the wire reads it once and lets it go."""
+
+    __slots__ = ("affected", "columns", "info", "last_insert_id", "rows", "warnings")
+
+    def __init__(
+        self,
+        columns: Sequence[OutputColumn] = (),
+        rows: Sequence[Row] = (),
+        affected: int = 0,
+        last_insert_id: int = 0,
+        warnings: Sequence[Note] = (),
+        info: str = "",
+    ) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.affected = affected
+        self.last_insert_id = last_insert_id
+        self.warnings = warnings
+        self.info = info
+
+
+_BINARY_NUMBER = int(Flag.BINARY)
+
+BIGINT = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY_NUMBER, Flen=20, Decimal=0)
+UNSIGNED_BIGINT = FieldType(
+    Tp=TypeCode.LONGLONG, Flag=_BINARY_NUMBER | int(Flag.UNSIGNED), Flen=20, Decimal=0
+)
+DOUBLE = FieldType(Tp=TypeCode.DOUBLE, Flag=_BINARY_NUMBER, Flen=22)
+NULL = FieldType(Tp=TypeCode.NULL, Flag=_BINARY_NUMBER, Flen=0)
+BINARY = FieldType(Tp=TypeCode.VAR_STRING, Flag=_BINARY_NUMBER, Flen=65535)
+DATETIME = FieldType(Tp=TypeCode.DATETIME, Flag=_BINARY_NUMBER, Flen=19, Decimal=0)
+
+
+def text_type(characters: int = 64) -> FieldType:
+    """VARCHAR of utf8mb4 of at most so many characters."""
+    return FieldType(
+        Tp=TypeCode.VAR_STRING, Flen=characters, Charset="utf8mb4", Collate="utf8mb4_bin"
+    )
+
+
+def text_columns(*names: str) -> list[OutputColumn]:
+    """Columns of text, for answers that are lists of words."""
+    return [OutputColumn(name, text_type(255)) for name in names]
+
+
+def columns_of(**types: FieldType) -> list[OutputColumn]:
+    """Columns by name and type, in the order given."""
+    return [OutputColumn(name, kind) for name, kind in types.items()]
+
+
+OK = Result()
