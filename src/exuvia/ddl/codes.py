@@ -1,4 +1,4 @@
-"""Numbers and words of a job's record, as users of this field know them (FACTS of TiDB 8.5, section 1).
+"""Numbers and words of a job's record, as users of TiDB know them (its 8.5 source).
 
     queueing -> running (one or more steps) -> done -> synced            into history
     queueing -> running -> rollingback (steps of the opposite action) -> rollback done

@@ -1,7 +1,8 @@
 """A schema change as one frozen record: what was asked, how far it is, and why it waits.
 
-The JSON of this record is `job_meta` in `mysql.tidb_ddl_job` and `mysql.tidb_ddl_history`. Its field names are those
-of seed 001 and of TiDB's today; what is our own begins with `exuvia_`. A job is replaced to change (`evolve`).
+The JSON of this record is `job_meta` in `mysql.tidb_ddl_job` and `mysql.tidb_ddl_history`. Its
+field names are those of seed 001 and of TiDB's today; what is our own begins with `exuvia_`. A job
+is replaced to change (`evolve`).
 
     raw_args by action
     create schema    [DatabaseInfo]                      drop schema   []
@@ -11,6 +12,7 @@ of seed 001 and of TiDB's today; what is our own begins with `exuvia_`. A job is
     add primary key  [IndexInfo]                         drop primary key [name]
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -18,7 +20,8 @@ from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import pack_date, pack_datetime
-from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.model import DatabaseInfo
+from exuvia.catalog.model import TableInfo as Table
 from exuvia.catalog.state import STATE_TEXT, SchemaState
 from exuvia.ddl.codes import ACTION_TEXT, IN_HISTORY, JOB_STATE_TEXT, ActionCode, JobState
 
@@ -52,12 +55,12 @@ class Binlog(msgspec.Struct, frozen=True, kw_only=True):
 
     SchemaVersion: int = 0
     DBInfo: DatabaseInfo | None = None
-    TableInfo: TableInfo | None = None
+    TableInfo: Table | None = None
     FinishedTS: int = 0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema change (fields in the order of seed 001). Timestamps are milliseconds << 18, see `timestamp`."""
+    """A schema change, fields in the order of seed 001. Timestamps: see `timestamp`."""
 
     id: int = 0
     type: ActionCode
@@ -126,7 +129,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def row(self) -> tuple[Any, ...]:
-        """The row of ADMIN SHOW DDL JOBS, see `ROW_COLUMNS`; times are packed DATETIMEs in UTC or None."""
+        """The row of ADMIN SHOW DDL JOBS (`ROW_COLUMNS`); times: packed DATETIME in UTC or None."""
         return (
             self.id,
             self.schema_name,
@@ -149,43 +152,22 @@ def timestamp(wall_ns: int) -> int:
     return wall_ns // 1_000_000 << 18
 
 
-def _calendar(stamp: int) -> tuple[int, int, int, int, int, int, int]:
-    """(year, month, day, hour, minute, second, microsecond) UTC of a `timestamp`."""
-    milliseconds = stamp >> 18
-    days, left = divmod(milliseconds, 86_400_000)
-    # civil-from-days of Howard Hinnant, "chrono-compatible low-level date algorithms"
-    shifted = days + 719_468
-    era, of_era = divmod(shifted, 146_097)
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    shifted_month = (5 * of_year + 2) // 153
-    day = of_year - (153 * shifted_month + 2) // 5 + 1
-    month = shifted_month + 3 if shifted_month < 10 else shifted_month - 9
-    seconds, ms = divmod(left, 1000)
-    return (
-        year + era * 400 + (month <= 2),
-        month,
-        day,
-        seconds // 3600,
-        seconds // 60 % 60,
-        seconds % 60,
-        ms * 1000,
-    )
+def _moment(stamp: int) -> datetime:
+    return datetime.fromtimestamp((stamp >> 18) / 1000, UTC)
 
 
 def packed_time(stamp: int) -> int | None:
     """A `timestamp` as a packed DATETIME in UTC; None for 0."""
     if not stamp:
         return None
-    year, month, day, hour, minute, second, micro = _calendar(stamp)
-    return pack_datetime(pack_date(year, month, day), hour, minute, second, micro)
+    at = _moment(stamp)
+    date = pack_date(at.year, at.month, at.day)
+    return pack_datetime(date, at.hour, at.minute, at.second, at.microsecond)
 
 
 def timestamp_text(stamp: int) -> str:
     """A `timestamp` as "2026-01-31 12:00:00.000 +0000 UTC"; the zero stamp is 1970."""
-    year, month, day, hour, minute, second, micro = _calendar(stamp)
-    clock = f"{hour:02}:{minute:02}:{second:02}.{micro // 1000:03}"
-    return f"{year:04}-{month:02}-{day:02} {clock} +0000 UTC"
+    return f"{_moment(stamp).isoformat(' ', 'milliseconds')[:-6]} +0000 UTC"
 
 
 def encode(job: Job) -> bytes:

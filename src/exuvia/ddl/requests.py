@@ -1,7 +1,8 @@
 """What a statement asks for, as a job that nobody has picked yet.
 
-A caller has resolved names and types; ids of new elements are 0 and are given later: a new table's or database's id
-by the submitter, a new column's or index's by the step that places it. `query` is the statement's text.
+A caller has resolved names and types; ids of new elements are 0 and are given later: a new table's
+or database's id by the submitter, a new column's or index's by the step that places it. `query` is
+the statement's text.
 """
 
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ def add_column(
 ) -> Job:
     """ADD COLUMN. `after`: a column's name, "" for FIRST, None for the end.
 
-    `origin_default` of the column is what rows written before it will show; the caller has put it there.
+    `origin_default` of the column is what rows written before it will show; the caller puts it there.
     """
     arguments = (_plain(column), {"after": after})
     return _job(ActionCode.ADD_COLUMN, database, table, arguments, query)
