@@ -1,0 +1,65 @@
+"""The first transaction of a store: static DDL, all of it at once, exactly once (seed 002).
+
+    node A: begin, format absent -> write everything -> commit: done
+    node B: begin, format absent -> write everything -> commit: Conflict (format was written) -> look again: there
+
+Only this writes the catalog without a job. A store of another format is refused, never converted silently.
+"""
+
+from exuvia.base.errors import Conflict, Unavailable
+from exuvia.catalog import meta
+from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+FORMAT_VERSION = 1
+CREATE_SCHEMA = 1  # action code the first version's diff bears
+
+
+def bootstrap(store: Store) -> bool:
+    """Fill an empty store; True if this call did it, False if it was filled already.
+
+    Safe to call from any number of processes at once. Raises Unavailable for another format."""
+    while True:
+        txn = store.begin()
+        try:
+            if _is_filled(txn):
+                return False
+            _fill(txn)
+            txn.commit()
+            return True
+        except Conflict:
+            continue  # somebody else committed: the next look finds the format
+        finally:
+            txn.rollback()
+
+
+def _is_filled(txn: Transaction) -> bool:
+    payload = txn.get(keys.FORMAT)
+    if payload is None:
+        return False
+    found = keys.read_number(payload)
+    if found != FORMAT_VERSION:
+        raise Unavailable(
+            f"the store has format {found}, this program reads format {FORMAT_VERSION}: "
+            "start it with the program's version that wrote it"
+        )
+    return True
+
+
+def _fill(txn: Transaction) -> None:
+    txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
+    txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
+    for database in DATABASES:
+        meta.put_database(txn, database)
+    for info in SYSTEM.values():
+        meta.put_table(txn, info)
+    meta.publish(
+        txn,
+        type=CREATE_SCHEMA,
+        schema_id=DATABASES[-1].id,
+        affected=[info.id for info in SYSTEM.values()],
+        bumps={info.id: meta.STEP for info in SYSTEM.values()},
+        database_bumps={database.id: meta.STEP for database in DATABASES},
+    )

@@ -1,0 +1,187 @@
+"""The versioned cache of tables: lazy, bounded, and never believed without the snapshot (law 1).
+
+    names: (database, table) -> (database id, table id)      a hint, checked below
+    tables: table id -> its last two Tables                   what that id is at a revision, for ever
+
+    table(txn, db, name):  hint -> read m/rev/{id} and m/dbrev/{id} in txn -> the Table of just that revision
+                           names agree and both are public: that is the table of this snapshot
+                           else: name keys -> infos, all in the same snapshot
+
+Infos never change under a revision, so a cached Table whose revisions stand in the snapshot is the snapshot's; a rename,
+truncate or drop moves or removes the revision, and the hint fails. The cost of a hit is two gets. A name that is not there
+is never remembered. A million tables cost nothing until they are used; `capacity` bounds how many are kept.
+
+`Loader` follows the diffs, so that the first statement after a change seldom has to decode a table.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo
+from exuvia.catalog.recent import Recent
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+CAPACITY = 4096
+LOAD_PERIOD_S = 1.0
+
+
+class Schemas:
+    """Thread-safe. `capacity` counts tables (and, apart, databases and names)."""
+
+    def __init__(self, store: Store, capacity: int = CAPACITY) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._names: Recent[tuple[str, str], tuple[int, int]] = Recent(capacity)
+        self._tables: Recent[int, tuple[Table, ...]] = Recent(capacity)
+        self._databases: Recent[str, tuple[int, DatabaseInfo]] = Recent(capacity)
+
+    def database(self, txn: Transaction, name: str) -> DatabaseInfo:
+        """The public database of that name in the transaction's snapshot. Refused 1049."""
+        return self._database(txn, name)[1]
+
+    def _database(self, txn: Transaction, name: str) -> tuple[int, DatabaseInfo]:
+        lower = name.lower()
+        with self._lock:
+            known = self._databases.get(lower)
+        if known is not None and meta.database_revision(txn, known[1].id) == known[0]:
+            return known
+        database_id = meta.find_database(txn, lower)
+        info = None if database_id is None else meta.get_database(txn, database_id)
+        if info is None or info.state != SchemaState.PUBLIC:
+            raise refuse(1049, name)
+        found = meta.database_revision(txn, info.id), info
+        with self._lock:
+            self._databases.put(lower, found)
+        return found
+
+    def table(self, txn: Transaction, database: str, name: str) -> Table:
+        """The public table of that name in the transaction's snapshot. Refused 1049, 1146."""
+        place = database.lower(), name.lower()
+        with self._lock:
+            hint = self._names.get(place)
+        if hint is not None:
+            known = self._at_revision(txn, *hint)
+            if known is not None and _is_named(known, *place):
+                return known
+        database_id = self.database(txn, database).id
+        table_id = meta.find_table(txn, database_id, name)
+        found = None if table_id is None else self.table_by_id(txn, table_id)
+        if found is None or found.info.state != SchemaState.PUBLIC:
+            raise refuse(1146, database, name)
+        with self._lock:
+            self._names.put(place, (database_id, found.info.id))
+        return found
+
+    def _at_revision(self, txn: Transaction, database_id: int, table_id: int) -> Table | None:
+        with self._lock:
+            known = self._tables.get(table_id)
+        if known is None:
+            return None
+        revision = meta.revision(txn, table_id)
+        for table in known:
+            if table.revision == revision:
+                same = table.database_revision == meta.database_revision(txn, database_id)
+                return table if same else None
+        return None
+
+    def table_by_id(self, txn: Transaction, table_id: int) -> Table | None:
+        """The table with that id in the transaction's snapshot, in any state, or None."""
+        with self._lock:
+            known = self._tables.get(table_id)
+        if known is not None:
+            found = self._at_revision(txn, known[0].database.id, table_id)
+            if found is not None:
+                return found
+        return self._load(txn, table_id)
+
+    def _load(self, txn: Transaction, table_id: int) -> Table | None:
+        revision = meta.revision(txn, table_id)
+        info = meta.get_table(txn, table_id) if revision else None
+        database = None if info is None else meta.get_database(txn, info.exuvia_db)
+        if info is None or database is None:
+            return None
+        found = Table(info, revision, database, meta.database_revision(txn, database.id))
+        with self._lock:
+            others = [
+                each for each in self._tables.get(table_id) or () if each.revision != revision
+            ]
+            newest = sorted((found, *others), key=lambda table: table.revision, reverse=True)
+            self._tables.put(table_id, tuple(newest[:2]))
+        return found
+
+    def databases(self, txn: Transaction) -> list[DatabaseInfo]:
+        """Every public database, by name. For SHOW; reads them all."""
+        found = (each for each in meta.list_databases(txn) if each.state == SchemaState.PUBLIC)
+        return sorted(found, key=lambda info: info.db_name.L)
+
+    def tables(self, txn: Transaction, database: str) -> Iterator[TableInfo]:
+        """Every public table of a database, by name. For SHOW; reads them all. Refused 1049."""
+        for info in meta.list_tables(txn, self.database(txn, database).id):
+            if info.state == SchemaState.PUBLIC:
+                yield info
+
+    def refresh(self, txn: Transaction, table_id: int) -> None:
+        """Load the table's present revision if a former one is cached."""
+        with self._lock:
+            is_used = self._tables.get(table_id) is not None
+        if is_used:
+            self.table_by_id(txn, table_id)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            for each in (self._names, self._tables, self._databases):
+                each.clear()
+
+
+def _is_named(table: Table, database: str, name: str) -> bool:
+    """Whether clients find the table under that place: both names lower case, both public."""
+    return (
+        table.info.name.L == name
+        and table.database.db_name.L == database
+        and table.info.state == SchemaState.PUBLIC
+        and table.database.state == SchemaState.PUBLIC
+    )
+
+
+class Loader:
+    """Follows the schema version. `loaded(version, now)` is told after each look (the lease, law 8)."""
+
+    channel = "version"
+
+    def __init__(
+        self,
+        schemas: Schemas,
+        loaded: Callable[[int, float], None] = lambda version, now: None,
+        period_s: float = LOAD_PERIOD_S,
+    ) -> None:
+        self._schemas = schemas
+        self._loaded = loaded
+        self._period_s = period_s
+        self.version = 0
+
+    def step(self, now: float) -> float:
+        """Read the diffs since the last look; seconds until the next. `now` is taken before the look."""
+        txn = self._schemas.store.begin()
+        try:
+            version = meta.version(txn)
+            if self.version and version > self.version:
+                self._follow(txn, meta.diffs(txn, self.version, version))
+            self.version = version
+        finally:
+            txn.rollback()
+        self._loaded(version, now)
+        return self._period_s
+
+    def _follow(self, txn: Transaction, diffs: list[SchemaDiff] | None) -> None:
+        if diffs is None:
+            self._schemas.clear()
+            return
+        for table_id in {t for diff in diffs for t in (diff.table_id, *diff.affected) if t}:
+            self._schemas.refresh(txn, table_id)

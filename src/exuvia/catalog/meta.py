@@ -1,0 +1,227 @@
+"""The catalog at rest: databases, tables, their names, revisions and the schema version.
+
+    name --> id --> JSON            m/dbname, m/name -> number(id); m/db, m/table -> DatabaseInfo, TableInfo
+                id --> revision     m/dbrev, m/rev: what a plan is valid for (law 1)
+    version --> SchemaDiff          m/version counts; m/diff/{version} says what that version touched
+
+A step of a job edits infos with `put_*` and `drop_*` and then calls `publish` once, in one transaction (law 4).
+`publish` raises the global version by one and moves revisions:
+
+    STEP    + 1     writers of the revision before may still commit: two versions live side by side
+    TAKEN   + 2     a table id or key range is taken away: nobody who planned before may commit
+    gone            the table's info is gone: so is its revision, and the fence refuses its writers
+
+A table that appears begins at twice the version. A revision grows by two a version at most, so a table that was
+dropped and recovered under its old id begins at least two above what any plan of its former life can hold.
+
+Names are unique within a database and compare in lower case; the name key moves when a `put_*` carries another name.
+Nothing here commits. What this does not do: caching (catalog/infoschema.py).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from exuvia.base.errors import Broken
+from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo, to_json
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+
+STEP = 1
+TAKEN = 2
+DIFFS_KEPT = 1024
+
+_database = msgspec.json.Decoder(DatabaseInfo)
+_table = msgspec.json.Decoder(TableInfo)
+_diff = msgspec.json.Decoder(SchemaDiff)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------
+
+
+def next_ids(txn: Transaction, count: int = 1) -> int:
+    """Reserve `count` ids for databases, tables and jobs; returns the first. Ids are in commit order."""
+    last = keys.read_number(txn.get(keys.LAST_ID))
+    txn.put(keys.LAST_ID, keys.number(last + count))
+    return last + 1
+
+
+def version(txn: Transaction) -> int:
+    """The schema version of the transaction's snapshot."""
+    return keys.read_number(txn.get(keys.VERSION))
+
+
+def revision(txn: Transaction, table_id: int) -> int:
+    """The revision of a table; 0 when it has none (it is gone)."""
+    return keys.read_number(txn.get(keys.revision(table_id)))
+
+
+def database_revision(txn: Transaction, database_id: int) -> int:
+    """The revision of a database; 0 when it has none (it is gone)."""
+    return keys.read_number(txn.get(keys.database_revision(database_id)))
+
+
+# -- databases -------------------------------------------------------------------------------------------------
+
+
+def find_database(txn: Transaction, name: str) -> int | None:
+    """Id of the database of that name, in any state, or None."""
+    payload = txn.get(keys.meta("dbname", name))
+    return None if payload is None else keys.read_number(payload)
+
+
+def get_database(txn: Transaction, database_id: int) -> DatabaseInfo | None:
+    """The database with that id, in any state, or None."""
+    payload = txn.get(keys.meta("db", database_id))
+    return None if payload is None else _database.decode(payload)
+
+
+def put_database(txn: Transaction, info: DatabaseInfo) -> None:
+    """Write a database and its name. Raises Broken if the name stands for another one."""
+    before = get_database(txn, info.id)
+    if before is not None and before.db_name.L != info.db_name.L:
+        txn.delete(keys.meta("dbname", before.db_name.L))
+    _claim(txn, keys.meta("dbname", info.db_name.L), info.id)
+    txn.put(keys.meta("db", info.id), to_json(info))
+
+
+def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
+    """Remove a database, its name and its revision. Its tables are dropped one by one by the caller."""
+    txn.delete(keys.meta("dbname", info.db_name.L))
+    txn.delete(keys.meta("db", info.id))
+    txn.delete(keys.database_revision(info.id))
+
+
+def list_databases(txn: Transaction) -> list[DatabaseInfo]:
+    """Every database in any state, by id."""
+    return [_database.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("db")))]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+
+def find_table(txn: Transaction, database_id: int, name: str) -> int | None:
+    """Id of the table of that name in the database, in any state, or None."""
+    payload = txn.get(keys.meta("name", database_id, name))
+    return None if payload is None else keys.read_number(payload)
+
+
+def get_table(txn: Transaction, table_id: int) -> TableInfo | None:
+    """The table with that id, in any state, or None."""
+    payload = txn.get(keys.meta("table", table_id))
+    return None if payload is None else _table.decode(payload)
+
+
+def put_table(txn: Transaction, info: TableInfo) -> None:
+    """Write a table and its name (in `exuvia_db`). Raises Broken if the name is another's."""
+    if not info.id or not info.exuvia_db:
+        raise Broken(f"table {info.name.O} has no id or no database")
+    before = get_table(txn, info.id)
+    if before is not None and _place(before) != _place(info):
+        txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
+    _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
+    if before is None and info.auto_inc_id > 1:
+        txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
+    txn.put(keys.meta("table", info.id), to_json(info))
+
+
+def drop_table(txn: Transaction, info: TableInfo) -> None:
+    """Remove a table's info, name, revision and counters. Its rows stay, for a deferred deletion."""
+    if find_table(txn, info.exuvia_db, info.name.L) == info.id:
+        txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
+    txn.delete(keys.meta("table", info.id))
+    txn.delete(keys.revision(info.id))
+    for kind in ("auto", "rowid"):
+        if txn.get(keys.meta(kind, info.id)) is not None:
+            txn.delete(keys.meta(kind, info.id))
+
+
+def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:
+    """(lower-case name, id) of every table of a database in any state, by name; decodes no table."""
+    prefix = keys.meta("name", database_id)
+    for key, payload in txn.scan(keys.span_of(prefix)):
+        yield key[len(prefix) :].decode(), keys.read_number(payload)
+
+
+def list_tables(txn: Transaction, database_id: int) -> Iterator[TableInfo]:
+    """Every table of a database in any state, by name."""
+    for _, table_id in table_names(txn, database_id):
+        info = get_table(txn, table_id)
+        if info is not None:
+            yield info
+
+
+def _place(info: TableInfo) -> tuple[int, str]:
+    return info.exuvia_db, info.name.L
+
+
+def _claim(txn: Transaction, key: bytes, element_id: int) -> None:
+    held = txn.get(key)
+    if held is None:
+        txn.insert(key, keys.number(element_id))
+    elif keys.read_number(held) != element_id:
+        raise Broken(f"name at {key!r} stands for {keys.read_number(held)}, not for {element_id}")
+
+
+# -- publishing ------------------------------------------------------------------------------------------------
+
+
+def publish(
+    txn: Transaction,
+    *,
+    type: int,
+    schema_id: int,
+    table_id: int = 0,
+    old_table_id: int = 0,
+    affected: Iterable[int] = (),
+    bumps: Mapping[int, int] | None = None,
+    database_bumps: Mapping[int, int] | None = None,
+) -> int:
+    """Raise the version, write its diff, move revisions (by table id and by database id); the new version.
+
+    `type` is the job's action code. Steps that run side by side conflict here and are run again."""
+    published = version(txn) + 1
+    txn.put(keys.VERSION, keys.number(published))
+    diff = SchemaDiff(
+        version=published,
+        type=type,
+        schema_id=schema_id,
+        table_id=table_id,
+        old_table_id=old_table_id,
+        affected=tuple(affected),
+    )
+    txn.put(keys.meta("diff", published), to_json(diff))
+    _forget_diff(txn, published - DIFFS_KEPT)
+    for element, by in (bumps or {}).items():
+        _move(txn, keys.revision(element), keys.meta("table", element), by, published)
+    for element, by in (database_bumps or {}).items():
+        _move(txn, keys.database_revision(element), keys.meta("db", element), by, published)
+    txn.notify("version")
+    return published
+
+
+def _move(txn: Transaction, key: bytes, info_key: bytes, by: int, published: int) -> None:
+    held = txn.get(key)
+    if txn.get(info_key) is None:
+        if held is not None:
+            txn.delete(key)
+    elif held is None:
+        txn.put(key, keys.number(2 * published))
+    else:
+        txn.put(key, keys.number(keys.read_number(held) + by))
+
+
+def _forget_diff(txn: Transaction, old: int) -> None:
+    if old > 0 and txn.get(keys.meta("diff", old)) is not None:
+        txn.delete(keys.meta("diff", old))
+
+
+def diffs(txn: Transaction, after: int, upto: int) -> list[SchemaDiff] | None:
+    """The diffs of versions after < v <= upto, in order; None if one of them is no longer kept."""
+    found = []
+    for each in range(after + 1, upto + 1):
+        payload = txn.get(keys.meta("diff", each))
+        if payload is None:
+            return None
+        found.append(_diff.decode(payload))
+    return found

@@ -1,0 +1,239 @@
+"""The system tables, written down as static DDL (seed 002): fixed ids, known before there is a catalog.
+
+    mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history     job truth (seed 000; later columns behind the seed's)
+    mysql.tidb_mdl_info                                       versions the cluster has not acknowledged yet
+    mysql.ddl_notifier                                        events not yet processed (seed 004)
+    mysql.gc_delete_range, gc_delete_range_done               data whose element is gone (seed 002, background)
+    mysql.stats_*, analyze_jobs                               statistics
+    mysql.global_variables, tidb, user                        settings, facts of the bootstrap, accounts
+
+They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are databases, 10 to 54
+tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no key, as seed 000 prints it: one row per
+(job, element, physical table, finished span), found by scanning; it holds only what running reorganisations need.
+
+The notation: "name type [null] [default x] [comment]", see catalog/static_ddl.py.
+"""
+
+from exuvia.catalog.model import DatabaseInfo, TableInfo, name
+from exuvia.catalog.static_ddl import table
+
+TEST_ID = 1
+INFORMATION_SCHEMA_ID = 2
+MYSQL_ID = 3
+LAST_SYSTEM_ID = 54
+
+DATABASES = (
+    DatabaseInfo(id=TEST_ID, db_name=name("test")),
+    DatabaseInfo(id=INFORMATION_SCHEMA_ID, db_name=name("information_schema")),
+    DatabaseInfo(id=MYSQL_ID, db_name=name("mysql")),
+)
+
+_JOBS = (
+    table(
+        10,
+        "tidb_ddl_job",
+        "job_id bigint not null -- DDL job ID",
+        "reorg int -- True if this DDL need reorg",
+        "schema_id bigint -- The schema ID relate to this DDL",
+        "table_id bigint -- The table ID relate to this DDL",
+        "job_meta longblob -- The arguments of this DDL job",
+        "is_drop_schema int -- True if the DDL is a drop schema",
+        "schema_ids text -- Every schema the job involves",
+        "table_ids text -- Every table the job involves",
+        "type int -- Action code",
+        "processing int -- 1 once a worker took it",
+        primary="job_id",
+    ),
+    table(
+        11,
+        "tidb_ddl_reorg",
+        "job_id bigint not null -- DDL Job ID",
+        "curr_ele_id bigint -- Current processing element ID",
+        "curr_ele_type blob -- Current processing element type",
+        "ele_id bigint -- Element ID for processing",
+        "start_key blob -- The start key for the certain element",
+        "end_key blob -- The end key for the certain element",
+        "physical_id bigint -- The physical ID for the certain element",
+        "reorg_meta longblob -- reserved for add index",
+        "ele_type blob -- Element type for processing",
+    ),
+    table(
+        12,
+        "tidb_ddl_history",
+        "job_id bigint not null -- DDL job ID",
+        "job_meta longblob -- The arguments of this DDL job",
+        "db_name char(64)",
+        "table_name char(64)",
+        "schema_ids text",
+        "table_ids text",
+        "create_time datetime",
+        primary="job_id",
+    ),
+    table(
+        13,
+        "tidb_mdl_info",
+        "job_id bigint not null",
+        "version bigint not null",
+        "table_ids text",
+        "owner_id varchar(64) not null default ''",
+        primary="job_id",
+    ),
+    table(
+        14,
+        "ddl_notifier",
+        "ddl_job_id bigint not null",
+        "multi_schema_change_id bigint not null -- -1 if the schema change does not belong to a "
+        "multi-schema change DDL, else the sub-job's index",
+        "schema_change json -- SchemaChange at rest",
+        "processed_by_flag bigint unsigned default 0 -- which subscribers have processed it",
+        primary="ddl_job_id, multi_schema_change_id",
+    ),
+)
+
+_DELETE_RANGE = (
+    "job_id bigint not null -- the DDL job ID",
+    "element_id bigint not null -- the schema element ID",
+    "start_key varchar(255) not null -- encoded in hex",
+    "end_key varchar(255) not null -- encoded in hex",
+    "ts bigint not null -- commit sequence of the job's end",
+)
+_DEFERRED = (
+    table(
+        15, "gc_delete_range", *_DELETE_RANGE, unique={"delete_range_index": "job_id, element_id"}
+    ),
+    table(
+        16,
+        "gc_delete_range_done",
+        *_DELETE_RANGE,
+        unique={"delete_range_done_index": "job_id, element_id"},
+    ),
+)
+
+_STATISTICS = (
+    table(
+        17,
+        "stats_meta",
+        "version bigint unsigned not null",
+        "table_id bigint not null",
+        "modify_count bigint not null default 0",
+        "count bigint unsigned not null default 0",
+        "snapshot bigint unsigned not null default 0",
+        "last_stats_histograms_version bigint unsigned",
+        unique={"tbl": "table_id"},
+        plain={"idx_ver": "version"},
+    ),
+    table(
+        18,
+        "stats_histograms",
+        "table_id bigint not null",
+        "is_index tinyint(2) not null",
+        "hist_id bigint not null",
+        "distinct_count bigint not null",
+        "null_count bigint not null default 0",
+        "tot_col_size bigint not null default 0",
+        "modify_count bigint not null default 0",
+        "version bigint unsigned not null default 0",
+        "cm_sketch blob",
+        "stats_ver bigint not null default 0",
+        "flag bigint not null default 0",
+        "correlation double not null default 0",
+        "last_analyze_pos blob",
+        unique={"tbl": "table_id, is_index, hist_id"},
+    ),
+    table(
+        19,
+        "stats_buckets",
+        "table_id bigint not null",
+        "is_index tinyint(2) not null",
+        "hist_id bigint not null",
+        "bucket_id bigint not null",
+        "count bigint not null",
+        "repeats bigint not null",
+        "upper_bound longblob not null",
+        "lower_bound longblob",
+        "ndv bigint not null default 0",
+        unique={"tbl": "table_id, is_index, hist_id, bucket_id"},
+    ),
+    table(
+        20,
+        "stats_top_n",
+        "table_id bigint not null",
+        "is_index tinyint(2) not null",
+        "hist_id bigint not null",
+        "value longblob",
+        "count bigint unsigned not null",
+        plain={"tbl": "table_id, is_index, hist_id"},
+    ),
+    table(
+        21,
+        "stats_table_locked",
+        "table_id bigint not null",
+        "modify_count bigint not null default 0",
+        "count bigint not null default 0",
+        "version bigint unsigned not null default 0",
+        primary="table_id",
+    ),
+    table(
+        22,
+        "analyze_jobs",
+        "id bigint unsigned not null auto_increment",
+        "update_time timestamp(6) not null default current_timestamp",
+        "table_schema char(64) not null default ''",
+        "table_name char(64) not null default ''",
+        "partition_name char(64) not null default ''",
+        "job_info text not null",
+        "processed_rows bigint unsigned not null default 0",
+        "start_time timestamp(6)",
+        "end_time timestamp(6)",
+        "state enum('pending','running','finished','failed') not null",
+        "fail_reason text",
+        "instance varchar(512) not null",
+        "process_id bigint unsigned",
+        primary="id",
+        plain={"update_time": "update_time"},
+    ),
+)
+
+_PRIVILEGES = (
+    "Select Insert Update Delete Create Drop Process Grant References Alter Show_db Super "
+    "Create_tmp_table Lock_tables Execute Create_view Show_view Create_routine Alter_routine "
+    "Index Create_user Event Repl_slave Repl_client Trigger Create_role Drop_role Reload Shutdown "
+    "File"
+).split()
+_SETTINGS = (
+    table(
+        23,
+        "global_variables",
+        "VARIABLE_NAME varchar(64) not null",
+        "VARIABLE_VALUE varchar(16383)",
+        primary="VARIABLE_NAME",
+    ),
+    table(
+        24,
+        "tidb",
+        "VARIABLE_NAME varchar(64) not null",
+        "VARIABLE_VALUE varchar(1024)",
+        "COMMENT varchar(1024)",
+        primary="VARIABLE_NAME",
+    ),
+    table(
+        25,
+        "user",
+        "Host char(255) not null",
+        "User char(32) not null",
+        "authentication_string text",
+        "plugin char(64)",
+        *(f"{privilege}_priv enum('N','Y') not null default 'N'" for privilege in _PRIVILEGES),
+        "Account_locked enum('N','Y') not null default 'N'",
+        primary="Host, User",
+    ),
+)
+
+SYSTEM: dict[str, TableInfo] = {
+    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS)
+}
+
+
+def is_system(info: TableInfo) -> bool:
+    """True for a table of the system database: clients may read it and not write it."""
+    return info.exuvia_db == MYSQL_ID
