@@ -1,9 +1,10 @@
 """The first transaction of a store: static DDL, all of it at once, exactly once (seed 002).
 
     node A: begin, format absent -> write everything -> commit: done
-    node B: begin, format absent -> write everything -> commit: Conflict (format was written) -> look again: there
+    node B: begin, format absent -> write everything -> commit: Conflict -> look again: it is there
 
-Only this writes the catalog without a job. A store of another format is refused, never converted silently.
+Only this writes the catalog without a job. A store of another format is refused, never converted
+silently.
 """
 
 from exuvia.base.errors import Conflict, Unavailable

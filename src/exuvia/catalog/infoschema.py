@@ -1,15 +1,16 @@
 """The versioned cache of tables: lazy, bounded, and never believed without the snapshot (law 1).
 
-    names: (database, table) -> (database id, table id)      a hint, checked below
-    tables: table id -> its last two Tables                   what that id is at a revision, for ever
+    names:  (database, table) -> (database id, table id)      a hint, checked below
+    tables: table id -> its last two Tables                   what that id is at a revision
 
-    table(txn, db, name):  hint -> read m/rev/{id} and m/dbrev/{id} in txn -> the Table of just that revision
+    table(txn, db, name):  hint -> read m/rev/{id} and m/dbrev/{id} in txn -> Table of that revision
                            names agree and both are public: that is the table of this snapshot
                            else: name keys -> infos, all in the same snapshot
 
-Infos never change under a revision, so a cached Table whose revisions stand in the snapshot is the snapshot's; a rename,
-truncate or drop moves or removes the revision, and the hint fails. The cost of a hit is two gets. A name that is not there
-is never remembered. A million tables cost nothing until they are used; `capacity` bounds how many are kept.
+Infos never change under a revision, so a cached Table whose revisions stand in the snapshot is the
+snapshot's; a rename, truncate or drop moves or removes the revision, and the hint fails. A hit costs
+two gets. A name that is not there is never remembered. A million tables cost nothing until they are
+used; `capacity` bounds how many are kept.
 
 `Loader` follows the diffs, so that the first statement after a change seldom has to decode a table.
 """
@@ -23,7 +24,6 @@ from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo
 from exuvia.catalog.recent import Recent
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -142,16 +142,13 @@ class Schemas:
 
 def _is_named(table: Table, database: str, name: str) -> bool:
     """Whether clients find the table under that place: both names lower case, both public."""
-    return (
-        table.info.name.L == name
-        and table.database.db_name.L == database
-        and table.info.state == SchemaState.PUBLIC
-        and table.database.state == SchemaState.PUBLIC
-    )
+    if (table.database.db_name.L, table.info.name.L) != (database, name):
+        return False
+    return table.info.state == table.database.state == SchemaState.PUBLIC
 
 
 class Loader:
-    """Follows the schema version. `loaded(version, now)` is told after each look (the lease, law 8)."""
+    """Follows the schema version. `loaded(version, now)` is told after each look (law 8)."""
 
     channel = "version"
 
@@ -167,7 +164,7 @@ class Loader:
         self.version = 0
 
     def step(self, now: float) -> float:
-        """Read the diffs since the last look; seconds until the next. `now` is taken before the look."""
+        """Read the diffs since the last look; seconds until the next. `now` is from before it."""
         txn = self._schemas.store.begin()
         try:
             version = meta.version(txn)

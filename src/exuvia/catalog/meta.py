@@ -1,21 +1,22 @@
 """The catalog at rest: databases, tables, their names, revisions and the schema version.
 
-    name --> id --> JSON            m/dbname, m/name -> number(id); m/db, m/table -> DatabaseInfo, TableInfo
+    name --> id --> JSON            m/dbname, m/name -> id; m/db -> DatabaseInfo, m/table -> TableInfo
                 id --> revision     m/dbrev, m/rev: what a plan is valid for (law 1)
-    version --> SchemaDiff          m/version counts; m/diff/{version} says what that version touched
+    version --> SchemaDiff          m/version counts; m/diff/{version}: what that version touched
 
-A step of a job edits infos with `put_*` and `drop_*` and then calls `publish` once, in one transaction (law 4).
-`publish` raises the global version by one and moves revisions:
+A step of a job edits infos with `put_*` and `drop_*` and then calls `publish` once, all in one
+transaction (law 4). `publish` raises the global version by one and moves revisions:
 
     STEP    + 1     writers of the revision before may still commit: two versions live side by side
     TAKEN   + 2     a table id or key range is taken away: nobody who planned before may commit
     gone            the table's info is gone: so is its revision, and the fence refuses its writers
 
-A table that appears begins at twice the version. A revision grows by two a version at most, so a table that was
-dropped and recovered under its old id begins at least two above what any plan of its former life can hold.
+A table that appears begins at twice the version. A revision grows by two a version at most, so a
+table that was dropped and recovered under its old id begins at least two above what any plan of its
+former life can hold.
 
-Names are unique within a database and compare in lower case; the name key moves when a `put_*` carries another name.
-Nothing here commits. What this does not do: caching (catalog/infoschema.py).
+Names are unique within a database and compare in lower case; the name key moves when a `put_*`
+carries another name. Nothing here commits or caches (catalog/infoschema.py does).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,11 +37,11 @@ _table = msgspec.json.Decoder(TableInfo)
 _diff = msgspec.json.Decoder(SchemaDiff)
 
 
-# -- numbers ---------------------------------------------------------------------------------------------------
+# -- numbers --------------------------------------------------------------------------------------
 
 
 def next_ids(txn: Transaction, count: int = 1) -> int:
-    """Reserve `count` ids for databases, tables and jobs; returns the first. Ids are in commit order."""
+    """Reserve ids for databases, tables and jobs, in commit order; returns the first."""
     last = keys.read_number(txn.get(keys.LAST_ID))
     txn.put(keys.LAST_ID, keys.number(last + count))
     return last + 1
@@ -61,7 +62,7 @@ def database_revision(txn: Transaction, database_id: int) -> int:
     return keys.read_number(txn.get(keys.database_revision(database_id)))
 
 
-# -- databases -------------------------------------------------------------------------------------------------
+# -- databases ------------------------------------------------------------------------------------
 
 
 def find_database(txn: Transaction, name: str) -> int | None:
@@ -86,7 +87,7 @@ def put_database(txn: Transaction, info: DatabaseInfo) -> None:
 
 
 def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
-    """Remove a database, its name and its revision. Its tables are dropped one by one by the caller."""
+    """Remove a database, its name and its revision. The caller drops its tables one by one."""
     txn.delete(keys.meta("dbname", info.db_name.L))
     txn.delete(keys.meta("db", info.id))
     txn.delete(keys.database_revision(info.id))
@@ -97,7 +98,7 @@ def list_databases(txn: Transaction) -> list[DatabaseInfo]:
     return [_database.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("db")))]
 
 
-# -- tables ----------------------------------------------------------------------------------------------------
+# -- tables ---------------------------------------------------------------------------------------
 
 
 def find_table(txn: Transaction, database_id: int, name: str) -> int | None:
@@ -126,7 +127,7 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
 
 
 def drop_table(txn: Transaction, info: TableInfo) -> None:
-    """Remove a table's info, name, revision and counters. Its rows stay, for a deferred deletion."""
+    """Remove a table's info, name, revision and counters. Its rows stay for later deletion."""
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     txn.delete(keys.meta("table", info.id))
@@ -137,7 +138,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
 
 
 def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:
-    """(lower-case name, id) of every table of a database in any state, by name; decodes no table."""
+    """(lower-case name, id) of a database's tables in any state, by name; decodes no table."""
     prefix = keys.meta("name", database_id)
     for key, payload in txn.scan(keys.span_of(prefix)):
         yield key[len(prefix) :].decode(), keys.read_number(payload)
@@ -163,7 +164,7 @@ def _claim(txn: Transaction, key: bytes, element_id: int) -> None:
         raise Broken(f"name at {key!r} stands for {keys.read_number(held)}, not for {element_id}")
 
 
-# -- publishing ------------------------------------------------------------------------------------------------
+# -- publishing -----------------------------------------------------------------------------------
 
 
 def publish(
@@ -177,9 +178,10 @@ def publish(
     bumps: Mapping[int, int] | None = None,
     database_bumps: Mapping[int, int] | None = None,
 ) -> int:
-    """Raise the version, write its diff, move revisions (by table id and by database id); the new version.
+    """Raise the version, write its diff, move the revisions; returns the new version.
 
-    `type` is the job's action code. Steps that run side by side conflict here and are run again."""
+    `type` is the job's action code; `bumps` is by table id, `database_bumps` by database id.
+    Steps that run side by side conflict here and are run again."""
     published = version(txn) + 1
     txn.put(keys.VERSION, keys.number(published))
     diff = SchemaDiff(

@@ -1,9 +1,9 @@
-"""Static DDL: system tables from a notation of one line a column, without parser, job or catalog (seed 002).
+"""Static DDL: tables from a notation of one line a column, without parser or job (seed 002).
 
     "job_id bigint not null -- DDL job ID"
      name   type   [not null] [auto_increment] [default value] [-- comment]
 
-A single integer primary key is the handle; other primary keys are clustered by their encoded values.
+A single integer primary key is the handle; others are clustered by their encoded values.
 Errors are ours, found when the module loads: KeyError or ValueError.
 """
 
@@ -150,9 +150,8 @@ def _with_key_flags(
 
 def _is_integer_handle(columns: tuple[ColumnInfo, ...], primary: list[str]) -> bool:
     integers = {code for code, _ in _NUMBERS.values()}
-    return len(primary) == 1 and any(
-        c.name.L == primary[0] and c.type.Tp in integers for c in columns
-    )
+    kinds = [c.type.Tp for c in columns if c.name.L in primary]
+    return len(kinds) == 1 and kinds[0] in integers
 
 
 def _indexes(

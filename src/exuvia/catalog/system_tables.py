@@ -1,17 +1,16 @@
-"""The system tables, written down as static DDL (seed 002): fixed ids, known before there is a catalog.
+"""The system tables, written down as static DDL (seed 002): their ids are fixed.
 
-    mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history     job truth (seed 000; later columns behind the seed's)
-    mysql.tidb_mdl_info                                       versions the cluster has not acknowledged yet
-    mysql.ddl_notifier                                        events not yet processed (seed 004)
-    mysql.gc_delete_range, gc_delete_range_done               data whose element is gone (seed 002, background)
-    mysql.stats_*, analyze_jobs                               statistics
-    mysql.global_variables, tidb, user                        settings, facts of the bootstrap, accounts
+    mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history   job truth (seed 000's columns first)
+    mysql.tidb_mdl_info                                     versions not acknowledged by all yet
+    mysql.ddl_notifier                                      events not yet processed (seed 004)
+    mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
+    mysql.stats_*, analyze_jobs                             statistics
+    mysql.global_variables, tidb, user                      settings, bootstrap facts, accounts
 
-They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are databases, 10 to 54
-tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no key, as seed 000 prints it: one row per
-(job, element, physical table, finished span), found by scanning; it holds only what running reorganisations need.
-
-The notation: "name type [null] [default x] [comment]", see catalog/static_ddl.py.
+They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
+databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
+key, as seed 000 prints it: one row per (job, element, physical table, finished span), found by
+scanning; it holds only what running reorganisations need. The notation is catalog/static_ddl.py's.
 """
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
@@ -195,11 +194,11 @@ _STATISTICS = (
 )
 
 _PRIVILEGES = (
-    "Select Insert Update Delete Create Drop Process Grant References Alter Show_db Super "
-    "Create_tmp_table Lock_tables Execute Create_view Show_view Create_routine Alter_routine "
-    "Index Create_user Event Repl_slave Repl_client Trigger Create_role Drop_role Reload Shutdown "
-    "File"
-).split()
+    *("Select", "Insert", "Update", "Delete", "Create", "Drop", "Process", "Grant", "References"),
+    *("Alter", "Show_db", "Super", "Create_tmp_table", "Lock_tables", "Execute", "Create_view"),
+    *("Show_view", "Create_routine", "Alter_routine", "Index", "Create_user", "Event", "Trigger"),
+    *("Repl_slave", "Repl_client", "Create_role", "Drop_role", "Reload", "Shutdown", "File"),
+)
 _SETTINGS = (
     table(
         23,
