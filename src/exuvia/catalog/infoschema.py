@@ -8,7 +8,7 @@
                            else: name keys -> infos, all in the same snapshot
 
 Infos never change under a revision, so a cached Table whose revisions stand in the snapshot is the
-snapshot's; a rename, truncate or drop moves or removes the revision, and the hint fails. A hit costs
+snapshot's; a rename, truncate or drop moves or removes the revision, and the hint fails. A hit is
 two gets. A name that is not there is never remembered. A million tables cost nothing until they are
 used; `capacity` bounds how many are kept.
 
@@ -142,9 +142,9 @@ class Schemas:
 
 def _is_named(table: Table, database: str, name: str) -> bool:
     """Whether clients find the table under that place: both names lower case, both public."""
-    if (table.database.db_name.L, table.info.name.L) != (database, name):
-        return False
-    return table.info.state == table.database.state == SchemaState.PUBLIC
+    found = table.database.db_name.L, table.info.name.L
+    states = {table.info.state, table.database.state}
+    return found == (database, name) and states == {SchemaState.PUBLIC}
 
 
 class Loader:

@@ -1,8 +1,8 @@
 """The catalog at rest: databases, tables, their names, revisions and the schema version.
 
-    name --> id --> JSON            m/dbname, m/name -> id; m/db -> DatabaseInfo, m/table -> TableInfo
-                id --> revision     m/dbrev, m/rev: what a plan is valid for (law 1)
-    version --> SchemaDiff          m/version counts; m/diff/{version}: what that version touched
+    name --> id --> JSON          m/dbname, m/name -> id; m/db -> DatabaseInfo, m/table -> TableInfo
+                id --> revision   m/dbrev, m/rev: what a plan is valid for (law 1)
+    version --> SchemaDiff        m/version counts; m/diff/{version}: what that version touched
 
 A step of a job edits infos with `put_*` and `drop_*` and then calls `publish` once, all in one
 transaction (law 4). `publish` raises the global version by one and moves revisions:

@@ -12,9 +12,11 @@
     m/auto/{id}             last AUTO_INCREMENT   m/rowid/{id}           last hidden row id
     m/var/{name}            global variable
     m/member/{id}           Member                m/beat/{id}            heartbeat counter
+    m/epoch                 last epoch given to a member; none is ever given twice
     m/fence/{id}            a member's epoch: every commit of that member requires it (law 2)
     m/owner/{role}          Owner                 m/term/{role}          its epoch: every write of the owner requires it
-    m/ack/{job}/{member}    schema version acknowledged for a job
+    m/sync/{job}            the version a job's last step published: what is to be acknowledged
+    m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
     m/channel/{name}        counters that `wait` waits on
     t{table}r{handle}       a row
@@ -33,6 +35,7 @@ _U32 = Struct(">I")
 FORMAT = b"m/format"
 LAST_ID = b"m/id"
 VERSION = b"m/version"
+LAST_EPOCH = b"m/epoch"
 
 
 def number(value: int) -> bytes:

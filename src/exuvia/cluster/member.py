@@ -1,0 +1,204 @@
+"""Membership: a process that joined, its heartbeat, its epoch, how others end it (laws 2, 3, 8).
+
+    m/member/{id}   MemberInfo            who it is
+    m/beat/{id}     a counter             grows while it lives; others watch it on their own clocks
+    m/fence/{id}    its epoch             every commit of the member requires it: `guard`
+    presence "member-{id}"                held as long as its process lives (store.hold)
+
+    joined --beat--> joined --silent for a lease, or its process ended--> fenced by whoever waits
+      ^                                                                     |
+      `---------- a new epoch under the same id, when it wakes up ----------'
+
+Fencing deletes the epoch: whatever the member still has open is refused by the store, whenever it
+wakes (Deposed). Epochs come from one counter and are never given twice, so what was begun before a
+fencing stays refused after the member has joined again. No clock decides about safety: `lease_s`
+says only how long others wait, and when the member itself stops serving.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.base.limits import DEFAULT_LEASE_S
+from exuvia.kv import keys
+from exuvia.kv.store import Presence, Store
+from exuvia.kv.transaction import Transaction
+
+Kind = Literal["front", "back"]
+BEATS_PER_LEASE = 5
+
+
+class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s."""
+
+    id: str
+    kind: Kind
+    host: str
+    pid: int
+    address: str
+    lease_s: float
+    started: int
+
+    @property
+    def title(self) -> str:
+        """How people know it."""
+        return f"node {self.address or self.id}"
+
+
+_row = msgspec.json.Decoder(MemberInfo)
+
+
+def presence_of(member_id: str) -> str:
+    """The name its process holds in the store."""
+    return f"member-{member_id}"
+
+
+def live(txn: Transaction) -> list[MemberInfo]:
+    """Every member that has joined and was not fenced, by id."""
+    return [_row.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
+
+
+def find(txn: Transaction, member_id: str) -> MemberInfo | None:
+    """The member with that id, or None."""
+    payload = txn.get(keys.meta("member", member_id))
+    return None if payload is None else _row.decode(payload)
+
+
+def beat_of(txn: Transaction, member_id: str) -> int:
+    """The member's heartbeat counter."""
+    return keys.read_number(txn.get(keys.meta("beat", member_id)))
+
+
+def fence(txn: Transaction, member_id: str) -> None:
+    """End a member: its epoch, its row, its beat. Conflict at commit if it beat meanwhile."""
+    for kind in ("fence", "member", "beat"):
+        if txn.get(keys.meta(kind, member_id)) is not None:
+            txn.delete(keys.meta(kind, member_id))
+    txn.notify("owner")
+    txn.notify("ack")
+
+
+class Member:
+    """This process in the cluster. `step` is called by one loop; the rest from any thread."""
+
+    channel = "member"
+
+    def __init__(self, store: Store, clock: Clock, info: MemberInfo, presence: Presence) -> None:
+        self._store = store
+        self.clock = clock
+        self._presence = presence
+        self._epoch = b""
+        self._renewed_at = float("-inf")
+        self._loaded_at = float("-inf")
+        self._left = False
+        self.info = info
+        self.version = 0
+
+    @classmethod
+    def join(
+        cls,
+        store: Store,
+        clock: Clock,
+        kind: Kind = "front",
+        address: str = "",
+        lease_s: float = DEFAULT_LEASE_S,
+        identity: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> "Member":
+        """Hold a presence, take an epoch, write the row. Raises Unavailable if the name is held."""
+        info = MemberInfo(
+            id=identity(),
+            kind=kind,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            address=address,
+            lease_s=lease_s,
+            started=clock.wall_ns(),
+        )
+        member = cls(store, clock, info, store.hold(presence_of(info.id)))
+        member._enter(clock.monotonic())
+        return member
+
+    @property
+    def id(self) -> str:
+        """The member's name for ever."""
+        return self.info.id
+
+    @property
+    def fenced(self) -> bool:
+        """True once somebody ended it, until it has joined again."""
+        return not self._epoch
+
+    def _enter(self, now: float) -> None:
+        while True:
+            txn = self._store.begin()
+            epoch = keys.number(keys.read_number(txn.get(keys.LAST_EPOCH)) + 1)
+            txn.put(keys.LAST_EPOCH, epoch)
+            txn.put(keys.meta("fence", self.id), epoch)
+            txn.put(keys.meta("beat", self.id), keys.number(1))
+            txn.put(keys.meta("member", self.id), msgspec.json.encode(self.info))
+            txn.notify("owner")
+            try:
+                txn.commit()
+            except Conflict:
+                continue  # another member took that epoch
+            self._epoch = epoch
+            self._renewed_at = now
+            return
+
+    def guard(self, txn: Transaction) -> None:
+        """The transaction commits only while this member has its present epoch (law 2).
+
+        Call it when the transaction begins. Raises Deposed while the member is fenced."""
+        epoch = self._epoch
+        if not epoch:
+            raise Deposed(f"member {self.id} was fenced")
+        txn.require_equal(keys.meta("fence", self.id), epoch)
+
+    def serving(self, now: float) -> bool:
+        """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""
+        oldest = min(self._renewed_at, self._loaded_at)
+        return bool(self._epoch) and not self._left and now - oldest < self.info.lease_s
+
+    def loaded(self, version: int, now: float) -> None:
+        """The schema of `version` was loaded by a look that began at `now`."""
+        self.version = version
+        self._loaded_at = now
+
+    def step(self, now: float) -> float:
+        """Beat once, or join again if fenced; seconds until the next beat."""
+        if self._left:
+            return self.info.lease_s
+        if not self._epoch:
+            self._enter(now)
+            return self.info.lease_s / BEATS_PER_LEASE
+        txn = self._store.begin()
+        try:
+            self.guard(txn)
+            txn.put(keys.meta("beat", self.id), keys.number(beat_of(txn, self.id) + 1))
+            txn.commit()
+        except Conflict:
+            return 0.0  # a fencing is under way: the next look tells
+        except Deposed:
+            self._epoch = b""
+            return 0.0
+        self._renewed_at = now
+        return self.info.lease_s / BEATS_PER_LEASE
+
+    def leave(self) -> None:
+        """Go in good order; nobody has to wait for a lease."""
+        self._left = True
+        txn = self._store.begin()
+        try:
+            self.guard(txn)
+            fence(txn, self.id)
+            txn.commit()
+        except (Conflict, Deposed):
+            txn.rollback()  # it was fenced already
+        self._epoch = b""
+        self._presence.release()

@@ -1,0 +1,238 @@
+"""Two versions at most: a step is announced, every front acknowledges, then the next step may run.
+
+    worker, in its step's transaction   announce(job, version, {table: revision})   m/sync/{job}
+    each front, woken by "version"      Acknowledger: ack the version, if no open writer has
+                                        an older plan; else say who has             m/ack/{job}{..}
+    worker, woken by "ack"              lagging(job) is empty -> next step; else it shows the reasons
+    worker, in the last transaction     finish(job)
+
+A front that does not answer is waited for as long as its lease, on the waiter's clock, and then
+fenced (cluster/lease.py); one whose process has ended is fenced at once. A front that joins after
+the announcement plans with the new version anyway; its acknowledgement is harmless. A new owner
+finds the announcements in the store and waits for them before it steps (law 4).
+
+Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
+the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.cluster import member as members
+from exuvia.cluster.lease import Silence
+from exuvia.cluster.locks import Hold, MetadataLocks
+from exuvia.cluster.member import Member, MemberInfo
+from exuvia.kv import keys
+from exuvia.kv.entry import Kind
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+IDLE_S = 1.0
+BLOCKED_S = 0.02
+REASON_S = 1.0
+SHOWN = 10
+LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """What a job's last step published: table id -> revision."""
+
+    version: int
+    tables: dict[int, int]
+
+
+class Lag(NamedTuple):
+    """A front that has not acknowledged, and why."""
+
+    member: str
+    reason: str
+
+
+_announcement = msgspec.json.Decoder(Announcement)
+_reasons = msgspec.json.Decoder(list[str])
+
+
+def _ack_key(job_id: int, member_id: str) -> bytes:
+    return keys.meta("ack", job_id, member_id)
+
+
+def _read_ack(payload: bytes | None) -> tuple[int, list[str]]:
+    if payload is None:
+        return 0, []
+    return keys.read_number(payload[:8]), _reasons.decode(payload[8:])
+
+
+def announce(txn: Transaction, job_id: int, version: int, tables: Mapping[int, int]) -> None:
+    """Ask every front to acknowledge, in the transaction that publishes the version."""
+    wanted = Announcement(version, dict(tables))
+    txn.put(keys.meta("sync", job_id), msgspec.json.encode(wanted))
+    txn.notify("version")
+
+
+def announced(txn: Transaction) -> dict[int, Announcement]:
+    """What is to be acknowledged, by job id."""
+    prefix = keys.meta("sync")
+    found = txn.scan(keys.span_of(prefix))
+    return {keys.read_number(key[len(prefix) :]): _announcement.decode(raw) for key, raw in found}
+
+
+def finish(txn: Transaction, job_id: int) -> None:
+    """The job has ended: nothing is waited for any more."""
+    txn.write(Kind.REMOVE, keys.meta("sync", job_id), b"")
+    for key, _ in list(txn.scan(keys.span_of(keys.meta("ack", job_id)))):
+        txn.write(Kind.REMOVE, key, b"")
+
+
+def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[str]]]:
+    payload = txn.get(keys.meta("sync", job_id))
+    if payload is None:
+        return []
+    wanted = _announcement.decode(payload).version
+    found = []
+    for info in members.live(txn):
+        if info.kind == "front":
+            version, reasons = _read_ack(txn.get(_ack_key(job_id, info.id)))
+            if version < wanted:
+                found.append((info, reasons))
+    return found
+
+
+def lagging(txn: Transaction, job_id: int) -> list[Lag]:
+    """Live fronts that have not acknowledged the job's last version, with their own reasons."""
+    return [
+        Lag(info.id, f"{info.title}: {'; '.join(reasons) or 'has not answered yet'}")
+        for info, reasons in _behind(txn, job_id)
+    ]
+
+
+class Waiter:
+    """Waits for others on behalf of an owner; `guard` puts its epoch into what it writes."""
+
+    channel = "ack"
+
+    def __init__(
+        self, store: Store, guard: Callable[[Transaction], None] = lambda txn: None
+    ) -> None:
+        self._store = store
+        self._guard = guard
+        self._silence = Silence(store)
+
+    def step(self, now: float) -> float:
+        """Fence every member that is dead or silent for its lease; seconds until the next look."""
+        txn = self._store.begin()
+        try:
+            known = members.live(txn)
+            self._silence.keep_only(known)
+            self._fence(txn, self._ended(txn, known, now))
+            return IDLE_S
+        except Conflict:
+            return 0.0  # one of them beat after all
+        except Deposed:
+            return IDLE_S
+        finally:
+            txn.rollback()
+
+    def lagging(self, job_id: int, now: float) -> list[Lag]:
+        """As the function, after fencing those of them that are dead or silent. Raises Deposed."""
+        txn = self._store.begin()
+        try:
+            behind = _behind(txn, job_id)
+            ended = self._ended(txn, [info for info, _ in behind], now)
+            lags = [self._lag(txn, each, now) for each in behind]
+            self._fence(txn, ended)
+            return [lag for lag in lags if lag.member not in ended]
+        except Conflict:
+            return lags  # one of them beat after all: they are looked at again
+        finally:
+            txn.rollback()
+
+    def _ended(self, txn: Transaction, known: list[MemberInfo], now: float) -> set[str]:
+        return {info.id for info in known if self._silence.is_over(txn, info, now)}
+
+    def _fence(self, txn: Transaction, ended: set[str]) -> None:
+        if ended:
+            self._guard(txn)
+            for member_id in sorted(ended):
+                members.fence(txn, member_id)
+            txn.commit()
+
+    def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[str]], now: float) -> Lag:
+        info, reasons = behind
+        silent_s = self._silence.of(txn, info, now)
+        if silent_s > 2 * info.lease_s / members.BEATS_PER_LEASE:
+            text = f"silent {silent_s:.0f} s of {info.lease_s:.0f} s lease"
+        else:
+            text = "; ".join(reasons) or "has not answered yet"
+        return Lag(info.id, f"{info.title}: {text}")
+
+
+class Acknowledger:
+    """A front's side. One small transaction answers every job that waits."""
+
+    channel = "version"
+
+    def __init__(self, store: Store, member: Member, locks: MetadataLocks) -> None:
+        self._store = store
+        self._member = member
+        self._locks = locks
+        self._answered: dict[int, int] = {}
+        self._explained: dict[int, float] = {}
+
+    def step(self, now: float) -> float:
+        """Acknowledge what can be, explain what cannot; seconds until the next look."""
+        txn = self._store.begin()
+        try:
+            wanted = announced(txn)
+            self._tidy(txn, wanted)
+            fresh = {j: a for j, a in wanted.items() if self._answered.get(j, 0) < a.version}
+            blocked = self._blocked(txn, fresh)
+            done = {j: a.version for j, a in fresh.items() if j not in blocked}
+            for job_id, version in done.items():
+                self._write(txn, job_id, version, [])
+            self._explain(txn, blocked, now)
+            if txn.has_writes:
+                self._member.guard(txn)
+                txn.commit()
+            self._answered.update(done)
+            return BLOCKED_S if blocked else IDLE_S
+        except Deposed:
+            return BLOCKED_S  # fenced: nobody waits for this member until it has joined again
+        finally:
+            txn.rollback()
+
+    def _blocked(
+        self, txn: Transaction, wanted: Mapping[int, Announcement]
+    ) -> dict[int, list[Hold]]:
+        if not wanted or txn.get(LOCK_VARIABLE) == b"OFF":
+            return {}
+        found = {
+            job_id: [
+                hold
+                for table_id, revision in each.tables.items()
+                for hold in self._locks.blockers(table_id, revision)
+            ]
+            for job_id, each in wanted.items()
+        }
+        return {job_id: holds for job_id, holds in found.items() if holds}
+
+    def _explain(self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float) -> None:
+        for job_id, holds in blocked.items():
+            if now - self._explained.get(job_id, float("-inf")) >= REASON_S:
+                self._explained[job_id] = now
+                reasons = [hold.reason(now) for hold in holds[:SHOWN]]
+                self._write(txn, job_id, self._answered.get(job_id, 0), reasons)
+
+    def _write(self, txn: Transaction, job_id: int, version: int, reasons: list[str]) -> None:
+        payload = keys.number(version) + msgspec.json.encode(reasons)
+        txn.write(Kind.PLACE, _ack_key(job_id, self._member.id), payload)
+        txn.notify("ack")
+
+    def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
+        for job_id in [j for j in (*self._answered, *self._explained) if j not in wanted]:
+            self._answered.pop(job_id, None)
+            self._explained.pop(job_id, None)
+            if txn.get(_ack_key(job_id, self._member.id)) is not None:
+                txn.write(Kind.REMOVE, _ack_key(job_id, self._member.id), b"")
