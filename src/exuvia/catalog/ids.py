@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Literal
 
-from exuvia.base.errors import Conflict, Refused, SchemaChanged
+from exuvia.base.errors import Conflict, SchemaChanged
+from exuvia.base.mysql import refuse
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -43,7 +44,7 @@ class IdAllocator:
         self._blocks: dict[tuple[int, str], _Block] = {}
 
     def next(self, table_id: int, kind: Kind = "auto", count: int = 1) -> int:
-        """The first of `count` consecutive ids. SchemaChanged if the table is gone, Refused 1467."""
+        """The first of `count` consecutive ids. SchemaChanged if the table is gone; 1467."""
         block = self._block(table_id, kind)
         with block.lock:
             if block.last - block.next + 1 < count:
@@ -53,7 +54,7 @@ class IdAllocator:
             return first
 
     def rebase(self, table_id: int, value: int, kind: Kind = "auto") -> None:
-        """A row took `value` by itself: nobody is given it or a smaller one from this node's block."""
+        """A row took `value` by itself: this node gives out neither it nor a smaller one."""
         block = self._block(table_id, kind)
         with block.lock:
             if value < block.next:
@@ -86,7 +87,7 @@ class IdAllocator:
         block.size = min(2 * block.size, MOST_BLOCK)
 
     def _raise(self, table_id: int, kind: Kind, value: int) -> None:
-        self._change(table_id, kind, lambda held: max(held, value))
+        self._change(table_id, kind, lambda held: max(held, min(value, LAST_ID)))
 
     def _change(self, table_id: int, kind: Kind, to: Callable[[int], int]) -> int:
         while True:
@@ -96,9 +97,7 @@ class IdAllocator:
             wanted = to(held)
             if wanted > LAST_ID:
                 txn.rollback()
-                raise Refused(
-                    1467, "HY000", "Failed to read auto-increment value from storage engine"
-                )
+                raise refuse(1467)
             try:
                 if wanted != held:
                     txn.require_at_most(keys.revision(table_id), _ANY)

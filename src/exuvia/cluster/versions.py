@@ -1,8 +1,8 @@
 """Two versions at most: a step is announced, every front acknowledges, then the next step may run.
 
-    worker, in its step's transaction   announce(job, version, {table: revision})   m/sync/{job}
+    worker, in its step's transaction   announce(job, version, {table: revision})   m/sync/..
     each front, woken by "version"      Acknowledger: ack the version, if no open writer has
-                                        an older plan; else say who has             m/ack/{job}{..}
+                                        an older plan; else say who has             m/ack/..
     worker, woken by "ack"              lagging(job) is empty -> next step; else it shows the reasons
     worker, in the last transaction     finish(job)
 

@@ -1,0 +1,202 @@
+"""What a system variable is, and how a value given to it is checked, as MySQL and TiDB do.
+
+    kind        accepts                                    refuses     clamps (1292)
+    BOOL        ON OFF 1 0 TRUE FALSE                      else 1231
+    INTEGER     a whole number, or text of one             else 1232   to least .. most
+    REAL        a number, or text of one                   else 1232   to least .. most
+    CHOICE      a choice in any case, or its position      else 1231
+    SIZE        an INTEGER, or text such as "64 MiB"       else 1232   to least .. most
+    TEXT        text or a number                           NULL 1231
+    CHARSET     a character set, in any case               else 1115
+    COLLATION   a collation, in any case                   else 1273
+    MODES       SQL modes, separated by commas             else 1231
+    ZONE        SYSTEM, +hh:mm, or a name of the zones     else 1298
+
+Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
+"""
+
+import re
+import zoneinfo
+from decimal import Decimal
+from enum import Enum, auto
+from typing import NamedTuple
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import TypeCode
+
+Setting = str | int | float | Decimal | bytes | None
+
+CHARSETS = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1", "binary", "gbk")
+COLLATIONS = {
+    "utf8mb4_bin": "utf8mb4",
+    "utf8mb4_general_ci": "utf8mb4",
+    "utf8mb4_unicode_ci": "utf8mb4",
+    "utf8mb4_0900_ai_ci": "utf8mb4",
+    "utf8mb4_0900_bin": "utf8mb4",
+    "utf8_bin": "utf8",
+    "utf8_general_ci": "utf8",
+    "utf8_unicode_ci": "utf8",
+    "ascii_bin": "ascii",
+    "latin1_bin": "latin1",
+    "binary": "binary",
+}
+MODES = (
+    *("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "NOT_USED"),
+    *("ONLY_FULL_GROUP_BY", "NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "NO_AUTO_VALUE_ON_ZERO"),
+    *("NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "NO_ZERO_IN_DATE"),
+    *("NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO", "NO_AUTO_CREATE_USER"),
+    *("HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH"),
+    "TIME_TRUNCATE_FRACTIONAL",
+)
+COMBINED_MODES = {
+    "ANSI": "REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ONLY_FULL_GROUP_BY",
+    "TRADITIONAL": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
+    "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
+}
+_UNITS = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+
+
+class Kind(Enum):
+    """See the table above."""
+
+    BOOL = auto()
+    INTEGER = auto()
+    REAL = auto()
+    CHOICE = auto()
+    SIZE = auto()
+    TEXT = auto()
+    CHARSET = auto()
+    COLLATION = auto()
+    MODES = auto()
+    ZONE = auto()
+
+
+class Variable(NamedTuple):
+    """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown."""
+
+    name: str
+    default: str
+    scope: str = "GS"
+    kind: Kind = Kind.TEXT
+    least: float = 0
+    most: float = 0
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+    nullable: bool = False
+
+    @property
+    def type_code(self) -> TypeCode:
+        """MySQL's type of `@@name`."""
+        if self.kind in (Kind.INTEGER, Kind.BOOL, Kind.SIZE):
+            return TypeCode.LONGLONG
+        return TypeCode.DOUBLE if self.kind is Kind.REAL else TypeCode.VAR_STRING
+
+
+class Checked(NamedTuple):
+    """A value as it will be kept, and the warning that goes with it."""
+
+    text: str
+    warning: Refused | None = None
+
+
+def check(variable: Variable, value: Setting) -> Checked:
+    """The value as text. Raises Refused by the table above; clamps with a warning."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if value is None:
+        if variable.nullable:
+            return Checked("")
+        raise refuse(1231, variable.name, "NULL")
+    match variable.kind:
+        case Kind.INTEGER | Kind.REAL | Kind.SIZE:
+            return _number(variable, value)
+        case Kind.BOOL:
+            return Checked(_bool(variable, value))
+        case Kind.CHOICE:
+            return Checked(_choice(variable, value))
+        case Kind.CHARSET:
+            return Checked(_known(str(value), CHARSETS, 1115))
+        case Kind.COLLATION:
+            return Checked(_known(str(value), tuple(COLLATIONS), 1273))
+        case Kind.MODES:
+            return Checked(_modes(variable, value))
+        case Kind.ZONE:
+            return Checked(_zone(str(value)))
+        case Kind.TEXT:
+            return Checked(str(value))
+
+
+def _number(variable: Variable, value: str | float | Decimal) -> Checked:
+    wanted = _read_number(variable, value)
+    clamped = min(max(wanted, variable.least), variable.most)
+    text = f"{clamped:g}" if variable.kind is Kind.REAL else str(int(clamped))
+    if clamped == wanted:
+        return Checked(text)
+    return Checked(text, refuse(1292, variable.name, value))
+
+
+def _read_number(variable: Variable, value: str | float | Decimal) -> float:
+    text = str(value).strip()
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if variable.kind is Kind.SIZE:
+        found = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
+        if found:
+            return int(found[1]) << _UNITS[found[2]]
+    if variable.kind is Kind.REAL and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
+        return float(text)
+    raise refuse(1232, variable.name)
+
+
+def _bool(variable: Variable, value: Setting) -> str:
+    text = str(value).upper()
+    if text in ("ON", "1", "TRUE"):
+        return "ON"
+    if text in ("OFF", "0", "FALSE"):
+        return "OFF"
+    raise refuse(1231, variable.name, value)
+
+
+def _choice(variable: Variable, value: Setting) -> str:
+    text = str(value)
+    for n, choice in enumerate(variable.choices):
+        if text.upper() == choice.upper() or text == str(n):
+            return choice
+    raise refuse(1231, variable.name, value)
+
+
+def _known(text: str, names: tuple[str, ...], code: int) -> str:
+    if text.lower() in names:
+        return text.lower()
+    raise refuse(code, text)
+
+
+def _modes(variable: Variable, value: Setting) -> str:
+    text = str(value).upper()
+    if text.isdigit():
+        bits = int(text)
+        return ",".join(mode for n, mode in enumerate(MODES) if bits >> n & 1)
+    given = {part.strip() for part in text.split(",") if part.strip()}
+    for name in given & COMBINED_MODES.keys():
+        given |= set(COMBINED_MODES[name].split(","))
+    unknown = given - set(MODES) - COMBINED_MODES.keys()
+    if unknown:
+        raise refuse(1231, variable.name, sorted(unknown)[0])
+    return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
+
+
+def _zone(text: str) -> str:
+    if text.upper() == "SYSTEM":
+        return "SYSTEM"
+    offset = re.fullmatch(r"([+-])(\d{1,2}):([0-5]\d)", text)
+    if offset:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        if minutes <= (14 * 60 if offset[1] == "+" else 13 * 60 + 59):
+            return f"{offset[1]}{int(offset[2]):02}:{offset[3]}"
+    elif re.fullmatch(r"[A-Za-z][\w+/-]*", text):
+        try:
+            return zoneinfo.ZoneInfo(text).key
+        except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
+            pass  # refused below
+    raise refuse(1298, text)

@@ -1,0 +1,111 @@
+"""System variables: definitions by name, global values in the store.
+
+@@global.x    m/var/{x}, or the definition's default        every node reads the same
+@@session.x   the session's own, begun with the global one  kept by sql/
+
+SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
+unknown 1193
+"""
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.variable import Checked, Setting, Variable, check
+from exuvia.catalog.variables_mysql import MYSQL
+from exuvia.catalog.variables_tidb import TIDB
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+
+VARIABLES: dict[str, Variable] = {
+    each.name: each for each in sorted((*MYSQL, *TIDB), key=lambda v: v.name)
+}
+ALIASES = {
+    "tx_isolation": "transaction_isolation",
+    "tx_read_only": "transaction_read_only",
+    "identity": "last_insert_id",
+}
+
+
+def canonical(name: str) -> str:
+    """The name under which a variable is kept: lower case, an alias's original."""
+    lower = name.lower()
+    return ALIASES.get(lower, lower)
+
+
+def find(name: str) -> Variable:
+    """The definition. Refused 1193."""
+    found = VARIABLES.get(canonical(name))
+    if found is None:
+        raise refuse(1193, name)
+    return found
+
+
+def find_settable(name: str, is_global: bool) -> Variable:
+    """The definition, if SET may change it in that scope. Refused 1193, 1238, 1228, 1229."""
+    found = find(name)
+    if found.read_only:
+        raise refuse(1238, name, "read only")
+    if is_global and "G" not in found.scope:
+        raise refuse(1228, name)
+    if not is_global and "S" not in found.scope:
+        raise refuse(1229, name)
+    return found
+
+
+def find_readable(name: str, scope: str) -> Variable:
+    """The definition, if `@@scope.name` may be read; "" is either scope. Refused 1193, 1238."""
+    found = find(name)
+    if scope and scope not in found.scope:
+        raise refuse(1238, name, "SESSION" if scope == "G" else "GLOBAL")
+    return found
+
+
+def get_global(txn: Transaction, name: str) -> str:
+    """The global value in the transaction's snapshot, as text. Refused 1193."""
+    found = find(name)
+    payload = txn.get(keys.meta("var", found.name))
+    return found.default if payload is None else payload.decode()
+
+
+def set_global(txn: Transaction, name: str, value: Setting) -> Checked:
+    """Check and write; returns what was kept and a warning, if any. Refused as in the tables."""
+    found = find_settable(name, is_global=True)
+    checked = check(found, value)
+    txn.put(keys.meta("var", found.name), checked.text.encode())
+    txn.notify("variable")
+    return checked
+
+
+def reset_global(txn: Transaction, name: str) -> str:
+    """SET GLOBAL x = DEFAULT; the default."""
+    found = find_settable(name, is_global=True)
+    if txn.get(keys.meta("var", found.name)) is not None:
+        txn.delete(keys.meta("var", found.name))
+    txn.notify("variable")
+    return found.default
+
+
+def all_globals(txn: Transaction) -> dict[str, str]:
+    """Every variable with its global value (session-only ones with their default), by name."""
+    values = {name: each.default for name, each in VARIABLES.items()}
+    prefix = keys.meta("var")
+    for key, payload in txn.scan(keys.span_of(prefix)):
+        if (name := key[len(prefix) :].decode()) in values:
+            values[name] = payload.decode()
+    for alias, original in ALIASES.items():
+        if original in values:
+            values[alias] = values[original]
+    return values
+
+
+def read_int(txn: Transaction, name: str) -> int:
+    """The global value of a whole-number variable."""
+    return int(get_global(txn, name))
+
+
+def read_float(txn: Transaction, name: str) -> float:
+    """The global value of a number variable."""
+    return float(get_global(txn, name))
+
+
+def read_flag(txn: Transaction, name: str) -> bool:
+    """The global value of an ON/OFF variable."""
+    return get_global(txn, name) == "ON"
