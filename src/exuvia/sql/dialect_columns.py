@@ -1,0 +1,342 @@
+"""Column types, columns and indexes as MySQL writes them (manual, CREATE TABLE)."""
+
+from sqlglot.tokenizer_core import TokenType
+
+from exuvia.sql.dialect import read_expression
+from exuvia.sql.dialect_cursor import Cursor
+from exuvia.sql.nodes import (
+    Check,
+    ColumnDefinition,
+    DataType,
+    ForeignKey,
+    IndexDefinition,
+    IndexPart,
+    Reference,
+    Tree,
+)
+
+_TYPE_NAMES = {
+    **{word: word.lower() for word in ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")},
+    **{word: word.lower() for word in ("DECIMAL", "FLOAT", "DOUBLE", "BIT", "CHAR", "VARCHAR")},
+    **{word: word.lower() for word in ("BINARY", "VARBINARY", "TINYTEXT", "TEXT", "MEDIUMTEXT")},
+    **{word: word.lower() for word in ("LONGTEXT", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")},
+    **{word: word.lower() for word in ("DATE", "TIME", "DATETIME", "TIMESTAMP", "YEAR", "JSON")},
+    **{word: word.lower() for word in ("ENUM", "SET")},
+    "INTEGER": "int",
+    "INT1": "tinyint",
+    "INT2": "smallint",
+    "INT3": "mediumint",
+    "INT4": "int",
+    "INT8": "bigint",
+    "MIDDLEINT": "mediumint",
+    "DEC": "decimal",
+    "NUMERIC": "decimal",
+    "FIXED": "decimal",
+    "REAL": "double",
+    "FLOAT4": "float",
+    "FLOAT8": "double",
+    "CHARACTER": "char",
+    "NCHAR": "char",
+    "NVARCHAR": "varchar",
+    "VARCHARACTER": "varchar",
+    "BOOL": "bool",
+    "BOOLEAN": "bool",
+    "DOUBLE PRECISION": "double",
+    "CHAR VARYING": "varchar",
+    "CHARACTER VARYING": "varchar",
+}
+
+
+def data_type(cursor: Cursor) -> DataType:
+    """A column type with its attributes."""
+    word = cursor.peek()
+    name = _TYPE_NAMES.get(word)
+    if word == "SERIAL":
+        cursor.take()
+        return DataType("bigint", unsigned=True)
+    if word == "NATIONAL":
+        cursor.take()
+        name = _TYPE_NAMES.get(cursor.peek())
+    if word == "LONG":
+        cursor.take()
+        name = "mediumblob" if cursor.accept("VARBINARY") else "mediumtext"
+        cursor.accept("VARCHAR")
+        return _attributes(cursor, name, None, None, None)
+    if name is None:
+        raise cursor.error()
+    cursor.take()
+    if name == "double":
+        cursor.accept("PRECISION")
+    if name == "char" and cursor.accept("VARYING"):
+        name = "varchar"
+    if name == "bool":
+        return DataType("tinyint", length=1)
+    if name in ("enum", "set"):
+        cursor.expect("(")
+        elems = cursor.listed(cursor.string)
+        cursor.expect(")")
+        return _attributes(cursor, name, None, None, elems)
+    length = scale = None
+    if cursor.accept("("):
+        length = cursor.integer()
+        scale = cursor.integer() if cursor.accept(",") else None
+        cursor.expect(")")
+    return _attributes(cursor, name, length, scale, None)
+
+
+def _attributes(
+    cursor: Cursor, name: str, length: int | None, scale: int | None, elems: tuple[str, ...] | None
+) -> DataType:
+    unsigned = zerofill = binary = False
+    charset: str | None = None
+    collate: str | None = None
+    while True:
+        if cursor.accept("UNSIGNED"):
+            unsigned = True
+        elif cursor.accept("SIGNED"):
+            unsigned = False
+        elif cursor.accept("ZEROFILL"):
+            zerofill = unsigned = True
+        elif cursor.accept("BINARY"):
+            binary = True
+        elif cursor.at("CHARACTER", "SET") or cursor.at("CHARSET"):
+            charset = charset_name(cursor)
+        elif cursor.accept("ASCII"):
+            charset = "latin1"
+        elif cursor.accept("COLLATE"):
+            collate = word_or_string(cursor)
+        else:
+            return DataType(
+                name, length, scale, unsigned, zerofill, elems, charset, collate, binary
+            )
+
+
+def charset_name(cursor: Cursor) -> str:
+    """CHARACTER SET [=] name, CHARSET [=] name."""
+    if not cursor.accept("CHARSET"):
+        cursor.expect("CHARACTER", "SET")
+    cursor.accept("=")
+    return word_or_string(cursor)
+
+
+def word_or_string(cursor: Cursor) -> str:
+    """A name written as word or string, in lower case."""
+    token = cursor.token
+    if token is not None and token.token_type is TokenType.STRING:
+        return cursor.string().lower()
+    if cursor.peek() in ("BINARY", "DEFAULT"):
+        return cursor.take().text.lower()
+    return cursor.name().lower()
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def column(cursor: Cursor, name: str | None = None) -> ColumnDefinition:
+    """`name type attributes...`; pass the name if it was read already."""
+    if name is None:
+        name = cursor.checked_name()
+    serial = cursor.at("SERIAL")
+    kind = data_type(cursor)
+    facts: dict[str, object] = {"name": name, "type": kind}
+    if serial:
+        facts |= {"not_null": True, "auto_increment": True, "unique": True}
+    checks: list[Check] = []
+    while _column_attribute(cursor, facts, checks):
+        pass
+    return ColumnDefinition(**facts, checks=tuple(checks))  # type: ignore[arg-type]
+
+
+def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Check]) -> bool:
+    """Read one attribute into `facts`; False where none follows."""
+    if cursor.accept("NOT", "NULL"):
+        facts["not_null"] = True
+    elif cursor.accept("NULL"):
+        facts["not_null"] = False
+    elif cursor.accept("DEFAULT"):
+        facts["default"], facts["default_text"], facts["default_is_expr"] = default(cursor)
+    elif cursor.accept("ON", "UPDATE"):
+        facts["on_update"] = _simple_value(cursor)[0]
+    elif cursor.accept("AUTO_INCREMENT"):
+        facts["auto_increment"] = True
+    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("PRIMARY") or cursor.accept("KEY"):
+        facts["primary"] = True
+    elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
+        facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+    elif cursor.accept("UNIQUE"):
+        cursor.accept("KEY")
+        facts["unique"] = True
+    elif cursor.accept("COMMENT"):
+        facts["comment"] = cursor.string()
+    elif cursor.accept("COLLATE"):
+        kind = facts["type"]
+        assert isinstance(kind, DataType)
+        facts["type"] = _with_collate(kind, word_or_string(cursor))
+    elif cursor.at("GENERATED") or cursor.at("AS"):
+        if cursor.accept("GENERATED"):
+            cursor.expect("ALWAYS")
+        cursor.expect("AS")
+        facts["generated"], facts["generated_text"] = cursor.parenthesised()
+        facts["stored"] = cursor.accept_any("STORED", "VIRTUAL", "PERSISTENT") not in (
+            "",
+            "VIRTUAL",
+        )
+    elif cursor.at("CHECK") or cursor.at("CONSTRAINT"):
+        checks.append(named_check(cursor))
+    elif cursor.at("REFERENCES"):
+        facts["references"] = reference(cursor)
+    elif cursor.accept("COLUMN_FORMAT") or cursor.accept("STORAGE"):
+        cursor.take()
+    elif not (cursor.accept("VISIBLE") or cursor.accept("INVISIBLE")):
+        return False
+    return True
+
+
+def _with_collate(kind: DataType, collate: str) -> DataType:
+    fields = {name: getattr(kind, name) for name in kind.__struct_fields__}
+    return DataType(**{**fields, "collate": collate})
+
+
+def default(cursor: Cursor) -> tuple[Tree, str, bool]:
+    """What follows DEFAULT: (tree, text, whether it is an expression in parentheses)."""
+    if cursor.at("("):
+        tree, text = cursor.parenthesised()
+        return tree, text, True
+    tree, text = _simple_value(cursor)
+    return tree, text, False
+
+
+def _simple_value(cursor: Cursor) -> tuple[Tree, str]:
+    start = cursor.position
+    cursor.accept_any("+", "-")
+    first = cursor.take()
+    if first.token_type is TokenType.INTRODUCER or first.text == ".":
+        cursor.take()
+    if first.token_type not in (TokenType.NUMBER, TokenType.STRING) and cursor.at("("):
+        cursor.skip_parentheses()
+    tokens = cursor.tokens[start : cursor.position]
+    text = cursor.text[tokens[0].start : tokens[-1].end + 1]
+    return read_expression(cursor.text, tokens), text
+
+
+def named_check(cursor: Cursor) -> Check:
+    """[CONSTRAINT [name]] CHECK (condition) [[NOT] ENFORCED]."""
+    name = None
+    if cursor.accept("CONSTRAINT") and not cursor.at("CHECK"):
+        name = cursor.checked_name()
+    cursor.expect("CHECK")
+    tree, text = cursor.parenthesised()
+    enforced = not cursor.accept("NOT", "ENFORCED")
+    cursor.accept("ENFORCED")
+    return Check(text, tree, name, enforced)
+
+
+def reference(cursor: Cursor) -> Reference:
+    """REFERENCES table (columns) [ON DELETE ..] [ON UPDATE ..]."""
+    cursor.expect("REFERENCES")
+    table = cursor.table()
+    columns = cursor.names() if cursor.at("(") else ()
+    actions: dict[str, str] = {}
+    while cursor.at("ON") or cursor.at("MATCH"):
+        if cursor.accept("MATCH"):
+            cursor.take()
+            continue
+        cursor.expect("ON")
+        event = cursor.accept_any("DELETE", "UPDATE")
+        if not event:
+            raise cursor.error()
+        actions[event] = _reference_action(cursor)
+    return Reference(table, columns, actions.get("DELETE"), actions.get("UPDATE"))
+
+
+def _reference_action(cursor: Cursor) -> str:
+    for action in (
+        ("SET", "NULL"),
+        ("SET", "DEFAULT"),
+        ("NO", "ACTION"),
+        ("CASCADE",),
+        ("RESTRICT",),
+    ):
+        if cursor.accept(*action):
+            return " ".join(action)
+    raise cursor.error()
+
+
+def foreign_key(cursor: Cursor, name: str | None) -> ForeignKey:
+    """FOREIGN KEY [name] (columns) REFERENCES ..., after its CONSTRAINT name."""
+    cursor.expect("FOREIGN", "KEY")
+    if not cursor.at("("):
+        name = name or cursor.checked_name()
+    return ForeignKey(name, cursor.names(), reference(cursor))
+
+
+# -- indexes ---------------------------------------------------------------------------------------
+
+INDEX_HEADS = frozenset(("INDEX", "KEY", "UNIQUE", "PRIMARY", "PRIMARY KEY", "FULLTEXT", "SPATIAL"))
+
+
+def index(cursor: Cursor, constraint: str | None = None) -> IndexDefinition:
+    """[UNIQUE | PRIMARY | ...] KEY [name] [USING ..] (parts) options; the cursor is at its first word."""
+    if cursor.at("PRIMARY"):
+        raise cursor.error()
+    head = cursor.accept_any(*INDEX_HEADS).removesuffix(" KEY")
+    kind = head.lower() if head in ("UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL") else "index"
+    if kind not in ("index", "primary"):
+        cursor.accept_any("KEY", "INDEX")
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = None
+    if not cursor.at("(") and not cursor.at("USING"):
+        name = cursor.checked_name()
+    return index_tail(cursor, kind, "PRIMARY" if kind == "primary" else name or constraint)
+
+
+def index_tail(cursor: Cursor, kind: str, name: str | None) -> IndexDefinition:
+    """[USING ..] (parts) options."""
+    facts: dict[str, object] = {"using": _using(cursor)}
+    cursor.expect("(")
+    parts = cursor.listed(lambda: index_part(cursor))
+    cursor.expect(")")
+    while _index_option(cursor, facts):
+        pass
+    return IndexDefinition(kind=kind, parts=parts, name=name, **facts)  # type: ignore[arg-type]
+
+
+def _using(cursor: Cursor) -> str | None:
+    if cursor.accept("USING") or cursor.accept("TYPE"):
+        return cursor.name().upper()
+    return None
+
+
+def _index_option(cursor: Cursor, facts: dict[str, object]) -> bool:
+    if cursor.at("USING"):
+        facts["using"] = _using(cursor)
+    elif cursor.accept("COMMENT"):
+        facts["comment"] = cursor.string()
+    elif cursor.at_any(("VISIBLE", "INVISIBLE", "IGNORED", "NOT")) and not cursor.at("NOT", "NULL"):
+        shown = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
+        if not shown:
+            cursor.take()
+        facts["invisible"] = not shown
+    elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
+        facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+    elif cursor.accept("KEY_BLOCK_SIZE"):
+        cursor.accept("=")
+        cursor.integer()
+    elif cursor.accept("WITH", "PARSER"):
+        cursor.name()
+    elif not (cursor.accept("GLOBAL") or cursor.accept("LOCAL")):
+        return False
+    return True
+
+
+def index_part(cursor: Cursor) -> IndexPart:
+    """column [(length)] [ASC | DESC], or (expression)."""
+    if cursor.at("("):
+        tree, text = cursor.parenthesised()
+        return IndexPart(None, -1, cursor.accept_any("ASC", "DESC") == "DESC", tree, text)
+    column_name = cursor.name()
+    length = -1
+    if cursor.accept("("):
+        length = cursor.integer()
+        cursor.expect(")")
+    return IndexPart(column_name, length, cursor.accept_any("ASC", "DESC") == "DESC")
