@@ -1,27 +1,32 @@
-"""What binding and planning see of the world: one statement's snapshot, its names, parameters and clock.
+"""What binding and planning see: one statement's snapshot, its names, parameters and clock.
 
     Context.table(db, name)      the table as this snapshot holds it (law 1); 1046, 1049, 1146
     Context.virtual(db, name)    a table that is computed (information_schema), or None
     Context.variable(name)       text of a system variable; 1193
     Context.parameters           values of `?` in order, with `parameter_types` beside them
 
-A context lives as long as its statement. Nothing in it may be kept by a cached plan except the tables it names.
+A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
+names. `writing(table)` must be called before the first write to a table: it takes the metadata
+lock.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from exuvia.base.mysql import refuse
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, pack_date, pack_datetime
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.literals import type_of
 from exuvia.sql.result import Note, Row, Value
+from exuvia.sql.services import Services
 
 
 class Virtual(NamedTuple):
-    """A computed table: public columns, and rows in their order. `rows` may be called once per reference."""
+    """A computed table: public columns, and rows in their order; `rows()` once per reference."""
 
     database: str
     name: str
@@ -32,6 +37,7 @@ class Virtual(NamedTuple):
 class Surroundings(Protocol):
     """What a context asks of its session."""
 
+    services: Services
     connection_id: int
     user: str
     host: str
@@ -39,6 +45,7 @@ class Surroundings(Protocol):
     last_insert_id: int
     found_rows: int
     row_count: int
+    client_found_rows: bool
 
     def variable(self, name: str) -> str:
         """Text of a system variable as this session sees it."""
@@ -53,17 +60,27 @@ class Surroundings(Protocol):
         """The computed table of that name."""
 
 
+def packed_moment(wall_ns: int) -> int:
+    """Nanoseconds since 1970 as a packed DATETIME in UTC with microseconds."""
+    at = datetime.fromtimestamp(wall_ns // 1_000 / 1e6, UTC)
+    date = pack_date(at.year, at.month, at.day)
+    return pack_datetime(date, at.hour, at.minute, at.second, at.microsecond)
+
+
 class Context:
-    """See the module. `now` is the statement's time as a packed DATETIME in UTC with microseconds."""
+    """See the module.
+
+    `now` is the statement's time: a packed DATETIME in UTC, to the microsecond."""
 
     __slots__ = (
+        "_letters",
+        "_now",
         "_schemas",
         "_session",
-        "now",
-        "parameter_types",
         "parameters",
         "txn",
         "warnings",
+        "writing",
     )
 
     def __init__(
@@ -71,21 +88,35 @@ class Context:
         session: Surroundings,
         schemas: Schemas,
         txn: Transaction,
-        now: int,
+        now: int | None = None,
         parameters: Sequence[Value] = (),
-        parameter_types: Sequence[FieldType] = (),
+        letters: str = "",
+        writing: Callable[[Table], None] = lambda table: None,
     ) -> None:
         self._session = session
         self._schemas = schemas
         self.txn = txn
-        self.now = now
+        self._now = now
         self.parameters = parameters
-        self.parameter_types = parameter_types
+        self._letters = letters
+        self.writing = writing
         self.warnings: list[Note] = []
 
     @property
+    def parameter_types(self) -> Sequence[FieldType]:
+        """Types of the parameters, in order."""
+        return [type_of(v, c) for v, c in zip(self.parameters, self._letters, strict=True)]
+
+    @property
+    def now(self) -> int:
+        """The same all through the statement."""
+        if self._now is None:
+            self._now = packed_moment(self._session.services.clock.wall_ns())
+        return self._now
+
+    @property
     def session(self) -> Surroundings:
-        """The session this statement runs in (connection id, user, database, LAST_INSERT_ID ...)."""
+        """The session this statement runs in: connection id, user, LAST_INSERT_ID ..."""
         return self._session
 
     @property
@@ -102,7 +133,9 @@ class Context:
         return self._session.database
 
     def table(self, database: str, name: str) -> Table:
-        """The table as this snapshot holds it. `database` "" means the current one. Raises 1046, 1049, 1146."""
+        """The table as this snapshot holds it; `database` "" means the current one.
+
+        Raises 1046, 1049, 1146."""
         return self._schemas.table(self.txn, self.database_of(database), name)
 
     def virtual(self, database: str, name: str) -> Virtual | None:

@@ -1,11 +1,12 @@
 """What a statement answers: a table of values, or counts.
 
-    Result         columns (empty for a statement without rows), rows, affected, last_insert_id, warnings, info
+    Result         columns (empty where there are no rows), rows, affected, last_insert_id, warnings,
+                   info
     OutputColumn   what a client is told of a column: its name, its type and where it comes from
     Note           one line of SHOW WARNINGS
 
-Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text or binary by
-the column's type (catalog/values.py).
+Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text
+or binary by the column's type (catalog/values.py).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ Row = list[Value]
 
 
 class OutputColumn(NamedTuple):
-    """One column of an answer. `origin` is its name in the table `origin_table`; "" where it is computed."""
+    """One column of an answer. `origin` is its name in `origin_table`; "" where it is computed."""
 
     name: str
     type: FieldType

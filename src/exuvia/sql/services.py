@@ -1,4 +1,4 @@
-"""The parts of a node that sessions stand on, wired by node/ (or by a test) and handed to each session."""
+"""The parts of a node that sessions stand on, wired by node/ (or a test), handed to each session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
+from exuvia.sql.plan_cache import PlanCache
 
 
 class Process(NamedTuple):
@@ -54,7 +55,7 @@ def _no_pause(attempt: int) -> None:
 
 @dataclass(frozen=True)
 class Services:
-    """See the module. `pause(attempt)` waits before a statement is run again, longer and at random each time."""
+    """See the module. `pause(attempt)` waits before a statement is run again: longer each time."""
 
     store: Store
     schemas: Schemas
@@ -65,3 +66,4 @@ class Services:
     clock: Clock
     pause: Callable[[int], None] = _no_pause
     processes: Processes = field(default_factory=NoProcesses)
+    plans: PlanCache = field(default_factory=PlanCache)

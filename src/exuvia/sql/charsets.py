@@ -1,0 +1,61 @@
+"""Character sets and collations that clients may name (TiDB 8.5's list; weights: catalog/collation.py)."""
+
+from exuvia.base.mysql import refuse
+
+# charset: (default collation, description, bytes a character at most)
+CHARSETS: dict[str, tuple[str, str, int]] = {
+    "ascii": ("ascii_bin", "US ASCII", 1),
+    "binary": ("binary", "binary", 1),
+    "latin1": ("latin1_bin", "Latin1", 1),
+    "utf8": ("utf8_bin", "UTF-8 Unicode", 3),
+    "utf8mb4": ("utf8mb4_bin", "UTF-8 Unicode", 4),
+}
+# collation: (charset, id in the protocol)
+COLLATIONS: dict[str, tuple[str, int]] = {
+    "ascii_bin": ("ascii", 65),
+    "binary": ("binary", 63),
+    "latin1_bin": ("latin1", 47),
+    "latin1_swedish_ci": ("latin1", 8),
+    "utf8_bin": ("utf8", 83),
+    "utf8_general_ci": ("utf8", 33),
+    "utf8_unicode_ci": ("utf8", 192),
+    "utf8mb4_0900_ai_ci": ("utf8mb4", 255),
+    "utf8mb4_0900_bin": ("utf8mb4", 309),
+    "utf8mb4_bin": ("utf8mb4", 46),
+    "utf8mb4_general_ci": ("utf8mb4", 45),
+    "utf8mb4_unicode_ci": ("utf8mb4", 224),
+}
+_OTHER_NAMES = {"utf8mb3": "utf8"}
+
+
+def charset_named(name: str) -> str:
+    """The charset in lower case. Refused 1115."""
+    lower = _OTHER_NAMES.get(name.lower(), name.lower())
+    if lower not in CHARSETS:
+        raise refuse(1115, name)
+    return lower
+
+
+def collation_named(name: str) -> str:
+    """The collation in lower case. Refused 1273."""
+    lower = name.lower().replace("utf8mb3_", "utf8_")
+    if lower not in COLLATIONS:
+        raise refuse(1273, name)
+    return lower
+
+
+def resolve(
+    charset: str | None, collate: str | None, inherited: tuple[str, str]
+) -> tuple[str, str]:
+    """(charset, collation) of an element, given what was said and what it inherits.
+
+    Refused 1115, 1273, 1253 (the collation is of another charset)."""
+    if charset is None and collate is None:
+        return inherited
+    if collate is None:
+        named = charset_named(charset or "")
+        return named, CHARSETS[named][0]
+    wanted = collation_named(collate)
+    if charset is not None and charset_named(charset) != COLLATIONS[wanted][0]:
+        raise refuse(1253, wanted, charset_named(charset))
+    return COLLATIONS[wanted][0], wanted

@@ -1,0 +1,79 @@
+"""DROP DATABASE, DROP TABLE, DROP INDEX."""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.ddl import requests
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.ddl_alter import drop_indexes
+from exuvia.sql.ddl_jobs import COMPUTED, SYSTEM, database_named, look, noted, submit
+from exuvia.sql.nodes import DropDatabase, DropIndex, DropIndexStatement, DropTable, TableName
+from exuvia.sql.result import Note, Result
+from exuvia.sql.running import Running
+
+
+def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
+    """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
+    if node.name.lower() in SYSTEM | COMPUTED:
+        raise refuse(8200, f"dropping the '{node.name}' database")
+    try:
+        with look(session) as txn:
+            database = session.services.schemas.database(txn, node.name)
+        submit(session, requests.drop_database(database, query=text))
+    except Refused as error:
+        if error.code not in (1008, 1049):
+            raise
+        missing = refuse(1008, node.name)
+        if not node.if_exists:
+            raise missing from None
+        return noted(missing)
+    if session.database.lower() == node.name.lower():
+        session.database = ""
+    return Result()
+
+
+def drop_table(session: Running, node: DropTable, text: str) -> Result:
+    """DROP TABLE [IF EXISTS] a, b: a job for each, in the order named.
+
+    Raises 1051 naming all missing."""
+    if node.kind != "table":
+        raise refuse(1235, f"DROP {node.kind.upper()}")
+    if node.temporary:
+        raise refuse(1051, ",".join(_shown(session, table) for table in node.tables))
+    missing = [table for table in node.tables if not _drop(session, table, text)]
+    if not missing:
+        return Result()
+    if not node.if_exists:
+        raise refuse(1051, ",".join(_shown(session, table) for table in missing))
+    errors = [refuse(1051, _shown(session, table)) for table in missing]
+    return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
+
+
+def _shown(session: Running, table: TableName) -> str:
+    return f"{table.db or session.database}.{table.name}"
+
+
+def _drop(session: Running, table: TableName, text: str) -> bool:
+    """Drop one table; False if it is not there."""
+    try:
+        with look(session) as txn:
+            job = _job(session, txn, table, text)
+        submit(session, job)
+    except Refused as error:
+        if error.code in (1049, 1051, 1146):
+            return False
+        raise
+    return True
+
+
+def _job(session: Running, txn: Transaction, table: TableName, text: str) -> Job:
+    database = database_named(session, txn, table.db)
+    if database.db_name.L in SYSTEM:
+        raise refuse(8200, f"dropping system table '{table.name}'")
+    info = session.services.schemas.table(txn, database.db_name.O, table.name).info
+    return requests.drop_table(database, info, query=text)
+
+
+def drop_index(session: Running, node: DropIndexStatement, text: str) -> Result:
+    """DROP INDEX: as ALTER TABLE DROP INDEX."""
+    return drop_indexes(session, node.table, (DropIndex(node.name, node.if_exists),), text)

@@ -1,0 +1,40 @@
+"""Plans by the shape of their statement, shared by the sessions of a node.
+
+    (surroundings, shape, letters) -> a plan      bind the literals and run, if its tables are still the same
+                                   -> REFUSED     this shape depends on its literals: plan each text by itself
+
+Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
+plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
+(law 1); nothing invalidates it.
+"""
+
+from typing import Final
+
+Key = tuple[str, str, str]
+
+
+class Refusal:
+    """Marks a shape that has no plan of its own."""
+
+
+REFUSED: Final = Refusal()
+
+
+class PlanCache:
+    """Thread-safe by being one dict.
+
+    Emptied when it is full, which costs each shape one planning."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._plans: dict[Key, object] = {}
+        self._most = most
+        self.find = self._plans.get
+
+    def put(self, key: Key, plan: object) -> None:
+        """Keep a plan, or REFUSED."""
+        if len(self._plans) >= self._most:
+            self._plans.clear()
+        self._plans[key] = plan
+
+    def __len__(self) -> int:
+        return len(self._plans)

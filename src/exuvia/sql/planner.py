@@ -1,0 +1,89 @@
+"""From a parsed statement to its plan: by key where one table is enough, through DuckDB where it is not.
+
+exp.Select    read.plan        one table, by key or streamed      kept by shape
+              select.plan      joins, grouping, windows, ...      planned each time
+Insert        dml_insert.plan  VALUES                             kept; INSERT ... SELECT is not
+Update        dml_update.plan  one table                          kept Delete
+dml_delete.plan  one table                          kept
+"""
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql import dml_delete, dml_insert, dml_update, read, select
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Delete, Insert, Update
+from exuvia.sql.nodes_session import Statement
+from exuvia.sql.parse import parse
+from exuvia.sql.plan_cache import REFUSED, Key
+from exuvia.sql.plans import KeptPlan, Plan
+from exuvia.sql.result import OutputColumn, Result
+
+NOT_KEPT = Result()
+
+
+class RelationalPlan(Plan):
+    """A SELECT that needs more than one table's keys."""
+
+    def __init__(self, plan: select.Plan) -> None:
+        self._plan = plan
+        self.columns = [OutputColumn(*column) for column in plan.columns]
+
+    def run(self, context: Context) -> Result:
+        """Collect every batch."""
+        rows = [row for batch in self._plan.run() for row in batch]
+        return Result(self.columns, rows)
+
+
+def plan(node: Statement, context: Context) -> Plan:
+    """The plan of a statement that reads or writes rows.
+
+    Raises Refused, 1235 for what is not done."""
+    found = _kept(node, context)
+    if found is not None:
+        return found
+    if isinstance(node, exp.Query):
+        return RelationalPlan(select.plan(node, context))
+    if isinstance(node, Insert):
+        return dml_insert.plan_from_query(node, context)
+    raise refuse(1235, type(node).__name__)
+
+
+def _kept(node: Statement, context: Context) -> KeptPlan | None:
+    if isinstance(node, exp.Select):
+        return read.plan(node, context)
+    if isinstance(node, Insert):
+        return dml_insert.plan(node, context)
+    if isinstance(node, Update):
+        return dml_update.plan(node, context)
+    if isinstance(node, Delete):
+        return dml_delete.plan(node, context)
+    return None
+
+
+def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan | None:
+    """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
+
+    An error is no answer either: the statement itself is planned then, and says it in its own words."""
+    try:
+        statement = parse_shape(key[1]) if node is None else node
+        found = None if statement is None or depends(statement) else _kept(statement, context)
+    except Refused:
+        found = None
+    context.session.services.plans.put(key, REFUSED if found is None else found)
+    return found
+
+
+def parse_shape(shape: str) -> Statement | None:
+    """The one statement of a shape, or None where there are none or several."""
+    statements = parse(shape)
+    return statements[0] if len(statements) == 1 else None
+
+
+def depends(node: Statement) -> bool:
+    """Whether a literal decides more than a value: a column's name, a position, a display."""
+    if not isinstance(node, exp.Select):
+        return False
+    parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
+    return any(part is not None and part.find(exp.Placeholder) for part in parts)

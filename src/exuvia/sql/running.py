@@ -1,0 +1,45 @@
+"""What a statement's handler may ask of its session: the session as seen from below."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from exuvia.base.types import FieldType
+from exuvia.sql.context import Context, Surroundings
+from exuvia.sql.nodes_session import Statement
+from exuvia.sql.result import Note, Result, Value
+from exuvia.sql.services import Services
+from exuvia.sql.settings import Settings
+from exuvia.sql.transactions import OpenTransaction
+
+
+class Running(Surroundings, Protocol):
+    """A session that runs a statement (sql/session.py)."""
+
+    services: Services
+    settings: Settings
+    current: OpenTransaction | None
+    warnings: Sequence[Note]
+    statement: str
+
+    def run(
+        self,
+        work: Callable[[Context], Result],
+        parameters: Sequence[Value] = (),
+        letters: str = "",
+    ) -> Result:
+        """Run work in the open transaction, or in one of its own."""
+
+    def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
+        """Run a parsed statement."""
+
+    def begin(self, read_only: bool = False) -> OpenTransaction:
+        """Open a transaction."""
+
+    def commit(self) -> None:
+        """Commit the open one."""
+
+    def rollback(self) -> None:
+        """Undo the open one."""
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]:
+        """Value and type of `@name`."""
