@@ -90,6 +90,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     involving_schema_info: tuple[dict[str, Any], ...] = ()
     admin_operator: int = 0
     last_schema_version: int = 0
+    exuvia_elements: tuple[int, ...] = ()
     exuvia_wait: str = ""
     exuvia_note: str = ""
 
@@ -99,9 +100,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in IN_HISTORY
 
     @property
-    def undoing(self) -> bool:
-        """True while the opposite action is walked."""
-        return self.state == JobState.ROLLINGBACK
+    def begun(self) -> bool:
+        """True once its first step was taken."""
+        return self.real_start_ts != 0
 
     @property
     def action_text(self) -> str:

@@ -59,7 +59,7 @@ def add_column(
 ) -> Job:
     """ADD COLUMN. `after`: a column's name, "" for FIRST, None for the end.
 
-    `origin_default` of the column is what rows written before it will show; the caller puts it there.
+    `origin_default` of the column is what rows written before it show; the caller puts it there.
     """
     arguments = (_plain(column), {"after": after})
     return _job(ActionCode.ADD_COLUMN, database, table, arguments, query)

@@ -1,0 +1,123 @@
+"""An action is a table of steps, checked when it is loaded.
+
+    Action("add index", code, element, path=(Step(ABSENT, DELETE_ONLY), ...), undo=DROP_INDEX)
+
+Two states may live side by side for an element that follows rows (an index, a column) when
+
+    who adds entries meets only those who remove them      else an entry outlives its row
+    who reads meets only those who add and remove          else an entry is missing
+
+(F1, section 4; `tests/laws` derives the same relation by trying every small database and
+statement.) A table or a database follows nothing: nobody who does not know it can act on it, so
+every pair of its states is compatible.
+
+Undo is never written twice: a failed ADD enters the opposite action at the state reached, through
+the step that leaves this state, or one with the same duties (WRITE_REORG is left as WRITE_ONLY).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Optional
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, Wait, World
+
+Refuse = Callable[[Job, World], Refused | None]
+Edit = Callable[[Job, World], tuple[Job, World]]
+After = Callable[[Job, World], Refused | Wait | None]  # None: go on
+Leave = Callable[[Job, World], tuple[DeleteRange, ...]]
+Tell = Callable[[Job, World, World], Event]
+
+
+class Element(NamedTuple):
+    """What an action moves through the states."""
+
+    noun: str
+    follows_rows: bool
+    move: Callable[[Job, World, SchemaState], World]
+
+
+class Step(NamedTuple):
+    """One transaction, one schema version: from one state to a neighbour."""
+
+    source: SchemaState
+    target: SchemaState
+    edit: Edit | None = None  # what else changes, before the element moves
+    after: After | None = None  # what must be true first
+    leaves: Leave | None = None  # ranges to be emptied behind it
+    event: Tell | None = None  # told when the job ends well
+
+
+class Action(NamedTuple):
+    """A kind of schema change."""
+
+    label: str
+    code: ActionCode
+    element: Element
+    path: tuple[Step, ...]
+    refuses: tuple[Refuse, ...] = ()
+    undo: Optional["Action"] = None
+
+    def step_from(self, state: SchemaState) -> Step:
+        """The step that leaves the state or, entered from the other side, one of its duties."""
+        for step in self.path:
+            if step.source == state:
+                return step
+        for step in self.path:
+            if DUTIES[step.source] == DUTIES[state]:
+                return step
+        raise Broken(f"{self.label} has no step that leaves {state.name}")
+
+
+def compatible(one: SchemaState, other: SchemaState) -> bool:
+    """Whether statements of both states may meet on one table, see the module."""
+
+    def allows(this: SchemaState, that: SchemaState) -> bool:
+        mine, theirs = DUTIES[this], DUTIES[that]
+        orphans = mine.adds and not theirs.removes
+        misses = mine.reads and not (theirs.adds and theirs.removes)
+        return not orphans and not misses
+
+    return allows(one, other) and allows(other, one)
+
+
+def load(action: Action) -> Action:
+    """The action itself, once its table is found sound. Raises Broken."""
+    _check_chain(action)
+    if action.element.follows_rows:
+        _check_neighbours(action)
+    if action.undo:
+        _check_undo(action, action.undo)
+    return action
+
+
+def _check_chain(action: Action) -> None:
+    for step, following in zip(action.path, action.path[1:], strict=False):
+        if step.target != following.source:
+            raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
+    ends = {action.path[0].source, action.path[-1].target}
+    if ends != {SchemaState.ABSENT, SchemaState.PUBLIC}:
+        raise Broken(f"{action.label}: a path leads between ABSENT and PUBLIC")
+
+
+def _check_neighbours(action: Action) -> None:
+    adding = 0
+    for step in action.path:
+        if not compatible(step.source, step.target):
+            raise Broken(f"{action.label}: {step.source.name} and {step.target.name} cannot meet")
+        if step.target == SchemaState.PUBLIC and adding < 2:
+            raise Broken(f"{action.label}: before PUBLIC a state must prove that all writers add")
+        adding = adding + 1 if DUTIES[step.target].adds else 0
+
+
+def _check_undo(action: Action, undo: Action) -> None:
+    if undo.element.noun != action.element.noun:
+        raise Broken(f"{action.label}: {undo.label} moves something else")
+    for step in action.path[:-1]:
+        back = undo.step_from(step.target)
+        if action.element.follows_rows and not compatible(step.target, back.target):
+            raise Broken(
+                f"{action.label}: {step.target.name} cannot turn back to {back.target.name}"
+            )

@@ -1,0 +1,180 @@
+"""Why a job cannot be done, judged in its first step: the statement's check is older by a queue.
+
+Each takes (job, world) and returns MySQL's error or None.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import COLUMNS, INDEXES_PER_TABLE, KEY_PARTS
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.actions.arguments import column_of, indexes_of
+from exuvia.ddl.elements import indexes_on_only, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import World
+
+
+def database_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1007."""
+    return refuse(1007, job.schema_name) if world.name_is_taken else None
+
+
+def database_to_drop_is_missing(job: Job, world: World) -> Refused | None:
+    """1008."""
+    there = world.database is not None and world.database.state == SchemaState.PUBLIC
+    return None if there else refuse(1008, job.schema_name)
+
+
+def database_is_missing(job: Job, world: World) -> Refused | None:
+    """1049."""
+    there = world.database is not None and world.database.state == SchemaState.PUBLIC
+    return None if there else refuse(1049, job.schema_name)
+
+
+def table_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1050."""
+    taken = world.name_is_taken
+    return refuse(1050, f"{job.schema_name}.{job.table_name}") if taken else None
+
+
+def table_to_drop_is_missing(job: Job, world: World) -> Refused | None:
+    """1051."""
+    there = world.table is not None and world.table.state == SchemaState.PUBLIC
+    return None if there else refuse(1051, f"{job.schema_name}.{job.table_name}")
+
+
+def table_is_missing(job: Job, world: World) -> Refused | None:
+    """1146."""
+    there = world.table is not None and world.table.state == SchemaState.PUBLIC
+    return None if there else refuse(1146, job.schema_name, job.table_name)
+
+
+def column_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1060."""
+    column = column_of(job)
+    return refuse(1060, column.name.O) if the_table(world).column(column.name.L) else None
+
+
+def neighbour_is_unknown(job: Job, world: World) -> Refused | None:
+    """1054: the column of AFTER."""
+    table, after = the_table(world), job.raw_args[1]["after"]
+    known = not after or table.column(after) is not None
+    return None if known else refuse(1054, after, table.name.O)
+
+
+def columns_are_too_many(job: Job, world: World) -> Refused | None:
+    """1117."""
+    return refuse(1117) if len(the_table(world).cols) >= COLUMNS else None
+
+
+def column_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+    """1091."""
+    column = the_table(world).column(job.raw_args[0])
+    there = column is not None and column.state == SchemaState.PUBLIC
+    return None if there else refuse(1091, job.raw_args[0])
+
+
+def column_is_the_last(job: Job, world: World) -> Refused | None:
+    """1090."""
+    return refuse(1090) if len(the_table(world).public_columns) == 1 else None
+
+
+def column_is_needed_by_an_index(job: Job, world: World) -> Refused | None:
+    """8200: a part of the primary key or of an index of several columns."""
+    table = the_table(world)
+    column = table.column(job.raw_args[0])
+    if column is None:
+        return None
+    alone = indexes_on_only(table, column.id)
+    needed = [
+        index
+        for index in table.indexes
+        if any(part.exuvia_column == column.id for part in index.idx_cols)
+        and (index.is_primary or index.id not in alone)
+    ]
+    if not needed:
+        return None
+    return Refused(
+        8200,
+        "HY000",
+        f"can't drop column {column.name.O} with composite index covered "
+        "or Primary Key covered now",
+    )
+
+
+def index_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1061, also between the indexes of one statement."""
+    taken = {index.idx_name.L for index in the_table(world).indexes}
+    for index in indexes_of(job):
+        if index.idx_name.L in taken:
+            return refuse(1061, index.idx_name.O)
+        taken.add(index.idx_name.L)
+    return None
+
+
+def indexes_are_too_many(job: Job, world: World) -> Refused | None:
+    """1069 for the table, 1070 for the parts of one index."""
+    wanted = indexes_of(job)
+    if len(the_table(world).indexes) + len(wanted) > INDEXES_PER_TABLE:
+        return refuse(1069, INDEXES_PER_TABLE)
+    longest = max(len(index.idx_cols) for index in wanted)
+    return refuse(1070, KEY_PARTS) if longest > KEY_PARTS else None
+
+
+def column_is_unknown(job: Job, world: World) -> Refused | None:
+    """1072."""
+    for index in indexes_of(job):
+        for part in index.idx_cols:
+            column = the_table(world).column(part.name.L)
+            if column is None or column.state != SchemaState.PUBLIC:
+                return refuse(1072, part.name.O)
+    return None
+
+
+def table_has_a_primary_key(job: Job, world: World) -> Refused | None:
+    """1068."""
+    table = the_table(world)
+    primary = table.pk_is_handle or any(index.is_primary for index in table.indexes)
+    return refuse(1068) if primary else None
+
+
+def primary_part_is_nullable(job: Job, world: World) -> Refused | None:
+    """1171. MySQL would turn the column NOT NULL on the way; here that is a change of its own."""
+    table = the_table(world)
+    columns = [table.column(part.name.L) for index in indexes_of(job) for part in index.idx_cols]
+    nullable = any(column is not None and not column.not_null for column in columns)
+    return refuse(1171) if nullable else None
+
+
+def index_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+    """1091."""
+    for text in job.raw_args:
+        index = the_table(world).index(text)
+        if index is None or index.state != SchemaState.PUBLIC:
+            return refuse(1091, text)
+    return None
+
+
+def primary_key_is_missing(job: Job, world: World) -> Refused | None:
+    """1091."""
+    table = the_table(world)
+    there = table.pk_is_handle or any(index.is_primary for index in table.indexes)
+    return None if there else refuse(1091, "PRIMARY")
+
+
+def primary_key_is_clustered(job: Job, world: World) -> Refused | None:
+    """8200: rows are kept under it."""
+    table = the_table(world)
+    if table.pk_is_handle or table.is_common_handle:
+        return refuse(8200, "drop primary key when the table is using clustered index")
+    return None
+
+
+def primary_key_is_named(job: Job, world: World) -> Refused | None:
+    """DROP INDEX `PRIMARY` of a clustered key is refused like DROP PRIMARY KEY (8200)."""
+    named: list[IndexInfo] = [
+        index
+        for text in job.raw_args
+        if (index := the_table(world).index(text)) is not None and index.exuvia_clustered
+    ]
+    return primary_key_is_clustered(job, world) if named else None

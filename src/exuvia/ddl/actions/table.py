@@ -1,0 +1,101 @@
+"""CREATE TABLE and DROP TABLE.
+
+    CREATE   absent -> public                            nobody can know it before its name stands
+    DROP     public -> write only -> delete only -> absent
+
+From the first step of a drop clients get 1146; whoever wrote the table before may still commit,
+until the revision has moved on; at the end the revision is gone and the store refuses every
+writer (law 1). Metadata goes first, data later: the whole key range is left to be emptied (seed
+002, the optimised delete).
+"""
+
+from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.arguments import table_of
+from exuvia.ddl.actions.refusals import (
+    database_is_missing,
+    table_name_is_taken,
+    table_to_drop_is_missing,
+)
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, World
+from exuvia.kv import keys
+
+ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
+WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def place_table(job: Job, world: World) -> tuple[Job, World]:
+    """The table as asked for, its parts numbered where the caller left them at 0."""
+    wanted = table_of(job)
+    columns = tuple(
+        evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(wanted.cols)
+    )
+    wanted = evolve(
+        wanted,
+        id=job.table_id,
+        exuvia_db=job.schema_id,
+        cols=columns,
+        max_col_id=max((column.id for column in columns), default=0),
+    )
+    indexes = tuple(_numbered(wanted, index, at) for at, index in enumerate(wanted.indexes))
+    table = evolve(
+        wanted,
+        index_info=indexes or None,
+        max_idx_id=max((index.id for index in indexes), default=wanted.max_idx_id),
+    )
+    return job, evolve(world, table=with_layout(table))
+
+
+def _numbered(table: TableInfo, index: IndexInfo, at: int) -> IndexInfo:
+    parts = tuple(_part(part, table.column(part.name.L)) for part in index.idx_cols)
+    return evolve(index, id=index.id or at + 1, tbl_name=table.name, idx_cols=parts, state=PUBLIC)
+
+
+def _part(part: IndexColumn, column: ColumnInfo | None) -> IndexColumn:
+    return evolve(part, offset=column.offset, exuvia_column=column.id) if column else part
+
+
+def table_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """Rows and entries of the table."""
+    table = the_table(world)
+    return (DeleteRange(table.id, keys.table_span(table.id)),)
+
+
+def table_created(job: Job, before: World, after: World) -> Event:
+    """Clients see the table."""
+    return Event(type="create table", table=after.table)
+
+
+def table_dropped(job: Job, before: World, after: World) -> Event:
+    """The table is gone."""
+    return Event(type="drop table", table=before.table)
+
+
+CREATE_TABLE = load(
+    Action(
+        "create table",
+        ActionCode.CREATE_TABLE,
+        TABLE,
+        refuses=(database_is_missing, table_name_is_taken),
+        path=(Step(ABSENT, PUBLIC, edit=place_table, event=table_created),),
+    )
+)
+
+DROP_TABLE = load(
+    Action(
+        "drop table",
+        ActionCode.DROP_TABLE,
+        TABLE,
+        refuses=(table_to_drop_is_missing,),
+        path=(
+            Step(PUBLIC, WRITE_ONLY),
+            Step(WRITE_ONLY, DELETE_ONLY),
+            Step(DELETE_ONLY, ABSENT, leaves=table_range, event=table_dropped),
+        ),
+    )
+)

@@ -1,0 +1,143 @@
+"""What moves through the states: databases, tables, columns, indexes. A move gives a new world.
+
+    table.cols      public ones in `offset` order, then hidden ones: a column takes its place when
+                    it becomes public and goes behind the others when it stops being so
+    table.layouts   a new one whenever the set of columns that are written changes
+    flags           PRI_KEY, UNIQUE_KEY and MULTIPLE_KEY of a column follow from the public indexes
+
+`job.exuvia_elements` holds the ids of the columns or indexes a job is about once it has begun.
+"""
+
+from exuvia.base.errors import Broken
+from exuvia.base.types import Flag
+from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.ddl.action import Element
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import World
+
+_KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
+
+
+def the_table(world: World) -> TableInfo:
+    """The job's table, which the refusals have made sure of. Raises Broken."""
+    if world.table is None:
+        raise Broken("the table of a running job is gone")
+    return world.table
+
+
+def move_database(job: Job, world: World, state: SchemaState) -> World:
+    """The database in that state; ABSENT removes it."""
+    if world.database is None:
+        raise Broken(f"the database of job {job.id} is gone")
+    if state == SchemaState.ABSENT:
+        return evolve(world, database=None)
+    return evolve(world, database=evolve(world.database, state=state))
+
+
+def move_table(job: Job, world: World, state: SchemaState) -> World:
+    """The table in that state; ABSENT removes it."""
+    if state == SchemaState.ABSENT:
+        return evolve(world, table=None)
+    return evolve(world, table=evolve(the_table(world), state=state))
+
+
+def move_indexes(job: Job, world: World, state: SchemaState) -> World:
+    """The job's indexes in that state; ABSENT removes them."""
+    table = _indexes_in(the_table(world), job.exuvia_elements, state)
+    return evolve(world, table=reflag(table))
+
+
+def move_column(job: Job, world: World, state: SchemaState) -> World:
+    """The job's column, and the indexes on it alone, in that state; ABSENT removes them."""
+    table = the_table(world)
+    (column_id,) = job.exuvia_elements
+    table = _indexes_in(table, indexes_on_only(table, column_id), state)
+    column = table.column_by_id(column_id)
+    if column is None:
+        raise Broken(f"column {column_id} of job {job.id} is gone")
+    others = [each for each in table.cols if each.id != column_id]
+    if state != SchemaState.ABSENT:
+        moved = evolve(column, state=state)
+        others.insert(_place_of(job, others, state), moved)
+    table = reflag(renumber(evolve(table, cols=tuple(others))))
+    return evolve(world, table=with_layout(table))
+
+
+DATABASE = Element("database", follows_rows=False, move=move_database)
+TABLE = Element("table", follows_rows=False, move=move_table)
+INDEX = Element("index", follows_rows=True, move=move_indexes)
+COLUMN = Element("column", follows_rows=True, move=move_column)
+
+
+def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:
+    """Ids of the indexes whose only part is that column."""
+    return tuple(
+        index.id
+        for index in table.indexes
+        if [part.exuvia_column for part in index.idx_cols] == [column_id]
+    )
+
+
+def renumber(table: TableInfo) -> TableInfo:
+    """Offsets of columns, and of the index parts that name them, as the order of `cols` says."""
+    columns = tuple(evolve(each, offset=at) for at, each in enumerate(table.cols))
+    at = {each.id: each.offset for each in columns}
+    indexes = tuple(
+        evolve(
+            index,
+            idx_cols=tuple(evolve(part, offset=at[part.exuvia_column]) for part in index.idx_cols),
+        )
+        for index in table.indexes
+    )
+    return evolve(table, cols=columns, index_info=indexes or None)
+
+
+def reflag(table: TableInfo) -> TableInfo:
+    """Key flags of every column as its public indexes and the row's handle say."""
+    return evolve(table, cols=tuple(_reflagged(table, column) for column in table.cols))
+
+
+def _reflagged(table: TableInfo, column: ColumnInfo) -> ColumnInfo:
+    wanted = Flag(0)
+    if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
+        wanted |= Flag.PRI_KEY
+    for index in table.indexes:
+        if index.state == SchemaState.PUBLIC:
+            wanted |= _key_flag(index, column.id)
+    flags = column.type.Flag & ~_KEY_FLAGS | wanted
+    if flags == column.type.Flag:
+        return column
+    return evolve(column, type=evolve(column.type, Flag=int(flags)))
+
+
+def _key_flag(index: IndexInfo, column_id: int) -> Flag:
+    parts = [part.exuvia_column for part in index.idx_cols]
+    if index.is_primary and column_id in parts:
+        return Flag.PRI_KEY
+    if parts[0] != column_id:
+        return Flag(0)
+    return Flag.UNIQUE_KEY if index.is_unique and len(parts) == 1 else Flag.MULTIPLE_KEY
+
+
+def _indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
+    kept = [
+        evolve(index, state=state) if index.id in ids else index
+        for index in table.indexes
+        if index.id not in ids or state != SchemaState.ABSENT
+    ]
+    return evolve(table, index_info=tuple(kept) or None)
+
+
+def _place_of(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
+    """Where a column goes among the others: its place when public, behind them while hidden."""
+    if state != SchemaState.PUBLIC:
+        return len(others)
+    after = job.raw_args[1]["after"]
+    if after == "":
+        return 0
+    names = [each.name.L for each in others]
+    if after is not None and after.lower() in names:
+        return names.index(after.lower()) + 1
+    return sum(each.state == SchemaState.PUBLIC for each in others)

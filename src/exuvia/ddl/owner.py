@@ -1,0 +1,61 @@
+"""Everything an owner runs for schema changes, put together; `node/` and the simulator drive it.
+
+    loops()    JobManager "job" · AckLoop "ack" · FillLoop "reorg" (a reorg worker) · Gc "history"
+
+Each has `channel` and `step(now)` and does nothing while this process is not the owner.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from exuvia.base.clock import Clock
+from exuvia.catalog.infoschema import Schemas
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Waiter
+from exuvia.ddl.filling import ReorgFactory
+from exuvia.ddl.manager import TICK_S, AckLoop, FillLoop, JobManager, Pools
+from exuvia.ddl.ranges import Gc
+from exuvia.ddl.worker import Parts
+from exuvia.kv.store import Store
+
+
+class Loop(Protocol):
+    """A background thing: see DESIGN, "no hidden threads"."""
+
+    channel: str
+
+    def step(self, now: float) -> float:
+        """At most one transaction; seconds until it wants to run again."""
+
+
+class Ddl:
+    """The owner's side. `reorg_factory(job_id, epoch, table, index_ids)` gives pipeline reorgs."""
+
+    def __init__(
+        self,
+        store: Store,
+        schemas: Schemas,
+        member: Member,
+        campaign: Campaign,
+        clock: Clock,
+        reorg_factory: ReorgFactory,
+        pools: Pools = Pools(),  # noqa: B008 - a frozen value
+        tick_s: float = TICK_S,
+    ) -> None:
+        waiter = Waiter(store, campaign.guard)
+
+        def parts(ended: Callable[[int], None]) -> Parts:
+            return Parts(store, schemas, campaign, waiter, clock, member.id, reorg_factory, ended)
+
+        self.manager = JobManager(store, campaign, parts, pools, tick_s)
+        self.gc = Gc(store, campaign)
+
+    def nudge(self) -> None:
+        """A session of this very process submitted a job: no need to wait for the channel."""
+        self.manager.nudge()
+
+    def loops(self) -> list[Loop]:
+        """All of them, each to be stepped by one thread."""
+        fills = [FillLoop(self.manager, worker) for worker in self.manager.workers[True]]
+        return [self.manager, AckLoop(self.manager), *fills, self.gc]

@@ -1,0 +1,176 @@
+"""Which jobs may run, kept in memory: O(log n) a change with 100,000 jobs waiting.
+
+A job may run when (seed 000, with running jobs and both pools counted as unfinished)
+
+    1  it does not run already
+    2  it has the smallest id among the unfinished jobs of every table it involves
+    3  no older unfinished job drops its schema
+    4  and, if it drops a schema, no older unfinished job touches that schema
+
+Every job that may not run waits for one older job, its *blocker*: its predecessor at a table (2),
+at its schema (4), or the last drop before it (3). When the blocker ends, only those who waited for
+it are looked at again. Lines are linked lists: ids join in ascending order and leave from anywhere.
+
+    table 7:   12 <- 15 <- 19        15 waits for 12, 19 for 15
+
+The tables stay the truth: at a take-over this is built anew from `queue.unfinished`.
+"""
+
+from collections import defaultdict
+from heapq import heappop, heappush
+
+from exuvia.ddl import queue
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+
+Place = tuple[str, int]
+
+
+class _Line:
+    """Ids in the order they came, left from anywhere; all O(1)."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, int] = {}
+        self._behind: dict[int, int] = {}
+        self.last = 0
+
+    def join(self, job: int) -> None:
+        self._before[job] = self.last
+        if self.last:
+            self._behind[self.last] = job
+        self.last = job
+
+    def leave(self, job: int) -> None:
+        before, behind = self._before.pop(job), self._behind.pop(job, 0)
+        if behind:
+            self._before[behind] = before
+        else:
+            self.last = before
+        if before and behind:
+            self._behind[before] = behind
+        elif before:
+            del self._behind[before]
+
+    def before(self, job: int) -> int:
+        """The id in front of this one, 0 for the first."""
+        return self._before[job]
+
+    def newest_before(self, job: int) -> int:
+        """The last id below this one, which need not be in the line; 0 if none. O(ids above)."""
+        found = self.last
+        while found >= job:
+            found = self._before[found]
+        return found
+
+
+class ReadySet:
+    """Not thread-safe: one manager owns it."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._lines: defaultdict[Place, _Line] = defaultdict(_Line)
+        self._drop_before: dict[int, int] = {}  # job -> last drop of its schema when it came
+        self._blocker: dict[int, int] = {}
+        self._waiting: defaultdict[int, list[int]] = defaultdict(list)
+        self._ready: dict[bool, list[int]] = {True: [], False: []}  # by is_reorg
+        self._running: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._jobs
+
+    def add(self, job: Job) -> None:
+        """An unfinished job; ids must ascend."""
+        self._jobs[job.id] = job
+        for schema in queue.schema_ids(job):
+            drops = self._lines["drops", schema]
+            self._drop_before[job.id] = drops.last
+            if job.type == ActionCode.DROP_SCHEMA:
+                drops.join(job.id)
+            self._lines["schema", schema].join(job.id)
+        for table in queue.table_ids(job):
+            self._lines["table", table].join(job.id)
+        self._judge(job)
+
+    def remove(self, job_id: int) -> None:
+        """A job ended; whoever waited for it is judged again."""
+        job = self._jobs.pop(job_id)
+        for place in _places(job):
+            self._lines[place].leave(job_id)
+            if not self._lines[place].last:
+                del self._lines[place]
+        self._blocker.pop(job_id, None)
+        self._drop_before.pop(job_id, None)
+        self._running.discard(job_id)
+        for waiter in self._waiting.pop(job_id, ()):
+            if waiter in self._jobs:
+                self._judge(self._jobs[waiter])
+
+    def take(self, reorg: bool) -> Job | None:
+        """The oldest job of that pool that may run, now running; None if there is none."""
+        heap = self._ready[reorg]
+        while heap:
+            job_id = heappop(heap)
+            if job_id in self._jobs and job_id not in self._running:
+                self._running.add(job_id)
+                return self._jobs[job_id]
+        return None
+
+    def give_back(self, job_id: int) -> None:
+        """A job stopped unfinished: it may be taken again."""
+        if job_id in self._running:
+            self._running.discard(job_id)
+            self._judge(self._jobs[job_id])
+
+    def is_running(self, job_id: int) -> bool:
+        """Whether a worker took it."""
+        return job_id in self._running
+
+    def blocker(self, job_id: int) -> int:
+        """The older job it waits for, 0 if none."""
+        return self._blocker.get(job_id, 0)
+
+    def job(self, job_id: int) -> Job:
+        """The record as it was when the job was added. Raises KeyError."""
+        return self._jobs[job_id]
+
+    def _judge(self, job: Job) -> None:
+        blocker = self._find_blocker(job)
+        if blocker:
+            self._blocker[job.id] = blocker
+            self._waiting[blocker].append(job.id)
+            return
+        self._blocker.pop(job.id, None)
+        heappush(self._ready[queue.is_reorg(job)], job.id)
+
+    def _find_blocker(self, job: Job) -> int:
+        for table in queue.table_ids(job):
+            before = self._lines["table", table].before(job.id)
+            if before:
+                return before
+        for schema in queue.schema_ids(job):
+            if job.type == ActionCode.DROP_SCHEMA:
+                before = self._lines["schema", schema].before(job.id)
+            else:
+                before = self._older_drop(job, schema)
+            if before:
+                return before
+        return 0
+
+    def _older_drop(self, job: Job, schema: int) -> int:
+        """The newest unfinished drop of the schema that is older than the job."""
+        drop = self._drop_before[job.id]
+        if drop and drop not in self._jobs:
+            drops = self._lines.get(("drops", schema))
+            older = drops.newest_before(job.id) if drops else 0
+            self._drop_before[job.id] = drop = older
+        return drop
+
+
+def _places(job: Job) -> list[Place]:
+    places: list[Place] = [("schema", schema) for schema in queue.schema_ids(job)]
+    if job.type == ActionCode.DROP_SCHEMA:
+        places += [("drops", schema) for schema in queue.schema_ids(job)]
+    return places + [("table", table) for table in queue.table_ids(job)]

@@ -1,0 +1,194 @@
+"""A session's side of a schema change: submit, wait for history. Losing the session loses no job.
+
+    many sessions --tickets--> one of them leads: ids and rows of all, one transaction, notify "job"
+    each waits for its job     one of them leads: reads history when "history" moves, or at times
+
+Job ids come from the counter of all ids, in the transaction that inserts the jobs: so ids are in
+commit order, and whoever reads the queue up to an id has seen every job below it (seed 001).
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.errors import Conflict, ExuviaError, Unavailable
+from exuvia.catalog import meta
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import evolve
+from exuvia.cluster.member import Member
+from exuvia.ddl import queue
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job, timestamp
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+BATCH_JOBS = 100
+POLL_S = 0.5
+
+
+class _Ticket:
+    """One job on its way into the queue."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.error: ExuviaError | None = None
+        self.settled = False
+
+
+class _Wait:
+    """One session that waits for its job."""
+
+    def __init__(self, job_id: int) -> None:
+        self.job_id = job_id
+        self.job: Job | None = None
+        self.wake = threading.Event()
+
+
+class Submitter:
+    """Thread-safe; one per front. `notice` tells an owner in this very process."""
+
+    def __init__(
+        self,
+        store: Store,
+        schemas: Schemas,
+        member: Member,
+        clock: Clock | None = None,
+        notice: Callable[[], None] = lambda: None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._store = store
+        self._schemas = schemas
+        self._member = member
+        self._clock = clock or SystemClock()
+        self._notice = notice
+        self._poll_s = poll_s
+        self._lock = threading.Lock()
+        self._leading = threading.Lock()
+        self._tickets: deque[_Ticket] = deque()
+        self._watching = threading.Lock()
+        self._waits: list[_Wait] = []
+
+    def submit(self, job: Job, timeout_s: float | None = None) -> Job:
+        """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
+        return self.wait(self.submit_nowait(job), timeout_s)
+
+    # -- into the queue ----------------------------------------------------------------------------
+
+    def submit_nowait(self, job: Job) -> int:
+        """The job's id, once its row is committed. Deposed if this member was fenced."""
+        ticket = _Ticket(job)
+        with self._lock:
+            self._tickets.append(ticket)
+        while not ticket.settled:
+            with self._leading:
+                if not ticket.settled:
+                    self._insert_batch()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.job.id
+
+    def _insert_batch(self) -> None:
+        """Whoever gets here leads: it inserts its own job and all that gathered meanwhile."""
+        with self._lock:
+            batch = [self._tickets.popleft() for _ in range(min(BATCH_JOBS, len(self._tickets)))]
+        try:
+            self._insert(batch)
+        except ExuviaError as error:
+            for ticket in batch:
+                ticket.error = error
+        finally:
+            for ticket in batch:
+                ticket.settled = True
+        self._notice()
+
+    def _insert(self, batch: list[_Ticket]) -> None:
+        while True:
+            txn = self._store.begin()
+            try:
+                self._member.guard(txn)
+                jobs = self._numbered(txn, [ticket.job for ticket in batch])
+                for job in jobs:
+                    queue.insert(txn, job)
+                txn.notify("job")
+                txn.commit()
+            except Conflict:
+                continue  # another front took these ids
+            finally:
+                txn.rollback()
+            for ticket, job in zip(batch, jobs, strict=True):
+                ticket.job = job
+            return
+
+    def _numbered(self, txn: Transaction, jobs: list[Job]) -> list[Job]:
+        """Ids for the jobs and for what they create: first the new element's, then the job's."""
+        creating = {ActionCode.CREATE_SCHEMA, ActionCode.CREATE_TABLE}
+        needed = len(jobs) + sum(job.type in creating for job in jobs)
+        following = meta.next_ids(txn, needed)
+        now = timestamp(self._clock.wall_ns())
+        numbered = []
+        for job in jobs:
+            if job.type == ActionCode.CREATE_SCHEMA:
+                job = evolve(job, schema_id=following)
+            elif job.type == ActionCode.CREATE_TABLE:
+                job = evolve(job, table_id=following)
+            following += job.type in creating
+            numbered.append(evolve(job, id=following, start_ts=now))
+            following += 1
+        return numbered
+
+    # -- out of history ----------------------------------------------------------------------------
+
+    def wait(self, job_id: int, timeout_s: float | None = None) -> Job:
+        """The job once it is in history. Unavailable when time is up: the job itself goes on."""
+        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        mine = _Wait(job_id)
+        with self._lock:
+            self._waits.append(mine)
+        try:
+            while mine.job is None:
+                self._watch_or_wait(mine)
+                late = deadline is not None and self._clock.monotonic() >= deadline
+                if mine.job is None and late:
+                    raise Unavailable(f"job {job_id} goes on; it was waited for {timeout_s} s")
+        finally:
+            self._hand_over(mine)
+        return mine.job
+
+    def _watch_or_wait(self, mine: _Wait) -> None:
+        if not self._watching.acquire(blocking=False):
+            mine.wake.wait(self._poll_s)
+            mine.wake.clear()
+            return
+        try:
+            seen = self._store.counter("history")
+            self._look()
+            if mine.job is None:
+                self._store.wait("history", seen, self._poll_s)
+                self._look()
+        finally:
+            self._watching.release()
+
+    def _look(self) -> None:
+        """Read what history has of the jobs waited for, in one snapshot."""
+        with self._lock:
+            waits = list(self._waits)
+        txn = self._store.begin()
+        try:
+            for each in waits:
+                job = queue.finished(txn, each.job_id)
+                if job is not None:
+                    self._schemas.refresh(txn, job.table_id)
+                    each.job = job
+                    each.wake.set()
+        finally:
+            txn.rollback()
+
+    def _hand_over(self, mine: _Wait) -> None:
+        """Leave; another of those who still wait takes the watch."""
+        with self._lock:
+            self._waits.remove(mine)
+            for each in self._waits:
+                if each.job is None:
+                    each.wake.set()
+                    return

@@ -1,0 +1,232 @@
+"""A worker walks one job from its first step to history. Only here a step is committed.
+
+    read the job row, again, in the step's snapshot
+      every front has the last version?   no -> note who and why, look again when one acknowledges
+      decide(job, world)                  a wait -> note for what; the reorg is to run -> `fill`
+      guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
+      apply, commit                       Conflict -> the same step again
+                                          another error -> counted, backed off, at last turned back
+
+A new owner's worker begins the same way: it waits for the version last announced before it steps
+(law 4). `step` does at most one transaction. `fill` runs the reorg outside of the lock, so that a
+cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Refused, Unavailable
+from exuvia.catalog import variables
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import evolve
+from exuvia.cluster import versions
+from exuvia.cluster.owner import Campaign
+from exuvia.ddl import queue
+from exuvia.ddl.apply import apply, epoch_of, read_world
+from exuvia.ddl.decide import decide, give_up
+from exuvia.ddl.filling import Filling, ReorgFactory
+from exuvia.ddl.job import Job, failed, timestamp
+from exuvia.ddl.world import Decision, ReorgOrder, World
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+IDLE_S = 1.0
+LAG_POLL_S = 0.05
+FILL_POLL_S = 0.5
+NOTE_EVERY_S = 0.5
+LEAST_BACK_OFF_S = 0.05
+MOST_BACK_OFF_S = 1.0
+
+
+class Parts(NamedTuple):
+    """What every worker of an owner shares. `ended(job id)` is told after a job left the queue."""
+
+    store: Store
+    schemas: Schemas
+    campaign: Campaign
+    waiter: versions.Waiter
+    clock: Clock
+    owner: str
+    reorg_factory: ReorgFactory
+    ended: Callable[[int], None]
+
+
+class JobWorker:
+    """One slot of a pool. Deposed and Broken leave `step`; every other error is the job's."""
+
+    channel = "ack"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lock = threading.RLock()
+        self._filling: Filling | None = None
+        self.assign(0)
+
+    def assign(self, job_id: int) -> None:
+        """Take a job over, as its row has it; 0 to have none."""
+        with self._lock:
+            self.job_id = job_id
+            self.due = 0.0
+            self.parked = False
+            self._drop_filling()
+            self._noted_at = float("-inf")
+            self._lags_since: float | None = None
+            self._conflicts = 0
+
+    @property
+    def fills(self) -> bool:
+        """Whether `fill` has something to run."""
+        filling = self._filling
+        return filling is not None and not filling.ended
+
+    def step(self, now: float) -> float:
+        """At most one transaction of the job; seconds until the next."""
+        with self._lock:
+            if not self.job_id:
+                return IDLE_S
+            delay = self._attempt(now)
+            self.due = now + delay
+            return delay
+
+    def fill(self, now: float) -> float:
+        """Run the job's reorg for a while; when it has ended, the job's step is due."""
+        filling = self._filling
+        if filling is None or filling.ended:
+            return IDLE_S
+        delay = filling.step(now)
+        if filling.ended:
+            self.due = 0.0
+        return delay
+
+    def _attempt(self, now: float) -> float:
+        txn = self._parts.store.begin()
+        try:
+            delay = self._advance(txn, now)
+            self._conflicts = 0
+            return delay
+        except Conflict:
+            self._conflicts += 1
+            return min(0.001 * self._conflicts, LEAST_BACK_OFF_S)
+        except (Refused, Unavailable) as error:
+            txn.rollback()
+            return self._count_error(error)
+        finally:
+            txn.rollback()
+
+    def _advance(self, txn: Transaction, now: float) -> float:
+        job = queue.get(txn, self.job_id)
+        if job is None:
+            self._end()
+            return 0.0
+        if versions.lagging(txn, job.id):
+            txn.rollback()
+            return self._wait_for_fronts(job, now)
+        self._lags_since = None
+        decision = decide(job, self._world(txn, job))
+        if decision.moves or decision.archive:
+            return self._commit(txn, decision)
+        return self._wait(txn, job, decision, now)
+
+    def _world(self, txn: Transaction, job: Job) -> World:
+        world = read_world(txn, job, timestamp(self._parts.clock.wall_ns()))
+        filling = self._filling
+        if filling is None:
+            return world
+        if filling.lost:
+            self._filling = None
+            return world
+        return evolve(
+            world,
+            filled=filling.filled,
+            failure=filling.failure,
+            rows=filling.rows,
+            note=filling.note,
+        )
+
+    def _commit(self, txn: Transaction, decision: Decision) -> float:
+        self._parts.campaign.guard(txn)
+        apply(txn, decision, self._parts.owner)
+        txn.commit()
+        self._drop_filling()
+        if decision.archive:
+            self._end()
+        return 0.0
+
+    def _drop_filling(self) -> None:
+        if self._filling is not None:
+            self._filling.leave()
+        self._filling = None
+
+    def _end(self) -> None:
+        ended = self.job_id
+        self.assign(0)
+        self._parts.ended(ended)
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> float:
+        """Nothing moves: a reorg may have to run, and people must be able to see what for."""
+        self.parked = decision.parks
+        if decision.reorg == ReorgOrder.RUN and self._filling is None:
+            self._open_reorg(txn, job)
+            txn.notify("reorg")
+            txn.commit()
+        elif decision.job != job and (decision.parks or self._may_note(now)):
+            self._parts.campaign.guard(txn)
+            apply(txn, decision, self._parts.owner)
+            txn.commit()
+        return FILL_POLL_S
+
+    def _open_reorg(self, txn: Transaction, job: Job) -> None:
+        table = self._parts.schemas.table_by_id(txn, job.table_id)
+        if table is not None:
+            epoch, elements = epoch_of(txn, job.id), list(job.exuvia_elements)
+            self._filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
+
+    def _wait_for_fronts(self, job: Job, now: float) -> float:
+        """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
+        lags = self._parts.waiter.lagging(job.id, now)
+        if not lags:
+            return 0.0
+        if self._lags_since is None:
+            self._lags_since = now
+        reason = "waiting: " + "; ".join(lag.reason for lag in lags)
+        lasts = now - self._lags_since >= NOTE_EVERY_S
+        if lasts and reason != job.exuvia_wait and self._may_note(now):
+            txn = self._parts.store.begin()
+            self._parts.campaign.guard(txn)
+            queue.update(txn, evolve(job, exuvia_wait=reason))
+            txn.commit()
+        return LAG_POLL_S
+
+    def _may_note(self, now: float) -> bool:
+        if now - self._noted_at < NOTE_EVERY_S:
+            return False
+        self._noted_at = now
+        return True
+
+    # -- errors ------------------------------------------------------------------------------------
+
+    def _count_error(self, error: Refused | Unavailable) -> float:
+        """One more error of this job; beyond the limit it is turned back with this error."""
+        refused = error if isinstance(error, Refused) else Refused(1105, "HY000", str(error))
+        txn = self._parts.store.begin()
+        try:
+            job = queue.get(txn, self.job_id)
+            if job is None:
+                return 0.0
+            job = evolve(failed(job, refused), err_count=job.err_count + 1)
+            if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
+                decision = give_up(job, self._world(txn, job), refused)
+                if decision.moves or decision.archive:
+                    return self._commit(txn, decision)
+            self._parts.campaign.guard(txn)
+            queue.update(txn, job)
+            txn.commit()
+            return min(LEAST_BACK_OFF_S * 2 ** min(job.err_count, 10), MOST_BACK_OFF_S)
+        except Conflict:
+            return LEAST_BACK_OFF_S
+        finally:
+            txn.rollback()
