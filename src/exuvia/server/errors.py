@@ -1,0 +1,54 @@
+"""What a client is told of an error: the one place where the error tree meets the wire.
+
+Refused        its own code, SQLSTATE and text
+SchemaChanged  8028, retryable          Conflict   1213 / 40001, retryable
+Deposed        8027: this node was fenced and is joining again
+Unavailable    8022 with the reason     Broken     1105, and the log
+anything else  1105, and the log with its traceback: one statement's fault must not end the others
+"""
+
+import logging
+
+from exuvia.base.errors import (
+    Broken,
+    Conflict,
+    Deposed,
+    ExuviaError,
+    Refused,
+    SchemaChanged,
+    Unavailable,
+)
+from exuvia.base.mysql import refuse
+
+_log = logging.getLogger(__name__)
+
+
+def explain(error: BaseException) -> Refused:
+    """The refusal that stands for any error."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, ExuviaError):
+        return _classed(error)
+    if isinstance(error, RecursionError):
+        return refuse(1105, "the statement is nested too deeply")
+    if isinstance(error, MemoryError):
+        return refuse(1105, "the statement needs more memory than there is")
+    _log.error("a statement failed inside", exc_info=error)
+    return refuse(1105, f"internal error: {type(error).__name__}: {error}")
+
+
+def _classed(error: ExuviaError) -> Refused:
+    match error:
+        case SchemaChanged():
+            return refuse(8028)
+        case Conflict():
+            return refuse(1213)
+        case Deposed():
+            return refuse(8027)
+        case Unavailable():
+            return refuse(8022, f"{error}")
+        case Broken():
+            _log.error("a promise of this program does not hold", exc_info=error)
+            return refuse(1105, f"{error}")
+        case _:
+            return refuse(1105, f"{error}")

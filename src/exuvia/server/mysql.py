@@ -1,0 +1,257 @@
+"""The MySQL protocol on a socket: one Connection per client, on the wire's own thread (asyncio).
+
+    greeting -> login -> commands          HANDSHAKE_S for the first two, then as long as the client likes
+
+    a quick command     runs here at once: no thread hop, no queue
+    any other           runs in the pool; chunks come back through the loop, a slow reader holds them up
+    a client that goes  its session is closed (rolled back) as soon as nothing of it runs
+
+Commands of one connection are answered strictly one after the other; those that arrive meanwhile wait
+in a bounded inbox (the socket is not read further). What it all looks like in bytes: framing, packets.
+"""
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Refused
+from exuvia.base.limits import PACKET_BYTES
+from exuvia.base.mysql import refuse
+from exuvia.server import commands, packets
+from exuvia.server.connections import Connections
+from exuvia.server.errors import explain
+from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.metrics import Metrics
+from exuvia.server.packets import Login
+from exuvia.server.pool import Pool
+from exuvia.server.statements import Statements, Task, WireSession, guarded
+
+HANDSHAKE_S = 10.0
+HANDSHAKE_BYTES = 1 << 16
+INBOX = 64
+AHEAD = 4
+STALLED_S = 60.0
+
+
+class Parts(NamedTuple):
+    """What every connection of a server shares. `open_session(connection id, host, login)`."""
+
+    open_session: Callable[[int, str, Login], WireSession]
+    connections: Connections
+    pool: Pool
+    metrics: Metrics
+    clock: Clock
+    version: str
+
+
+class Connection(asyncio.Protocol):
+    """One client. Every method runs on the wire's thread unless it says otherwise."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.id = 0
+        self.host = ""
+        self.login: Login | None = None
+        self.statements: Statements | None = None
+        self.task: Task | None = None
+        self.since = parts.clock.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._incoming = Incoming(HANDSHAKE_BYTES)
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._busy = False
+        self._gone = False
+        self._writable = threading.Event()
+        self._ahead = threading.BoundedSemaphore(AHEAD)
+
+    # -- the socket ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet, or refuse when there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._writable.set()
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]) if peer else "localhost"
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family != getattr(socket, "AF_UNIX", None):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            self.id = self.parts.connections.add(self)
+        except Refused as error:
+            self._refuse_and_close(error, 0)
+            return
+        self._incoming.expect(1)
+        outgoing = Outgoing(0)
+        outgoing.add(packets.greeting(self.parts.version, self.id))
+        transport.write(outgoing.take())
+        self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_slow)
+
+    def _too_slow(self) -> None:
+        if self.statements is None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Split into payloads and work them off."""
+        try:
+            self._inbox.extend(self._incoming.feed(data))
+        except Refused as error:
+            self.parts.metrics.malformed += 1
+            self._refuse_and_close(error, 1)
+            return
+        if not self._busy:
+            self._work()
+        elif len(self._inbox) > INBOX:
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The client reads slowly: threads that answer it wait."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Gone, politely or not."""
+        self._gone = True
+        self._writable.set()
+        self.parts.connections.remove(self)
+        if self._busy and self.statements is not None:
+            self.statements.session.interrupt()
+        elif not self._busy:
+            self._close_session()
+
+    def _close_session(self) -> None:
+        statements, self.statements = self.statements, None
+        if statements is not None:
+            statements.session.close()
+
+    def _refuse_and_close(self, error: Refused, sequence: int) -> None:
+        outgoing = Outgoing(sequence)
+        outgoing.add(packets.error(error.code, error.state, error.message))
+        self._transport.write(outgoing.take())
+        self._transport.close()
+
+    def kill(self) -> None:
+        """End this connection: tell the client, close. A statement that runs is interrupted."""
+        if self.statements is not None and self._busy:
+            self.statements.session.interrupt()
+        self._refuse_and_close(refuse(1927), 0)
+
+    def hang_up(self) -> None:
+        """The client said goodbye."""
+        self._transport.close()
+
+    def interrupt(self) -> None:
+        """End what runs now; any thread."""
+        statements = self.statements
+        if statements is not None and self.task is not None:
+            statements.session.interrupt()
+
+    # -- commands ------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._inbox and not self._busy and not self._transport.is_closing():
+            sequence, payload = self._inbox.popleft()
+            outgoing = Outgoing(sequence + 1 & 255)
+            if self.statements is None:
+                self._log_in(payload, outgoing)
+                continue
+            try:
+                task = commands.task_for(self, self.statements, payload)
+            except Exception as error:  # the client gets an answer whatever it was
+                self._answer_error(explain(error), outgoing)
+                continue
+            if task is not None:
+                self._start(task, outgoing)
+
+    def _answer_error(self, error: Refused, outgoing: Outgoing) -> None:
+        self.parts.metrics.failed(error.code)
+        outgoing.add(packets.error(error.code, error.state, error.message))
+        self._transport.write(outgoing.take())
+
+    def _start(self, task: Task, outgoing: Outgoing) -> None:
+        metrics = self.parts.metrics
+        self.task = task
+        self.since = started = self.parts.clock.monotonic()
+        if not task.quick:
+            self._busy = True
+            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
+            return
+        for chunk in guarded(task.work, outgoing, metrics.failed):
+            self._transport.write(chunk)
+        self.task = None
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+
+    def _in_thread(self, task: Task, outgoing: Outgoing, started: float) -> None:
+        """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
+        metrics = self.parts.metrics
+        chunks = guarded(task.work, outgoing, metrics.failed)
+        last = next(chunks, None)
+        for chunk in chunks:
+            if last is not None and not self._hand_over(last):
+                last = None
+                chunks.close()
+                break
+            last = chunk
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+        self._loop.call_soon_threadsafe(self._finish, last)
+
+    def _hand_over(self, chunk: bytearray) -> bool:
+        """Any thread: pass a chunk to the loop when the client has room; False when it is gone."""
+        if not self._ahead.acquire(timeout=STALLED_S) or not self._writable.wait(STALLED_S):
+            self._loop.call_soon_threadsafe(self._transport.abort)
+            return False
+        if self._gone:
+            return False
+        self._loop.call_soon_threadsafe(self._write, chunk)
+        return True
+
+    def _write(self, chunk: bytearray) -> None:
+        self._ahead.release()
+        if not self._gone:
+            self._transport.write(chunk)
+
+    def _finish(self, chunk: bytearray | None) -> None:
+        self._busy = False
+        self.task = None
+        if self._gone:
+            self._close_session()
+            return
+        if chunk is not None:
+            self._transport.write(chunk)
+        self.since = self.parts.clock.monotonic()
+        self._transport.resume_reading()
+        self._work()
+
+    # -- sessions ------------------------------------------------------------------------------------
+
+    def _log_in(self, payload: bytes, outgoing: Outgoing) -> None:
+        try:
+            self.enter(packets.read_login(payload))
+        except Exception as error:  # a client that cannot log in is told why and sent away
+            refusal = explain(error)
+            self._refuse_and_close(refusal, outgoing.sequence)
+            return
+        self._deadline.cancel()
+        assert self.statements is not None
+        for chunk in self.statements.done(outgoing):
+            self._transport.write(chunk)
+
+    def enter(self, login: Login) -> None:
+        """Begin a session for this login; the one before is closed. Raises 1049."""
+        self._close_session()
+        session = self.parts.open_session(self.id, self.host, login)
+        self.login = login
+        self.statements = Statements(session, login, PACKET_BYTES)
+        self._incoming.most_bytes = PACKET_BYTES
+
+
+async def listen(parts: Parts, host: str, port: int) -> asyncio.Server:
+    """Accept clients; port 0 is a free one (see the server's sockets)."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: Connection(parts), host, port, backlog=512)

@@ -1,0 +1,161 @@
+"""Prepared statements on the wire (source: MySQL protocol, COM_STMT_PREPARE, COM_STMT_EXECUTE).
+
+    execute   [u32 id][u8 cursor][u32 1][null bits][u8 types follow][types...][values...]
+
+The types of the parameters come with the first execution; later ones may leave them out, and MariaDB's
+C library does. They are kept with the statement then. A cursor that is asked for is not opened (the
+protocol allows it): all rows come with the answer.
+"""
+
+from decimal import Decimal, InvalidOperation
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import TypeCode
+from exuvia.sql.result import Value
+
+_OLD_DECIMAL = 0
+_BLOBS = {TypeCode.TINY_BLOB, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB, TypeCode.BLOB, TypeCode.BIT}
+_DECIMALS = {_OLD_DECIMAL, TypeCode.NEWDECIMAL}
+_DATES = {TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIMESTAMP}
+_INTEGERS = {
+    TypeCode.TINY: (Struct("<b"), Struct("<B")),
+    TypeCode.SHORT: (Struct("<h"), Struct("<H")),
+    TypeCode.YEAR: (Struct("<h"), Struct("<H")),
+    TypeCode.INT24: (Struct("<i"), Struct("<I")),
+    TypeCode.LONG: (Struct("<i"), Struct("<I")),
+    TypeCode.LONGLONG: (Struct("<q"), Struct("<Q")),
+}
+_FLOATS = {TypeCode.FLOAT: Struct("<f"), TypeCode.DOUBLE: Struct("<d")}
+_HEAD = Struct("<IBI")
+_WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+
+
+class Statement:
+    """A prepared statement of a connection: the session's part, and what the client sent for it."""
+
+    __slots__ = ("long_data", "parameters", "prepared", "types")
+
+    def __init__(self, prepared: Any, parameters: int) -> None:
+        self.prepared = prepared
+        self.parameters = parameters
+        self.types: list[tuple[int, bool]] = []
+        self.long_data: dict[int, bytearray] = {}
+
+    def append(self, position: int, data: bytes, most_bytes: int) -> None:
+        """A part of a long value. Raises 1153 beyond `most_bytes`."""
+        kept = self.long_data.setdefault(position, bytearray())
+        if len(kept) + len(data) > most_bytes:
+            raise refuse(1153)
+        kept += data
+
+    def read(self, payload: bytes, codec: str) -> list[Value]:
+        """Values of one execution. Raises 1835 where the packet does not hold what it says."""
+        try:
+            return _values(self, payload, codec)
+        except (StructError, IndexError, ValueError, InvalidOperation) as error:
+            raise refuse(1835) from error
+        finally:
+            self.long_data.clear()
+
+
+def id_of(payload: bytes) -> int:
+    """The statement a command is about. Raises 1835."""
+    if len(payload) < 4:
+        raise refuse(1835)
+    return int.from_bytes(payload[:4], "little")
+
+
+def _values(statement: Statement, payload: bytes, codec: str) -> list[Value]:
+    count = statement.parameters
+    at = _HEAD.size
+    if not count:
+        return []
+    nulls = payload[at : at + (count + 7) // 8]
+    at += len(nulls)
+    types_follow = payload[at]
+    at += 1
+    if types_follow:
+        pairs = payload[at : at + 2 * count]
+        statement.types = [(pairs[2 * n], bool(pairs[2 * n + 1] & 0x80)) for n in range(count)]
+        at += 2 * count
+    if len(statement.types) != count:
+        raise refuse(1835)
+    found: list[Value] = []
+    for position, (code, unsigned) in enumerate(statement.types):
+        if position in statement.long_data:
+            found.append(_string(code, bytes(statement.long_data[position]), codec))
+        elif nulls[position >> 3] >> (position & 7) & 1:
+            found.append(None)
+        else:
+            value, at = _value(payload, at, code, unsigned, codec)
+            found.append(value)
+    return found
+
+
+def _value(payload: bytes, at: int, code: int, unsigned: bool, codec: str) -> tuple[Value, int]:
+    integer = _INTEGERS.get(code)  # type: ignore[call-overload]
+    if integer is not None:
+        form = integer[unsigned]
+        return form.unpack_from(payload, at)[0], at + form.size
+    real = _FLOATS.get(code)  # type: ignore[call-overload]
+    if real is not None:
+        return real.unpack_from(payload, at)[0], at + real.size
+    if code == TypeCode.NULL:
+        return None, at
+    if code in _DATES or code == TypeCode.TIME:
+        end = at + 1 + payload[at]
+        if end > len(payload):
+            raise refuse(1835)
+        fields = payload[at + 1 : end]
+        return (_time(fields) if code == TypeCode.TIME else _date(fields, code)), end
+    data, end = _length_encoded(payload, at)
+    return _string(code, data, codec), end
+
+
+def _length_encoded(payload: bytes, at: int) -> tuple[bytes, int]:
+    size = payload[at]
+    at += 1
+    wide = _WIDE.get(size)
+    if wide is not None:
+        size = int.from_bytes(payload[at : at + wide], "little")
+        at += wide
+    if at + size > len(payload):
+        raise refuse(1835)
+    return payload[at : at + size], at + size
+
+
+def _string(code: int, data: bytes, codec: str) -> Value:
+    if code in _BLOBS:
+        return data
+    if code in _DECIMALS:
+        return Decimal(data.decode("ascii"))
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise refuse(1300, codec, data[:16].hex()) from error
+
+
+def _date(fields: bytes, code: int) -> str:
+    """MySQL's text of a date or time stamp: 0, 4, 7 or 11 bytes of fields."""
+    year, month, day = int.from_bytes(fields[:2], "little"), *(fields[2:4] or b"\0\0")
+    text = f"{year:04d}-{month:02d}-{day:02d}"
+    if code == TypeCode.DATE:
+        return text
+    hour, minute, second = fields[4:7] or b"\0\0\0"
+    text += f" {hour:02d}:{minute:02d}:{second:02d}"
+    micro = int.from_bytes(fields[7:11], "little")
+    return f"{text}.{micro:06d}" if micro else text
+
+
+def _time(fields: bytes) -> str:
+    """MySQL's text of a time: 0, 8 or 12 bytes of fields."""
+    if not fields:
+        return "00:00:00"
+    days = int.from_bytes(fields[1:5], "little")
+    hour, minute, second = fields[5:8]
+    text = f"{'-' if fields[0] else ''}{days * 24 + hour:02d}:{minute:02d}:{second:02d}"
+    micro = int.from_bytes(fields[8:12], "little")
+    return f"{text}.{micro:06d}" if micro else text

@@ -1,0 +1,194 @@
+"""Answers as packets: text rows, binary rows, and the packets around them.
+
+    no columns     OK
+    columns        [count][column definitions][EOF?][rows][EOF | OK]     EOF? only for old clients
+
+    family                text protocol            binary protocol
+    INT, UINT             decimal digits           as wide as the type: 1, 2, 4 or 8 bytes
+    FLOAT                 shortest text            4 or 8 bytes
+    DATE, DATETIME, TIME  MySQL's text             length, then fields; zero parts left out at the end
+    all others            MySQL's text             the same text, length-encoded
+
+Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+
+from exuvia.base.types import (
+    INTEGER_BITS,
+    Family,
+    FieldType,
+    TypeCode,
+    unpack_date,
+    unpack_datetime,
+)
+from exuvia.catalog import values
+from exuvia.server import packets
+from exuvia.server.framing import Outgoing
+from exuvia.sql.result import OutputColumn, Result, Row, text_type
+
+PARAMETER = OutputColumn("?", text_type(255))
+CHUNK_BYTES = 1 << 16
+Encoder = Callable[[Any], bytes]
+_LENGTHS = [packets.length(size) for size in range(251)]
+_FIXED = {8: Struct("<b"), 16: Struct("<h"), 24: Struct("<i"), 32: Struct("<i"), 64: Struct("<q")}
+_FIXED_UNSIGNED = {
+    8: Struct("<B"), 16: Struct("<H"), 24: Struct("<I"), 32: Struct("<I"), 64: Struct("<Q"),
+}  # fmt: skip
+_FLOAT = Struct("<f")
+_DOUBLE = Struct("<d")
+_DATE = Struct("<BHBB")
+_SECONDS = Struct("<BHBBBBB")
+_MICROS = Struct("<BHBBBBBI")
+_TIME = Struct("<BBIBBB")
+_TIME_MICROS = Struct("<BBIBBBI")
+
+
+class Agreed(NamedTuple):
+    """What client and server agreed on. `codec` is that of the texts sent to the client."""
+
+    ends_with_ok: bool
+    codec: str
+
+
+# -- text protocol ---------------------------------------------------------------------------------
+
+
+def text_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
+    """The function that gives a value's bytes in the text protocol, without its length."""
+    code = TypeCode(kind.Tp)
+    if code in INTEGER_BITS:
+        return b"%d".__mod__
+    if code == TypeCode.NULL:
+        return lambda value: str(value).encode()
+    if code == TypeCode.BIT:
+        width = max(1, (kind.Flen + 7) // 8)
+        return lambda value: int(value).to_bytes(width, "big")
+    if kind.family is Family.BYTES:
+        return lambda value: value if type(value) is bytes else bytes(value)
+    if kind.family is Family.STRING or kind.family is Family.JSON:
+        return lambda value: value.encode(codec, "replace")
+    return lambda value: values.to_text(value, kind).encode(codec, "replace")
+
+
+def _text_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
+    parts = []
+    for value, encode in zip(row, encoders, strict=True):
+        if value is None:
+            parts.append(b"\xfb")
+            continue
+        encoded = encode(value)
+        size = len(encoded)
+        parts.append(_LENGTHS[size] if size < 251 else packets.length(size))
+        parts.append(encoded)
+    return b"".join(parts)
+
+
+# -- binary protocol -------------------------------------------------------------------------------
+
+
+def binary_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
+    """The function that gives a value's bytes in the binary protocol, with its length if it has one."""
+    code = TypeCode(kind.Tp)
+    if code == TypeCode.YEAR:
+        return _FIXED_UNSIGNED[16].pack
+    if code in INTEGER_BITS:
+        return (_FIXED_UNSIGNED if kind.unsigned else _FIXED)[INTEGER_BITS[code]].pack
+    if code == TypeCode.FLOAT:
+        return _FLOAT.pack
+    if code == TypeCode.DOUBLE:
+        return _DOUBLE.pack
+    if code == TypeCode.DATE:
+        return _binary_date
+    if code in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
+        return _binary_datetime
+    if code == TypeCode.TIME:
+        return _binary_time
+    encode = text_encoder(kind, codec)
+    return lambda value: packets.text(encode(value))
+
+
+def _binary_date(packed: int) -> bytes:
+    return _DATE.pack(4, *unpack_date(packed)) if packed else b"\0"
+
+
+def _binary_datetime(packed: int) -> bytes:
+    date, hour, minute, second, micro = unpack_datetime(packed)
+    parts = unpack_date(date)
+    if micro:
+        return _MICROS.pack(11, *parts, hour, minute, second, micro)
+    if hour or minute or second:
+        return _SECONDS.pack(7, *parts, hour, minute, second)
+    return _DATE.pack(4, *parts) if date else b"\0"
+
+
+def _binary_time(microseconds: int) -> bytes:
+    if not microseconds:
+        return b"\0"
+    seconds, micro = divmod(abs(microseconds), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    parts = (int(microseconds < 0), days, hour, minute, second)
+    return _TIME_MICROS.pack(12, *parts, micro) if micro else _TIME.pack(8, *parts)
+
+
+def _binary_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
+    nulls = bytearray((len(encoders) + 9) // 8)
+    parts = [b"\0", b""]
+    for position, (value, encode) in enumerate(zip(row, encoders, strict=True), 2):
+        if value is None:
+            nulls[position >> 3] |= 1 << (position & 7)
+        else:
+            parts.append(encode(value))
+    parts[1] = bytes(nulls)
+    return b"".join(parts)
+
+
+# -- whole answers ---------------------------------------------------------------------------------
+
+
+def answer(
+    result: Result, outgoing: Outgoing, agreed: Agreed, status: int, binary: bool = False
+) -> Iterator[bytearray]:
+    """The packets of one result, in chunks; `outgoing` carries the sequence on."""
+    warnings = len(result.warnings)
+    if not result.columns:
+        outgoing.add(
+            packets.ok(result.affected, result.last_insert_id, status, warnings, result.info)
+        )
+        yield outgoing.take()
+        return
+    definitions(result.columns, outgoing)
+    if not agreed.ends_with_ok:
+        outgoing.add(packets.eof(status, 0))
+    yield from _rows(result, outgoing, agreed.codec, binary)
+    end(outgoing, agreed, status, warnings)
+    yield outgoing.take()
+
+
+def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
+    """The count of columns and their definitions."""
+    outgoing.add(packets.length(len(columns)))
+    for column in columns:
+        outgoing.add(packets.column(column))
+
+
+def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> None:
+    """What ends rows or definitions, as agreed."""
+    if agreed.ends_with_ok:
+        outgoing.add(packets.ok(0, 0, status, warnings, head=0xFE))
+    else:
+        outgoing.add(packets.eof(status, warnings))
+
+
+def _rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
+    encoder_of = binary_encoder if binary else text_encoder
+    encode_row = _binary_row if binary else _text_row
+    encoders = [encoder_of(column.type, codec) for column in result.columns]
+    for row in result.rows:
+        outgoing.add(encode_row(row, encoders))
+        if len(outgoing) >= CHUNK_BYTES:
+            yield outgoing.take()

@@ -1,0 +1,252 @@
+"""What a connection's commands do with its session. No sockets and no threads here.
+
+    command bytes --task()--> Task(quick, about, work)
+    work(outgoing) --> the packets of the answer, in chunks; an error ends it with an ERR packet
+
+A `quick` task blocks on nothing and may run on the wire's own thread. Several statements in one text
+are run one after the other, each answered for itself; the first error ends them.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from exuvia.base.mysql import refuse
+from exuvia.server import packets, results
+from exuvia.server.errors import explain
+from exuvia.server.framing import Outgoing
+from exuvia.server.packets import Login
+from exuvia.server.prepared import Statement, id_of
+from exuvia.sql.result import Result, Value
+
+Chunks = Iterator[bytearray]
+Work = Callable[[Outgoing], Chunks]
+PREPARED_STATEMENTS = 16_382
+
+
+class WireSession(Protocol):
+    """What the wire asks of a session (sql/session.py)."""
+
+    settings: Any
+    current: Any
+
+    def execute(self, text: str) -> Result | list[Result]:
+        """Run a text."""
+
+    def prepare(self, text: str) -> Any:
+        """Parse a statement with `?`."""
+
+    def execute_prepared(self, prepared: Any, parameters: Sequence[Value]) -> Result:
+        """Run it."""
+
+    def quick(self, statement: Any) -> bool:
+        """Whether running it blocks on nothing."""
+
+    def variable(self, name: str) -> str:
+        """Text of a system variable."""
+
+    def interrupt(self) -> None:
+        """End what runs now with 1317; any thread."""
+
+    def close(self) -> None:
+        """The client is gone."""
+
+
+class Task(NamedTuple):
+    """One command, ready to run. `kind` is its name among the metrics; `about` is for SHOW PROCESSLIST."""
+
+    quick: bool
+    kind: str
+    about: str
+    work: Work
+
+
+_PIECES = re.compile(
+    r"""'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+"|`[^`]*+`"""
+    r"""|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;""",
+    re.DOTALL,
+)
+_BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, at the semicolons outside of strings, names and comments."""
+    if ";" not in text.rstrip("; \n\t\r"):
+        return [text]
+    pieces, start = [], 0
+    for token in _PIECES.finditer(text):
+        if token.group() == ";":
+            pieces.append(text[start : token.start()])
+            start = token.end()
+    pieces.append(text[start:])
+    return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class Statements:
+    """The commands of one connection that run statements."""
+
+    def __init__(self, session: WireSession, login: Login, most_bytes: int) -> None:
+        self.session = session
+        self._most_bytes = most_bytes
+        self.several = bool(login.capabilities & packets.Capabilities.CLIENT_MULTI_STATEMENTS)
+        ends_with_ok = bool(login.capabilities & packets.Capabilities.CLIENT_DEPRECATE_EOF)
+        self._codec = login.codec
+        self._agreed = results.Agreed(ends_with_ok, login.codec)
+        self._prepared: dict[int, Statement] = {}
+        self._last_id = 0
+
+    @property
+    def status(self) -> int:
+        """Status flags as they are now."""
+        session = self.session
+        flags = packets.AUTOCOMMIT if session.settings.autocommit else 0
+        return flags | packets.IN_TRANSACTION if session.current is not None else flags
+
+    def done(self, outgoing: Outgoing) -> Chunks:
+        """A bare OK."""
+        outgoing.add(packets.ok(0, 0, self.status, 0))
+        yield outgoing.take()
+
+    def ended(self, outgoing: Outgoing) -> Chunks:
+        """A bare EOF."""
+        outgoing.add(packets.eof(self.status, 0))
+        yield outgoing.take()
+
+    # -- text ----------------------------------------------------------------------------------------
+
+    def query(self, payload: bytes) -> Task:
+        """COM_QUERY."""
+        text = self._decode(payload)
+        pieces = split(text)
+        if len(pieces) == 1:
+            session = self.session
+            quick = session.quick(text)
+            return Task(quick, "query", text, lambda out: self._one(out, text))
+        if not self.several:
+            raise refuse(1064, f"near '{pieces[1].strip()[:80]}' at line 1")
+        return Task(False, "query", text, lambda out: self._many(out, pieces))
+
+    def _one(self, outgoing: Outgoing, text: str) -> Chunks:
+        yield from self._answers(outgoing, self.session.execute(text), 0)
+        if text[:8].lstrip()[:3].upper() == "SET":
+            self._recode()
+
+    def _many(self, outgoing: Outgoing, pieces: list[str]) -> Chunks:
+        last = len(pieces) - 1
+        for number, piece in enumerate(pieces):
+            more = packets.MORE_RESULTS if number < last else 0
+            yield from self._answers(outgoing, self.session.execute(piece), more)
+        self._recode()
+
+    def _answers(self, outgoing: Outgoing, found: Result | list[Result], more: int) -> Chunks:
+        if isinstance(found, Result):
+            yield from results.answer(found, outgoing, self._agreed, self.status | more)
+            return
+        for number, result in enumerate(found, 1):
+            flag = packets.MORE_RESULTS if number < len(found) else more
+            yield from results.answer(result, outgoing, self._agreed, self.status | flag)
+
+    def use(self, payload: bytes) -> Task:
+        """COM_INIT_DB."""
+        text = f"USE {quoted(self._decode(payload))}"
+        return Task(True, "use", text, lambda out: self._one(out, text))
+
+    def fields(self, payload: bytes) -> Task:
+        """COM_FIELD_LIST: the columns of a table, for the completion of the mysql client."""
+        text = f"SELECT * FROM {quoted(self._decode(payload.split(bytes(1))[0]))} LIMIT 0"
+        return Task(False, "fields", text, lambda out: self._fields(out, text))
+
+    def _fields(self, outgoing: Outgoing, text: str) -> Chunks:
+        found = self.session.execute(text)
+        assert isinstance(found, Result)
+        for column in found.columns:
+            outgoing.add(packets.column(column) + b"\xfb")
+        results.end(outgoing, self._agreed, self.status)
+        yield outgoing.take()
+
+    def _decode(self, payload: bytes) -> str:
+        try:
+            return payload.decode(self._codec)
+        except UnicodeDecodeError as error:
+            raise refuse(1300, self._codec, payload[error.start : error.start + 6].hex()) from error
+
+    def _recode(self) -> None:
+        """SET NAMES may have changed what the client sends and reads."""
+        self._codec = packets.codec_of(self.session.variable("character_set_client"))
+        reads = packets.codec_of(self.session.variable("character_set_results"))
+        self._agreed = self._agreed._replace(codec=reads)
+
+    # -- prepared ------------------------------------------------------------------------------------
+
+    def prepare(self, payload: bytes) -> Task:
+        """COM_STMT_PREPARE."""
+        text = self._decode(payload)
+        return Task(False, "prepare", text, lambda out: self._prepare(out, text))
+
+    def _prepare(self, outgoing: Outgoing, text: str) -> Chunks:
+        if len(self._prepared) >= PREPARED_STATEMENTS:
+            raise refuse(1461, PREPARED_STATEMENTS)
+        prepared = self.session.prepare(text)
+        self._last_id += 1
+        statement = Statement(prepared, prepared.parameters)
+        self._prepared[self._last_id] = statement
+        columns = prepared.columns
+        counts = (len(columns).to_bytes(2, "little"), prepared.parameters.to_bytes(2, "little"))
+        outgoing.add(b"\0" + self._last_id.to_bytes(4, "little") + b"".join(counts) + bytes(3))
+        for group in ([results.PARAMETER] * prepared.parameters, columns):
+            for column in group:
+                outgoing.add(packets.column(column))
+            if group and not self._agreed.ends_with_ok:
+                outgoing.add(packets.eof(self.status, 0))
+        yield outgoing.take()
+
+    def execute(self, payload: bytes) -> Task:
+        """COM_STMT_EXECUTE."""
+        statement = self._find(payload, "mysqld_stmt_execute")
+        values = statement.read(payload, self._codec)
+        prepared = statement.prepared
+        quick = self.session.quick(prepared)
+        return Task(quick, "execute", prepared.text, lambda o: self._execute(o, prepared, values))
+
+    def _execute(self, outgoing: Outgoing, prepared: Any, values: list[Value]) -> Chunks:
+        found = self.session.execute_prepared(prepared, values)
+        yield from results.answer(found, outgoing, self._agreed, self.status, binary=True)
+
+    def long_data(self, payload: bytes) -> None:
+        """COM_STMT_SEND_LONG_DATA: no answer."""
+        if len(payload) >= 6 and id_of(payload) in self._prepared:
+            position = int.from_bytes(payload[4:6], "little")
+            self._prepared[id_of(payload)].append(position, payload[6:], self._most_bytes)
+
+    def reset(self, payload: bytes) -> Task:
+        """COM_STMT_RESET."""
+        self._find(payload, "mysqld_stmt_reset").long_data.clear()
+        return Task(True, "reset", "", self.done)
+
+    def forget(self, payload: bytes) -> None:
+        """COM_STMT_CLOSE: no answer."""
+        self._prepared.pop(id_of(payload), None)
+
+    def _find(self, payload: bytes, asked_by: str) -> Statement:
+        statement = self._prepared.get(id_of(payload))
+        if statement is None:
+            raise refuse(1243, id_of(payload), asked_by)
+        return statement
+
+
+def guarded(
+    work: Work, outgoing: Outgoing, failed: Callable[[int], None]
+) -> Generator[bytearray, None, None]:
+    """The chunks of an answer; an error ends them with its packet. `failed` learns its code."""
+    try:
+        yield from work(outgoing)
+    except Exception as error:  # whatever it was, the client gets an answer (server/errors.py)
+        refusal = explain(error)
+        failed(refusal.code)
+        outgoing.add(packets.error(refusal.code, refusal.state, refusal.message))
+        yield outgoing.take()
