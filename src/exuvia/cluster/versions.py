@@ -3,7 +3,7 @@
     worker, in its step's transaction   announce(job, version, {table: revision})   m/sync/..
     each front, woken by "version"      Acknowledger: ack the version, if no open writer has
                                         an older plan; else say who has             m/ack/..
-    worker, woken by "ack"              lagging(job) is empty -> next step; else it shows the reasons
+    worker, woken by "ack"              lagging(job) is empty -> next step; else it says why
     worker, in the last transaction     finish(job)
 
 A front that does not answer is waited for as long as its lease, on the waiter's clock, and then

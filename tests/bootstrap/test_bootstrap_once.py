@@ -1,0 +1,105 @@
+"""A store is filled by one transaction, exactly once, however many nodes start (seed 002)."""
+
+import threading
+
+import pytest
+
+from exuvia.base.errors import Unavailable
+from exuvia.catalog import meta
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.system_tables import SYSTEM
+from exuvia.kv import keys
+from support.engines import engines
+
+
+@pytest.fixture(params=engines())
+def store(request, tmp_path):
+    """An empty store of each engine."""
+    opened = request.param(tmp_path)
+    yield opened
+    opened.close()
+
+
+class AllLookFirst:
+    """A store whose first snapshots are taken by all ten nodes before any of them goes on."""
+
+    def __init__(self, store, barrier):
+        self.store = store
+        self.barrier = barrier
+        self.begun = 0
+
+    def begin(self):
+        txn = self.store.begin()
+        self.begun += 1
+        if self.begun == 1:
+            self.barrier.wait(10)
+        return txn
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+
+def test_ten_nodes_that_all_find_an_empty_store_fill_it_once(store):
+    barrier = threading.Barrier(10)
+    results = []
+    nodes = [AllLookFirst(store, barrier) for _ in range(10)]
+    threads = [
+        threading.Thread(target=lambda node=node: results.append(bootstrap(node))) for node in nodes
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(results) == [False] * 9 + [True]
+    assert sum(node.begun for node in nodes) == 19  # nine of them looked twice
+    txn = store.begin()
+    assert meta.version(txn) == 1
+    assert [d.version for d in meta.diffs(txn, 0, 1)] == [1]
+    txn.rollback()
+
+
+def test_a_second_start_changes_nothing(store):
+    assert bootstrap(store)
+    first = store.begin()
+    assert not bootstrap(store)
+    second = store.begin()
+    assert first.sequence == second.sequence
+    first.rollback()
+    second.rollback()
+
+
+def test_a_store_of_another_format_is_refused_and_left_alone(store):
+    txn = store.begin()
+    txn.put(keys.FORMAT, keys.number(99))
+    txn.commit()
+    with pytest.raises(Unavailable, match="format 99"):
+        bootstrap(store)
+    txn = store.begin()
+    assert meta.list_databases(txn) == []
+    txn.rollback()
+
+
+def test_every_system_table_is_there_with_a_name_and_a_revision(store):
+    bootstrap(store)
+    txn = store.begin()
+    assert [d.db_name.O for d in meta.list_databases(txn)] == [
+        "test",
+        "information_schema",
+        "mysql",
+    ]
+    database = meta.find_database(txn, "MySQL")
+    found = {info.name.L: info for info in meta.list_tables(txn, database)}
+    assert found == SYSTEM
+    for info in found.values():
+        assert meta.find_table(txn, database, info.name.O.upper()) == info.id
+        assert meta.revision(txn, info.id) > 0
+    assert meta.database_revision(txn, database) > 0
+    txn.rollback()
+
+
+def test_the_first_id_of_a_user_s_element_is_seed_001_s(store):
+    bootstrap(store)
+    txn = store.begin()
+    assert (meta.next_ids(txn), meta.next_ids(txn)) == (55, 56)  # table and job of its example
+    assert max(info.id for info in SYSTEM.values()) < 55
+    txn.rollback()

@@ -1,0 +1,20 @@
+"""Stores and clocks for the cluster's laws."""
+
+import pytest
+
+from exuvia.base.clock import ManualClock
+from support.engines import engines
+
+
+@pytest.fixture(params=engines())
+def store(request, tmp_path):
+    """Each law holds on every engine."""
+    opened = request.param(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock():
+    """One clock for all nodes, moved by hand."""
+    return ManualClock()

@@ -1,0 +1,132 @@
+"""Law 1's courtesy: a step waits until no open writer plans with an older revision."""
+
+import pytest
+
+from exuvia.kv import keys
+from support.nodes import Node, acks, read, sequence
+
+
+@pytest.fixture
+def nodes(store, clock):
+    """An owner that is a front too, and another front; job 7 announced version 1 of table 55."""
+    owner, front = Node(store, "owner", clock), Node(store, "front", clock)
+    assert owner.campaigns()
+    owner.announces(7, 1, {55: 6})
+    return owner, front
+
+
+def test_a_step_waits_for_every_front_and_for_no_back(nodes, store, clock):
+    owner, front = nodes
+    Node(store, "back", clock, kind="back")
+    assert {lag.member for lag in owner.waits_for(7)} == {"owner", "front"}
+    owner.acknowledges()
+    assert {lag.member for lag in owner.waits_for(7)} == {"front"}
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_an_open_writer_with_the_older_plan_blocks_until_it_ends(nodes):
+    owner, front = nodes
+    owner.acknowledges()
+    front.locks.hold("t1", 55, 5, "open transaction of connection 12 wrote t")
+    assert front.acknowledges() < 0.1
+    assert [lag.member for lag in owner.waits_for(7)] == ["front"]
+    front.locks.release("t1")
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_writers_with_the_new_plan_and_writers_of_other_tables_block_nothing(nodes):
+    owner, front = nodes
+    owner.acknowledges()
+    front.locks.hold("new plan", 55, 6)
+    front.locks.hold("other table", 56, 1)
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_a_transaction_counts_with_the_oldest_plan_it_wrote_the_table_with(nodes):
+    owner, front = nodes
+    owner.acknowledges()
+    front.locks.hold("t1", 55, 5)
+    front.locks.hold("t1", 55, 6)
+    front.acknowledges()
+    assert [lag.member for lag in owner.waits_for(7)] == ["front"]
+
+
+def test_the_next_step_is_waited_for_anew(nodes):
+    owner, front = nodes
+    owner.acknowledges()
+    front.acknowledges()
+    owner.announces(7, 2, {55: 7})
+    assert {lag.member for lag in owner.waits_for(7)} == {"owner", "front"}
+    owner.acknowledges()
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_one_transaction_answers_every_job_that_waits(nodes, store):
+    owner, front = nodes
+    for job in range(8, 28):
+        owner.announces(job, job, {job + 100: 2})
+    before = sequence(store)
+    front.acknowledges()
+    assert sequence(store) == before + 1
+    assert all(len(acks(store, job)) == 1 for job in range(7, 28))
+    front.acknowledges()
+    assert sequence(store) == before + 1
+
+
+def test_a_blocked_job_does_not_hold_up_another(nodes):
+    owner, front = nodes
+    owner.announces(8, 2, {56: 2})
+    owner.acknowledges()
+    front.locks.hold("t1", 55, 5)
+    front.acknowledges()
+    assert [lag.member for lag in owner.waits_for(7)] == ["front"]
+    assert owner.waits_for(8) == []
+
+
+def test_a_new_owner_finds_what_is_still_waited_for(nodes, store, clock):
+    owner, front = nodes
+    front.acknowledges()
+    owner.dies()
+    assert front.campaigns()
+    assert front.waits_for(7) == []
+    front.announces(7, 2, {55: 7})
+    assert [lag.member for lag in front.waits_for(7)] == ["front"]
+
+
+def test_a_front_that_joins_after_the_announcement_answers_and_harms_nothing(nodes, store, clock):
+    owner, front = nodes
+    for node in (owner, front):
+        node.acknowledges()
+    late = Node(store, "late", clock)
+    assert [lag.member for lag in owner.waits_for(7)] == ["late"]
+    late.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_a_finished_job_leaves_nothing_behind(nodes, store):
+    owner, front = nodes
+    owner.acknowledges()
+    late = store.begin()  # the other front acknowledges while the job finishes
+    front.acknowledger._store = type("Late", (), {"begin": lambda self: late})()
+    owner.finishes(7)
+    front.acknowledges()
+    assert len(acks(store, 7)) == 1
+    front.acknowledger._store = store
+    front.acknowledges()
+    assert acks(store, 7) == []
+    assert read(store, keys.meta("sync", 7)) is None
+    assert owner.waits_for(7) == []
+
+
+def test_with_the_metadata_lock_off_open_writers_block_nothing(nodes, store):
+    owner, front = nodes
+    owner.acknowledges()
+    front.locks.hold("t1", 55, 5)
+    name = keys.meta("var", "tidb_enable_metadata_lock")
+    owner.commits(lambda txn: txn.put(name, b"OFF"))
+    front.acknowledges()
+    assert owner.waits_for(7) == []

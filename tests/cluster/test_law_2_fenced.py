@@ -1,0 +1,141 @@
+"""Law 2: everything an owner or member writes is refused by the store once its epoch is gone."""
+
+import pytest
+
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.cluster import member as members
+from exuvia.cluster.owner import owner_of
+from support.nodes import Node, live_ids, put, read
+
+
+def test_a_deposed_owner_s_write_is_refused_in_the_store(store, clock):
+    old, new = Node(store, "old", clock), Node(store, "new", clock)
+    assert old.campaigns()
+    open_step = store.begin()
+    old.campaign.guard(open_step)
+    open_step.put(b"step", b"by the old owner")
+    old.dies()
+    assert new.campaigns()
+    with pytest.raises(Deposed):
+        open_step.commit()
+    assert read(store, b"step") is None
+    new.commits(put("step"), new.campaign.guard)
+    assert read(store, b"step") == b"written"
+
+
+def test_a_deposed_owner_learns_it_at_its_next_look_or_at_once_when_told(store, clock):
+    old, new = Node(store, "old", clock), Node(store, "new", clock)
+    assert old.campaigns()
+    old.dies()
+    assert new.campaigns()
+    assert old.campaign.is_owner  # it cannot know yet: the store knows
+    assert not old.campaigns()
+    with pytest.raises(Deposed):
+        old.commits(put("step"), old.campaign.guard)
+    assert new.campaign.is_owner
+    new.campaign.deposed()
+    assert not new.campaign.is_owner
+
+
+def test_a_fenced_member_s_open_transaction_is_refused_even_after_it_has_joined_again(store, clock):
+    paused, waiter = Node(store, "paused", clock), Node(store, "waiter", clock)
+    open_write = store.begin()
+    paused.member.guard(open_write)
+    open_write.put(b"row", b"old epoch")
+    waiter.commits(lambda txn: members.fence(txn, "paused"))
+    paused.beats()
+    assert paused.member.fenced
+    paused.beats()
+    assert not paused.member.fenced
+    with pytest.raises(Deposed):
+        open_write.commit()
+    paused.commits(put("row"), paused.member.guard)
+    assert read(store, b"row") == b"written"
+
+
+def test_terms_and_epochs_are_never_given_twice(store, clock):
+    first, second = Node(store, "first", clock), Node(store, "second", clock)
+    terms, epochs = [], []
+    for _ in range(3):
+        for node in (first, second):
+            assert node.campaigns()
+            terms.append(node.campaign.term)
+            node.campaign.resign()
+            node.commits(lambda txn, node=node: members.fence(txn, node.member.id))
+            node.beats()
+            node.beats()
+            epochs.append(read(store, members.keys.meta("fence", node.member.id)))
+    assert terms == sorted(set(terms))
+    assert epochs == sorted(set(epochs))
+
+
+def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
+    class Interleaved:
+        """Lets the other candidate commit between this one's look and its own commit."""
+
+        def __init__(self, rival):
+            self.rival = rival
+
+        def begin(self):
+            txn = store.begin()
+            if self.rival is not None:
+                rival, self.rival = self.rival, None
+                assert rival.campaigns()
+            return txn
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    first, second = Node(store, "first", clock), Node(store, "second", clock)
+    second.campaign._store = Interleaved(first)
+    assert second.campaign.step(clock.monotonic()) == 0.0
+    assert not second.campaign.is_owner
+    assert not second.campaigns()
+    txn = store.begin()
+    assert owner_of(txn, "ddl").member == "first"
+    txn.rollback()
+
+
+def test_an_owner_that_resigns_is_followed_at_once_and_its_term_is_over(store, clock):
+    old, new = Node(store, "old", clock), Node(store, "new", clock)
+    assert old.campaigns()
+    assert not new.campaigns()
+    open_step = store.begin()
+    old.campaign.guard(open_step)
+    open_step.put(b"step", b"late")
+    old.campaign.resign()
+    with pytest.raises(Deposed):
+        open_step.commit()
+    assert new.campaigns()
+
+
+def test_an_owner_whose_member_was_fenced_writes_nothing_though_nobody_took_its_role(store, clock):
+    owner, waiter = Node(store, "owner", clock), Node(store, "waiter", clock)
+    assert owner.campaigns()
+    open_step = store.begin()
+    owner.campaign.guard(open_step)
+    open_step.put(b"step", b"late")
+    waiter.commits(lambda txn: members.fence(txn, "owner"))
+    with pytest.raises(Deposed):
+        open_step.commit()
+
+
+def test_a_member_that_left_is_gone_and_its_guard_refuses(store, clock):
+    node, other = Node(store, "node", clock), Node(store, "other", clock)
+    node.member.leave()
+    assert live_ids(store) == ["other"]
+    with pytest.raises(Deposed):
+        node.commits(put("row"), node.member.guard)
+    assert not store.held(members.presence_of("node"))
+    assert other.campaigns()
+
+
+def test_a_member_that_beats_while_it_is_being_fenced_stays(store, clock):
+    alive, waiter = Node(store, "alive", clock), Node(store, "waiter", clock)
+    fencing = store.begin()
+    members.fence(fencing, "alive")
+    alive.beats()
+    with pytest.raises(Conflict):
+        fencing.commit()
+    assert not alive.member.fenced
+    assert waiter.waits_for(1) == []

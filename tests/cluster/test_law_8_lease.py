@@ -1,0 +1,73 @@
+"""Law 8: a member that has not renewed and loaded within its lease does not serve."""
+
+from exuvia.cluster import member as members
+from support.nodes import LEASE_S, Node, live_ids
+
+
+def test_a_member_serves_only_after_it_has_loaded_the_schema(store, clock):
+    node = Node(store, "node", clock)
+    assert not node.member.serving(clock.monotonic())
+    node.member.loaded(1, clock.monotonic())
+    assert node.member.serving(clock.monotonic())
+
+
+def test_a_member_that_renews_but_does_not_load_stops_serving_after_its_lease(store, clock):
+    node = Node(store, "node", clock)
+    node.member.loaded(1, clock.monotonic())
+    for _ in range(9):
+        clock.advance(LEASE_S / 10)
+        node.member.step(clock.monotonic())
+        assert node.member.serving(clock.monotonic())
+    clock.advance(LEASE_S / 10)
+    node.member.step(clock.monotonic())
+    assert not node.member.serving(clock.monotonic())
+    node.member.loaded(2, clock.monotonic())
+    assert node.member.serving(clock.monotonic())
+
+
+def test_a_member_that_loads_but_does_not_renew_stops_serving_after_its_lease(store, clock):
+    node = Node(store, "node", clock)
+    for _ in range(9):
+        clock.advance(LEASE_S / 10)
+        node.member.loaded(1, clock.monotonic())
+        assert node.member.serving(clock.monotonic())
+    clock.advance(LEASE_S / 10)
+    node.member.loaded(1, clock.monotonic())
+    assert not node.member.serving(clock.monotonic())
+
+
+def test_a_member_stops_serving_before_anybody_may_fence_it(store, clock):
+    node, waiter = Node(store, "node", clock), Node(store, "waiter", clock)
+    assert waiter.campaigns()
+    waiter.announces(7, 1, {55: 3})
+    waiter.acknowledges()
+    node.beats()
+    assert node.member.serving(clock.monotonic())
+    waiter.waits_for(7)
+    looks = 0
+    while waiter.waits_for(7):
+        looks += 1
+        clock.advance(1)
+        waiter.beats()
+    assert looks == LEASE_S
+    assert not node.member.serving(clock.monotonic())  # by its own clock: it was told nothing
+
+
+def test_a_fenced_member_serves_again_when_it_has_joined_and_loaded(store, clock):
+    node, waiter = Node(store, "node", clock), Node(store, "waiter", clock)
+    node.beats()
+    waiter.commits(lambda txn: members.fence(txn, "node"))
+    node.member.step(clock.monotonic())
+    assert not node.member.serving(clock.monotonic())
+    node.member.step(clock.monotonic())
+    assert node.member.serving(clock.monotonic())
+    assert live_ids(store) == ["node", "waiter"]
+
+
+def test_a_member_that_left_does_not_serve_and_does_not_come_back(store, clock):
+    node = Node(store, "node", clock)
+    node.beats()
+    node.member.leave()
+    node.member.step(clock.monotonic())
+    assert not node.member.serving(clock.monotonic())
+    assert live_ids(store) == []
