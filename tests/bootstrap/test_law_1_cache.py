@@ -1,6 +1,7 @@
 """Law 1: a statement plans with the tables its own snapshot holds; the cache is only a hint."""
 
 import random
+import sys
 import threading
 
 import pytest
@@ -27,6 +28,15 @@ class Counting(MemoryStore):
     def read(self, key, sequence):
         self.reads += 1
         return super().read(key, sequence)
+
+
+@pytest.fixture
+def eager_switching():
+    """Threads change places often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture
@@ -205,17 +215,20 @@ def test_a_loader_that_slept_too_long_starts_afresh(store):
     assert schemas.table(store.begin(), "test", "t")
 
 
-def test_threads_and_changes_at_once_never_plan_with_another_snapshot_s_table(store):
+def test_threads_and_changes_at_once_never_plan_with_another_snapshot_s_table(
+    store, eager_switching
+):
     """Each table's comment is the version that wrote it, so any mixture shows."""
     schemas = Schemas(store, capacity=3)
     names = [f"t{n}" for n in range(6)]
     column = ColumnInfo(id=1, name=name("a"), offset=0, type=T.cols[0].type)
-    wrong, stop = [], threading.Event()
+    wrong, looks, stop = [], [0, 0, 0], threading.Event()
 
     def reads(seed):
         chance = random.Random(seed)
         while not stop.is_set():
             txn = store.begin()
+            looks[seed] += 1
             wanted = chance.choice(names)
             try:
                 found = schemas.table(txn, "test", wanted)
@@ -236,6 +249,7 @@ def test_threads_and_changes_at_once_never_plan_with_another_snapshot_s_table(st
     for reader in readers:
         reader.join()
     assert wrong == []
+    assert min(looks) > 20
 
 
 def _change_at_random(store, chance, names, column):
