@@ -9,6 +9,7 @@ A clock that runs wrong can only make this fence too early or too late, which co
 restart of its transactions or the waiter some time; what the member writes is refused either way.
 """
 
+import threading
 from typing import NamedTuple
 
 from exuvia.cluster import member as members
@@ -23,19 +24,21 @@ class _Seen(NamedTuple):
 
 
 class Silence:
-    """How long each member's beat has stood still. One per waiting loop; not thread-safe."""
+    """How long each member's beat has stood still, as one process sees it. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._lock = threading.Lock()
         self._seen: dict[str, _Seen] = {}
 
     def of(self, txn: Transaction, info: MemberInfo, now: float) -> float:
         """Seconds since the beat last changed, as seen from here. Unit: s."""
         beat = members.beat_of(txn, info.id)
-        seen = self._seen.get(info.id)
-        if seen is None or seen.beat != beat:
-            seen = self._seen[info.id] = _Seen(beat, now)
-        return now - seen.since
+        with self._lock:
+            seen = self._seen.get(info.id)
+            if seen is None or seen.beat != beat:
+                seen = self._seen[info.id] = _Seen(beat, now)
+            return now - seen.since
 
     def is_over(self, txn: Transaction, info: MemberInfo, now: float) -> bool:
         """Whether the member is dead, or silent for its whole lease."""
@@ -45,4 +48,5 @@ class Silence:
     def keep_only(self, known: list[MemberInfo]) -> None:
         """Forget members that are gone."""
         ids = {info.id for info in known}
-        self._seen = {each: seen for each, seen in self._seen.items() if each in ids}
+        with self._lock:
+            self._seen = {each: seen for each, seen in self._seen.items() if each in ids}
