@@ -19,6 +19,7 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog.model import evolve
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
+from exuvia.ddl.filling import Filling
 from exuvia.ddl.ready import ReadySet
 from exuvia.ddl.worker import IDLE_S, JobWorker, Parts
 from exuvia.kv.store import Store
@@ -163,7 +164,7 @@ class JobManager:
             if counter != self._seen_ack:
                 self._seen_ack = counter
                 for worker in self._all_workers():
-                    worker.due = 0.0 if not worker.fills else worker.due
+                    worker.due = 0.0
             try:
                 return self._step_worker(now)
             except Deposed:
@@ -251,10 +252,20 @@ class FillLoop:
     def __init__(self, manager: JobManager, worker: JobWorker) -> None:
         self._manager = manager
         self._worker = worker
+        self._held: Filling | None = None
 
     def step(self, now: float) -> float:
         """A while of the reorg; the job's next step once it has ended."""
-        if not self._worker.fills:
+        filling = self._worker.filling
+        if self._held is not None and self._held is not filling:
+            self._held.step(now)  # the job went on without it: it lets everything go
+            self._held = None
+            return 0.0
+        self._held = filling
+        if filling is None or filling.ended:
             return IDLE_S
-        delay = self._worker.fill(now)
-        return delay if self._worker.fills else self._manager.step_workers(now)
+        delay = filling.step(now)
+        if not filling.ended:
+            return delay
+        self._worker.due = 0.0
+        return self._manager.step_workers(now)

@@ -2,14 +2,14 @@
 
     read the job row, again, in the step's snapshot
       every front has the last version?   no -> note who and why, look again when one acknowledges
-      decide(job, world)                  a wait -> note for what; the reorg is to run -> `fill`
+      decide(job, world)                  a wait -> note for what; the reorg is to run -> `filling`
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           another error -> counted, backed off, at last turned back
 
 A new owner's worker begins the same way: it waits for the version last announced before it steps
-(law 4). `step` does at most one transaction. `fill` runs the reorg outside of the lock, so that a
-cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
+(law 4). `step` does at most one transaction. `filling` is run by a loop of its own (manager.py), so
+that a cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
 """
 
 import threading
@@ -61,7 +61,7 @@ class JobWorker:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lock = threading.RLock()
-        self._filling: Filling | None = None
+        self.filling: Filling | None = None
         self.assign(0)
 
     def assign(self, job_id: int) -> None:
@@ -75,12 +75,6 @@ class JobWorker:
             self._lags_since: float | None = None
             self._conflicts = 0
 
-    @property
-    def fills(self) -> bool:
-        """Whether `fill` has something to run."""
-        filling = self._filling
-        return filling is not None and not filling.ended
-
     def step(self, now: float) -> float:
         """At most one transaction of the job; seconds until the next."""
         with self._lock:
@@ -89,16 +83,6 @@ class JobWorker:
             delay = self._attempt(now)
             self.due = now + delay
             return delay
-
-    def fill(self, now: float) -> float:
-        """Run the job's reorg for a while; when it has ended, the job's step is due."""
-        filling = self._filling
-        if filling is None or filling.ended:
-            return IDLE_S
-        delay = filling.step(now)
-        if filling.ended:
-            self.due = 0.0
-        return delay
 
     def _attempt(self, now: float) -> float:
         txn = self._parts.store.begin()
@@ -131,11 +115,11 @@ class JobWorker:
 
     def _world(self, txn: Transaction, job: Job) -> World:
         world = read_world(txn, job, timestamp(self._parts.clock.wall_ns()))
-        filling = self._filling
+        filling = self.filling
         if filling is None:
             return world
         if filling.lost:
-            self._filling = None
+            self.filling = None
             return world
         return evolve(
             world,
@@ -155,9 +139,9 @@ class JobWorker:
         return 0.0
 
     def _drop_filling(self) -> None:
-        if self._filling is not None:
-            self._filling.leave()
-        self._filling = None
+        if self.filling is not None:
+            self.filling.leave()
+        self.filling = None
 
     def _end(self) -> None:
         ended = self.job_id
@@ -169,7 +153,7 @@ class JobWorker:
     def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> float:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = decision.parks
-        if decision.reorg == ReorgOrder.RUN and self._filling is None:
+        if decision.reorg == ReorgOrder.RUN and self.filling is None:
             self._open_reorg(txn, job)
             txn.notify("reorg")
             txn.commit()
@@ -183,7 +167,7 @@ class JobWorker:
         table = self._parts.schemas.table_by_id(txn, job.table_id)
         if table is not None:
             epoch, elements = epoch_of(txn, job.id), list(job.exuvia_elements)
-            self._filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
+            self.filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
         """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""

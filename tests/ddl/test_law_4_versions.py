@@ -1,0 +1,139 @@
+"""Law 4: a step is one transaction and one version; each action takes as many as TiDB's."""
+
+import pytest
+
+from exuvia.catalog import meta
+from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.system_tables import SYSTEM
+from exuvia.ddl import queue, requests
+from exuvia.ddl.codes import JobState
+from exuvia.kv import keys
+from support.small_cluster import SmallCluster
+from support.small_tables import abc, column, index, table
+
+WALKS = {
+    "create schema": (1, "public"),
+    "drop schema": (3, "write only, delete only, none"),
+    "create table": (1, "public"),
+    "drop table": (3, "write only, delete only, none"),
+    "add column": (4, "delete only, write only, write reorganization, public"),
+    "drop column": (4, "write only, delete only, delete reorganization, none"),
+    "add index": (4, "delete only, write only, write reorganization, public"),
+    "drop index": (4, "write only, delete only, delete reorganization, none"),
+    "add primary key": (4, "delete only, write only, write reorganization, public"),
+    "drop primary key": (4, "write only, delete only, delete reorganization, none"),
+}
+
+
+def asked(label, cluster):
+    """A job of that action on t(id primary key, a, b; ia) or on u(a not null)."""
+    database = cluster.database()
+    cluster.run(requests.create_table(database, abc(indexes=(index("ia", "a"),))))
+    cluster.run(requests.create_table(database, table("u", column("a", 1))))
+    t, u = cluster.table("t").info, cluster.table("u").info
+    primary = index("PRIMARY", "a", primary=True)
+    if label == "drop primary key":
+        cluster.run(requests.add_primary_key(database, u, primary))
+    return {
+        "create schema": lambda: requests.create_database("d"),
+        "drop schema": lambda: requests.drop_database(database),
+        "create table": lambda: requests.create_table(database, abc("new")),
+        "drop table": lambda: requests.drop_table(database, t),
+        "add column": lambda: requests.add_column(database, t, column("c")),
+        "drop column": lambda: requests.drop_column(database, t, "a"),
+        "add index": lambda: requests.add_index(database, t, index("ib", "b")),
+        "drop index": lambda: requests.drop_index(database, t, "ia"),
+        "add primary key": lambda: requests.add_primary_key(database, u, primary),
+        "drop primary key": lambda: requests.drop_primary_key(database, u),
+    }[label]()
+
+
+def walk(cluster, job_id):
+    """Schema states of the job's row as a polling client sees them."""
+    seen = []
+    while (job := cluster.read(lambda txn: queue.get(txn, job_id))) is not None:
+        if job.begun and STATE_TEXT[job.schema_state] not in seen:
+            seen.append(STATE_TEXT[job.schema_state])
+        cluster.step()
+    return ", ".join(seen)
+
+
+@pytest.mark.parametrize("label", WALKS)
+def test_an_action_walks_its_states_one_version_each(label):
+    cluster = SmallCluster()
+    job = asked(label, cluster)
+    before = cluster.read(meta.version)
+    job_id = cluster.submit(job)
+    states = walk(cluster, job_id)
+    assert (cluster.read(meta.version) - before, states) == WALKS[label]
+    assert cluster.job(job_id).state == JobState.SYNCED
+
+
+@pytest.mark.parametrize("label", WALKS)
+def test_a_job_takes_one_commit_a_step_and_one_to_end(label):
+    """Submit, one for each version, the end: the commits that write a row of the job's tables."""
+    cluster = SmallCluster()
+    job = asked(label, cluster)
+    commits, commit = [], cluster.store.commit
+
+    def counted(packet):
+        rows = [keys.row_prefix(SYSTEM[name].id) for name in ("tidb_ddl_job", "tidb_ddl_history")]
+        if any(write.key.startswith(tuple(rows)) for write in packet.writes):
+            commits.append(packet)
+        return commit(packet)
+
+    cluster.store.commit = counted
+    cluster.run(job)
+    assert len(commits) == WALKS[label][0] + 2
+
+
+def test_a_refused_job_changes_no_version_and_is_in_history():
+    cluster = SmallCluster()
+    database = cluster.database()
+    cluster.run(requests.create_table(database, abc()))
+    before = cluster.read(meta.version)
+    job = cluster.run(requests.create_table(database, abc()))
+    assert cluster.read(meta.version) == before
+    assert job.state == JobState.CANCELLED
+    assert (job.error().code, job.error().message) == (1050, "Table 'test.t' already exists")
+
+
+def test_a_version_that_a_front_has_not_acknowledged_stops_the_next_step():
+    cluster = SmallCluster()
+    job = asked("add index", cluster)
+    cluster.fronts[0].mute = True
+    job_id = cluster.submit(job)
+    before = cluster.read(meta.version)
+    cluster.step(30)
+    assert cluster.read(meta.version) == before + 1
+    assert STATE_TEXT[cluster.job(job_id).schema_state] == "delete only"
+    cluster.fronts[0].mute = False
+    assert cluster.finish(job_id).state == JobState.SYNCED
+
+
+def test_a_new_owner_waits_for_the_version_last_announced():
+    cluster = SmallCluster()
+    job = asked("add index", cluster)
+    job_id = cluster.submit(job)
+    cluster.fronts[0].mute = True
+    cluster.step(5)
+    before = cluster.read(meta.version)
+    cluster.crash_owner()
+    cluster.step(30)
+    assert cluster.owner.campaign.is_owner
+    assert cluster.read(meta.version) == before
+    cluster.fronts[0].mute = False
+    assert cluster.finish(job_id).state == JobState.SYNCED
+
+
+def test_nothing_of_a_job_is_left_when_it_is_in_history():
+    cluster = SmallCluster()
+    cluster.run(asked("add index", cluster))
+    cluster.step(10)
+    for name in ("tidb_ddl_job", "tidb_mdl_info", "tidb_ddl_reorg", "gc_delete_range"):
+        rows = cluster.read(
+            lambda txn, name=name: list(txn.scan(queue.system_table(txn, name).row_span()))
+        )
+        assert rows == []
+    for kind in ("sync", "ack", "reorg", "progress"):
+        assert cluster.store.count(keys.span_of(keys.meta(kind))) == 0

@@ -1,0 +1,135 @@
+"""Seed 000: which job may run. The four sentences as a program, against the set kept in memory."""
+
+import random
+import time
+
+import pytest
+
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.ddl.ready import ReadySet
+
+DROP_SCHEMA = ActionCode.DROP_SCHEMA
+
+
+def job(number, schema=1, table=0, action=ActionCode.ADD_COLUMN):
+    return Job(id=number, type=action, schema_id=schema, table_id=table)
+
+
+def may_run(one, unfinished, running):
+    """The sentences of seed 000, word by word, over all unfinished jobs of both pools."""
+    older = [each for each in unfinished if each.id < one.id]
+    same_schema = [each for each in older if each.schema_id == one.schema_id]
+    return (
+        one.id not in running
+        and not any(each.table_id and each.table_id == one.table_id for each in older)
+        and not any(each.type == DROP_SCHEMA for each in same_schema)
+        and not (one.type == DROP_SCHEMA and same_schema)
+    )
+
+
+def taken(ready, reorg=False):
+    found = []
+    while (one := ready.take(reorg)) is not None:
+        found.append(one.id)
+    return found
+
+
+def add_all(*jobs):
+    ready = ReadySet()
+    for one in jobs:
+        ready.add(one)
+    return ready
+
+
+def test_rule_1_a_running_job_is_not_taken_again():
+    ready = add_all(job(1, table=7))
+    assert taken(ready) == [1] and taken(ready) == []
+
+
+def test_rule_2_one_job_a_table_the_oldest_first():
+    ready = add_all(job(1, table=7), job(2, table=7), job(3, table=8))
+    assert taken(ready) == [1, 3]
+    ready.remove(1)
+    assert taken(ready) == [2]
+
+
+def test_rule_2_counts_running_jobs_and_the_other_pool():
+    ready = add_all(job(1, table=7, action=ActionCode.ADD_INDEX), job(2, table=7))
+    assert taken(ready, reorg=True) == [1]
+    assert taken(ready) == [] and ready.blocker(2) == 1
+    ready.remove(1)
+    assert taken(ready) == [2]
+
+
+def test_rule_3_nothing_overtakes_a_drop_of_its_schema_and_others_do():
+    ready = add_all(job(1, action=DROP_SCHEMA), job(2, table=7), job(3, schema=2, table=8))
+    assert taken(ready) == [1, 3]
+    ready.remove(1)
+    assert taken(ready) == [2]
+
+
+def test_rule_4_a_drop_of_a_schema_waits_for_every_older_job_in_it():
+    ready = add_all(job(1, table=7), job(2, table=8), job(3, action=DROP_SCHEMA), job(4, table=9))
+    assert taken(ready) == [1, 2]
+    ready.remove(2)
+    assert taken(ready) == []
+    ready.remove(1)
+    assert taken(ready) == [3]
+    ready.remove(3)
+    assert taken(ready) == [4]
+
+
+def test_a_job_that_leaves_from_the_middle_frees_who_waited_for_it():
+    ready = add_all(job(1, table=7), job(2, table=7), job(3, table=7))
+    assert taken(ready) == [1]
+    ready.remove(2)
+    assert ready.blocker(3) == 1
+    ready.remove(1)
+    assert taken(ready) == [3]
+
+
+def test_a_job_given_back_is_taken_again():
+    ready = add_all(job(1, table=7))
+    assert taken(ready) == [1]
+    ready.give_back(1)
+    assert taken(ready) == [1]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_set_says_what_the_sentences_say(seed):
+    chance = random.Random(seed)
+    ready, unfinished, running = ReadySet(), {}, set()
+    actions = [ActionCode.ADD_COLUMN] * 4 + [ActionCode.ADD_INDEX, DROP_SCHEMA]
+    for number in range(1, 120):
+        action = chance.choice(actions)
+        table = 0 if action == DROP_SCHEMA else chance.randrange(1, 6)
+        one = job(number, schema=1 + table % 2, table=table, action=action)
+        ready.add(one)
+        unfinished[number] = one
+        for reorg in (False, True):
+            if chance.random() < 0.6:
+                pool = {n for n, each in unfinished.items() if (each.type == 7) == reorg}
+                allowed = {n for n in pool if may_run(unfinished[n], unfinished.values(), running)}
+                found = taken(ready, reorg)
+                assert set(found) == allowed and found == sorted(found)
+                running |= allowed
+        for ended in chance.sample(sorted(unfinished), chance.randrange(0, 3) % len(unfinished)):
+            ready.remove(ended)
+            running.discard(ended)
+            del unfinished[ended]
+
+
+def test_a_pick_stays_cheap_with_a_hundred_thousand_waiting():
+    """A line of 50,000 jobs at one table and 50,000 tables: no pass over all of them a pick."""
+    ready = ReadySet()
+    for number in range(1, 50_001):
+        ready.add(job(number, table=7))
+    for number in range(50_001, 100_001):
+        ready.add(job(number, table=number))
+    start, picked = time.perf_counter(), 0
+    while picked < 2_000:
+        one = ready.take(False)
+        ready.remove(one.id)
+        picked += 1
+    assert (time.perf_counter() - start) / picked < 0.0005

@@ -1,0 +1,83 @@
+"""Law 1: which two schema states may live side by side, found by trying everything.
+
+Two rows, two values, one index, plain and unique: every database, every statement, every pair.
+"""
+
+from itertools import product
+
+import pytest
+
+from exuvia.base.errors import Broken
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, compatible, load
+from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import INDEX
+from support.state_worlds import can_meet
+
+ABSENT, DELETE_ONLY, WRITE_ONLY = (
+    SchemaState.ABSENT,
+    SchemaState.DELETE_ONLY,
+    SchemaState.WRITE_ONLY,
+)
+WRITE_REORG, DELETE_REORG, PUBLIC = (
+    SchemaState.WRITE_REORG,
+    SchemaState.DELETE_REORG,
+    SchemaState.PUBLIC,
+)
+PAIRS = list(product(SchemaState, repeat=2))
+
+
+@pytest.mark.parametrize("unique", [False, True], ids=["plain", "unique"])
+def test_the_relation_is_the_one_that_trying_everything_finds(unique):
+    found = {pair: can_meet(*pair, unique)[0] for pair in PAIRS}
+    assert found == {pair: compatible(*pair) for pair in PAIRS}
+
+
+def test_the_search_is_not_trivial():
+    visited = [can_meet(*pair, unique)[1] for pair in PAIRS for unique in (False, True)]
+    apart = [pair for pair in PAIRS if not compatible(*pair)]
+    assert len(visited) == 72 and sum(visited) > 3_000
+    assert len(apart) == 10
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=lambda action: action.label)
+def test_every_action_walks_through_neighbours_that_may_meet(action):
+    steps = [(step.source, step.target) for step in action.path]
+    if action.undo:
+        steps += [
+            (reached, action.undo.step_from(reached).target)
+            for reached in (step.target for step in action.path[:-1])
+        ]
+    if action.element.follows_rows:
+        for unique in (False, True):
+            assert [pair for pair in steps if not can_meet(*pair, unique)[0]] == []
+
+
+def path(*states):
+    return tuple(Step(a, b) for a, b in zip(states, states[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        path(ABSENT, WRITE_ONLY, WRITE_REORG, PUBLIC),
+        path(ABSENT, DELETE_ONLY, PUBLIC),
+        path(ABSENT, DELETE_ONLY, WRITE_ONLY, PUBLIC),
+        path(PUBLIC, DELETE_ONLY, ABSENT),
+        path(PUBLIC, WRITE_ONLY, ABSENT),
+        path(ABSENT, DELETE_ONLY, WRITE_ONLY),
+        (Step(ABSENT, DELETE_ONLY), Step(WRITE_ONLY, WRITE_REORG), Step(WRITE_REORG, PUBLIC)),
+    ],
+    ids=lambda bad: ">".join(step.target.name for step in bad),
+)
+def test_a_bad_table_of_steps_is_rejected_when_it_is_loaded(bad):
+    with pytest.raises(Broken):
+        load(Action("bad", ActionCode.ADD_INDEX, INDEX, bad))
+
+
+def test_an_undo_that_cannot_be_entered_is_rejected():
+    add = path(ABSENT, DELETE_ONLY, WRITE_ONLY, WRITE_REORG, PUBLIC)
+    undo = Action("undo", ActionCode.DROP_INDEX, INDEX, path(PUBLIC, WRITE_ONLY))
+    with pytest.raises(Broken):
+        load(Action("bad", ActionCode.ADD_INDEX, INDEX, add, undo=undo))

@@ -1,0 +1,166 @@
+"""A front and an owner on one memory store, stepped by one thread on a clock that moves when told.
+
+cluster = SmallCluster()
+job = cluster.run(requests.add_index(...))      until it is in history
+cluster.step()                                  one round of every loop
+cluster.crash_owner()                           what it held in memory is gone; a new one campaigns
+"""
+
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+from exuvia.base.clock import ManualClock
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.infoschema import Loader, Schemas
+from exuvia.catalog.model import DatabaseInfo
+from exuvia.catalog.table import Table
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger
+from exuvia.ddl import queue
+from exuvia.ddl.filling import ReorgFactory
+from exuvia.ddl.job import Job
+from exuvia.ddl.manager import TICK_S, Pools
+from exuvia.ddl.owner import Ddl
+from exuvia.ddl.submit import Submitter
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from support.plain_reorg import PlainReorg
+
+T = TypeVar("T")
+
+
+class Front:
+    """A member that acknowledges; `mute` stops it from doing so."""
+
+    def __init__(self, store: Store, clock: ManualClock, name: str) -> None:
+        self.member = Member.join(store, clock, "front", name, lease_s=1.0, identity=lambda: name)
+        self.schemas = Schemas(store)
+        self.locks = MetadataLocks(clock)
+        self.loader = Loader(self.schemas, self.member.loaded)
+        self.acknowledger = Acknowledger(store, self.member, self.locks)
+        self.mute = False
+
+    def step(self, now: float) -> None:
+        self.member.step(now)
+        if not self.mute:
+            self.loader.step(now)
+            self.acknowledger.step(now)
+
+
+class Owner:
+    """A back: campaign and the owner's loops."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: ManualClock,
+        name: str,
+        reorgs: ReorgFactory,
+        pools: Pools,
+        tick_s: float,
+    ) -> None:
+        self.member = Member.join(store, clock, "back", name, lease_s=1.0, identity=lambda: name)
+        self.campaign = Campaign(store, self.member)
+        self.ddl = Ddl(
+            store, Schemas(store), self.member, self.campaign, clock, reorgs, pools, tick_s
+        )
+
+    def step(self, now: float) -> None:
+        self.member.step(now)
+        self.campaign.step(now)
+        for loop in self.ddl.loops():
+            loop.step(now)
+
+
+class SmallCluster:
+    """See the module."""
+
+    def __init__(
+        self,
+        fronts: int = 1,
+        pools: Pools | None = None,
+        reorgs: Callable[[Store], ReorgFactory] = PlainReorg.factory,
+        tick_s: float = TICK_S,
+        store: MemoryStore | None = None,
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.clock = ManualClock()
+        bootstrap(self.store)
+        self._names = count()
+        self._pools = pools or Pools(4, 2)
+        self._reorgs = reorgs
+        self._tick_s = tick_s
+        self.fronts = [self.add_front() for _ in range(fronts)]
+        self.owner = self._new_owner()
+        self.submitter = self.submitter_of(self.fronts[0] if self.fronts else self.owner)
+
+    def add_front(self) -> Front:
+        return Front(self.store, self.clock, f"front{next(self._names)}")
+
+    def submitter_of(self, node: Front | Owner) -> Submitter:
+        return Submitter(self.store, Schemas(self.store), node.member, self.clock)
+
+    def _new_owner(self) -> Owner:
+        name = f"back{next(self._names)}"
+        reorgs = self._reorgs(self.store)
+        owner = Owner(self.store, self.clock, name, reorgs, self._pools, self._tick_s)
+        owner.campaign.step(self.clock.monotonic())
+        return owner
+
+    def crash_owner(self) -> None:
+        """The process is gone; the store sees at once that its presence is free."""
+        self.store.let_go(f"member-{self.owner.member.id}")
+        self.owner = self._new_owner()
+
+    def step(self, rounds: int = 1) -> None:
+        for _ in range(rounds):
+            self.clock.advance(0.01)
+            now = self.clock.monotonic()
+            for front in self.fronts:
+                front.step(now)
+            self.owner.step(now)
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> int:
+        return self.submitter.submit_nowait(job)
+
+    def run(self, job: Job) -> Job:
+        """Submit it and step until it is in history."""
+        return self.finish(self.submit(job))
+
+    def finish(self, job_id: int, rounds: int = 2000) -> Job:
+        for _ in range(rounds):
+            found = self.read(lambda txn: queue.finished(txn, job_id))
+            if found is not None:
+                return found
+            self.step()
+        job = self.read(lambda txn: queue.get(txn, job_id))
+        raise AssertionError(
+            f"job does not end: {job and job.describe()} {job and job.exuvia_wait}"
+        )
+
+    def job(self, job_id: int) -> Job:
+        """Unfinished or finished."""
+        found = self.read(lambda txn: queue.get(txn, job_id) or queue.finished(txn, job_id))
+        assert found is not None
+        return found
+
+    # -- the catalog -------------------------------------------------------------------------------
+
+    def read(self, look: Callable[[Transaction], T]) -> T:
+        txn = self.store.begin()
+        try:
+            return look(txn)
+        finally:
+            txn.rollback()
+
+    def database(self, name: str = "test") -> DatabaseInfo:
+        return self.read(lambda txn: Schemas(self.store).database(txn, name))
+
+    def table(self, name: str, database: str = "test") -> Table:
+        return self.read(lambda txn: Schemas(self.store).table(txn, database, name))
