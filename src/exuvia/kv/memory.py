@@ -12,7 +12,7 @@ from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
 from exuvia.kv.transaction import Transaction
-from exuvia.kv.validate import check, settle
+from exuvia.kv.validate import check, require_short, settle
 
 Versions = list[tuple[int, bytes | None]]
 
@@ -27,6 +27,15 @@ class MemorySnapshot:
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
         return self._store.read(key, self.sequence)
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """Raw values of those keys that are there."""
+        found = {}
+        for key in keys:
+            raw = self._store.read(key, self.sequence)
+            if raw is not None:
+                found[key] = raw
+        return found
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
@@ -67,6 +76,15 @@ class MemoryStore:
         self._sequence = 0
         self._open: dict[int, list[MemorySnapshot]] = {}
         self._held: set[str] = set()
+
+    def fork(self) -> "MemoryStore":
+        """An independent store that begins with what is committed here; nobody lives in it."""
+        with self._lock:
+            copy = MemoryStore()
+            copy._versions = {key: [held[-1]] for key, held in self._versions.items()}
+            copy._keys = list(self._keys)
+            copy._sequence = self._sequence
+            return copy
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -158,17 +176,17 @@ class MemoryStore:
         with self._lock:
             for requirement in requirements:
                 check(requirement, self._now)
-            after: dict[bytes, bytes | None] = {}
-            present = []
+            after: dict[bytes, bytes] = {}
+            present: list[tuple[int, bytes]] = []
             for n, key in enumerate(keys):
+                require_short(key)
                 raw = self._now(key)
-                if raw is None or overwrite:
-                    after[key] = payloads if isinstance(payloads, bytes) else payloads[n]
+                if not overwrite and (raw is not None or key in after):
+                    present.append((n, after[key] if raw is None else raw[SEQUENCE_BYTES:]))
                 else:
-                    present.append((n, raw[SEQUENCE_BYTES:]))
-            placed = len(after)
-            after.update(puts)
-            return BulkResult(self._apply(after, ()), placed, present if report else [])
+                    after[key] = payloads if isinstance(payloads, bytes) else payloads[n]
+            sequence = self._apply({**after, **dict(puts)}, ())
+            return BulkResult(sequence, len(keys) - len(present), present if report else [])
 
     # -- waking and presence ------------------------------------------------------------------------------------
 

@@ -1,0 +1,123 @@
+"""A node's view of the shared store. The node may be killed at any transaction boundary.
+
+    before a commit   nothing of it is in the store, and the node is gone
+    after a commit    all of it is in the store, and the node never learns that
+
+`Killed` is no Exception: nothing of the node may catch it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.store import Presence
+from exuvia.kv.transaction import Transaction
+
+
+class Killed(BaseException):
+    """kill -9 at this point."""
+
+
+class NodeStore:
+    """Implements kv/store.py's Store on a MemoryStore. `fate()` answers "", "before" or "after"."""
+
+    def __init__(
+        self,
+        shared: MemoryStore,
+        fate: Callable[[], str],
+        committed: Callable[[Sequence[str]], None],
+        filled: Callable[[Sequence[bytes], dict[bytes, bytes | None]], None],
+    ) -> None:
+        self._shared = shared
+        self._fate = fate
+        self._committed = committed
+        self._filled = filled
+        self.alive = True
+        self.presences: list[Presence] = []
+
+    def _die(self) -> None:
+        self.alive = False
+        raise Killed
+
+    def _guard(self, fate: str, moment: str) -> None:
+        if not self.alive or fate == moment:
+            self._die()
+
+    def begin(self) -> Transaction:
+        """A transaction whose commit goes through this view."""
+        return Transaction(self, self.snapshot())
+
+    def snapshot(self) -> Snapshot:
+        """A view of all that is committed."""
+        self._guard("", "before")
+        return self._shared.snapshot()
+
+    def commit(self, packet: Packet) -> int:
+        """As the shared store, unless fate has it otherwise."""
+        fate = self._fate()
+        self._guard(fate, "before")
+        sequence = self._shared.commit(packet)
+        self._committed(packet.channels)
+        self._guard(fate, "after")
+        return sequence
+
+    def bulk(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes] | bytes,
+        requirements: Sequence[Requirement] = (),
+        puts: Sequence[tuple[bytes, bytes]] = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> BulkResult:
+        """As the shared store; what stood before is shown to the law of fills."""
+        fate = self._fate()
+        self._guard(fate, "before")
+        view = self._shared.snapshot()
+        before = {key: view.get(key) for key in keys}
+        view.close()
+        result = self._shared.bulk(keys, payloads, requirements, puts, report, overwrite)
+        self._filled(keys, before)
+        self._committed(())
+        self._guard(fate, "after")
+        return result
+
+    def hold(self, name: str) -> Presence:
+        """Take a presence; it ends with the node."""
+        presence = self._shared.hold(name)
+        self.presences.append(presence)
+        return presence
+
+    def kill(self) -> None:
+        """The process is gone: so are its presences."""
+        self.alive = False
+        for presence in self.presences:
+            presence.release()
+        self.presences.clear()
+
+    def held(self, name: str) -> bool:
+        """Whether a living process holds the name."""
+        return self._shared.held(name)
+
+    def counter(self, channel: str) -> int:
+        """The channel's counter now."""
+        return self._shared.counter(channel)
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Nobody waits in a simulation."""
+        return self._shared.counter(channel)
+
+    def count(self, span: Span) -> int:
+        """Keys in the span."""
+        return self._shared.count(span)
+
+    def split(self, span: Span, parts: int) -> list[Span]:
+        """Adjoining spans."""
+        return self._shared.split(span, parts)
+
+    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """Keys written after the sequence."""
+        return self._shared.watch(span, after)
+
+    def close(self) -> None:
+        """The shared store stays."""

@@ -1,0 +1,122 @@
+"""The laws, judged on the store as it stands after a commit; no process's memory is believed.
+
+law 5   an index in any state but ABSENT has no live entry without its row; a PUBLIC one has
+        the entry of every row, and, if unique, no two rows with one key
+law 6   a fill left every key alone where something stood
+rows    the table shows exactly what clients committed, a new column its default
+end     the job is in history, nothing of a dropped or cancelled index is left
+"""
+
+from collections.abc import Sequence
+
+from exuvia.catalog import keycodec, meta, reader, values
+from exuvia.catalog.model import IndexInfo, TableInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.entry import is_live
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.transaction import Transaction
+from exuvia.sim.history import History
+from exuvia.sim.verdict import Broke
+
+
+def present_table(txn: Transaction, table_id: int) -> Table | None:
+    """The table as the snapshot has it, or None."""
+    info = meta.get_table(txn, table_id)
+    database = None if info is None else meta.get_database(txn, info.exuvia_db)
+    if info is None or database is None:
+        return None
+    revision = meta.revision(txn, table_id)
+    return Table(info, revision, database, meta.database_revision(txn, database.id))
+
+
+def check(store: MemoryStore, table_id: int, history: History) -> None:
+    """Everything that must hold after every commit. Raises Broke."""
+    txn = store.begin()
+    try:
+        table = present_table(txn, table_id)
+        if table is None:
+            return
+        rows = dict(reader.scan(txn, table))
+        _rows_are_the_clients(table, rows, history)
+        for index in table.info.indexes:
+            if index.state != SchemaState.ABSENT and not index.exuvia_clustered:
+                _index_keeps_its_promise(txn, table, index, rows)
+    finally:
+        txn.rollback()
+
+
+def _rows_are_the_clients(table: Table, rows: dict[bytes, list[object]], history: History) -> None:
+    found = {keys.read_i64(handle): row for handle, row in rows.items()}
+    if set(found) != set(history.rows):
+        raise Broke("rows", f"the store has {sorted(found)}, clients wrote {sorted(history.rows)}")
+    for number, given in history.rows.items():
+        for column in table.columns:
+            want = given.get(column.id, values.origin_default_of(column))
+            have = found[number][table.position(column.name.L)]
+            if have != want:
+                text = f"row {number}, column {column.name.O}: {have!r}, clients wrote {want!r}"
+                raise Broke("rows", text)
+
+
+def _index_keeps_its_promise(
+    txn: Transaction, table: Table, index: IndexInfo, rows: dict[bytes, list[object]]
+) -> None:
+    """Law 5."""
+    live = {key: held for key, held in txn.scan(table.index_span(index)) if is_live(held)}
+    want: dict[bytes, bytes] = {}
+    for handle, row in rows.items():
+        key, unique = keycodec.index_key(table, index, row, handle)
+        if index.state == SchemaState.PUBLIC and key in want:
+            raise Broke("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
+        payload = b"\x00" + handle if unique else b"\x00"
+        if want.get(key) != live.get(key) or key not in want:
+            want[key] = payload
+    for key, held in live.items():
+        owners = [
+            h for h, row in rows.items() if keycodec.index_key(table, index, row, h)[0] == key
+        ]
+        if not owners or (len(held) > 1 and held[1:] not in owners):
+            raise Broke("law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row")
+    if index.state == SchemaState.PUBLIC and want != live:
+        raise Broke("law 5", f"{index.idx_name.O} is public and a row has no entry")
+
+
+def fill_left_alone(
+    store: MemoryStore, filled: Sequence[bytes], before: dict[bytes, bytes | None]
+) -> None:
+    """Law 6: where something stood, it stands."""
+    view = store.snapshot()
+    try:
+        for key in filled:
+            stood = before[key]
+            if stood is not None and view.get(key) != stood:
+                raise Broke("law 6", f"a fill replaced {stood[SEQUENCE_BYTES:]!r} at {key!r}")
+    finally:
+        view.close()
+
+
+def check_end(store: MemoryStore, table_id: int) -> None:
+    """What must hold once everything has converged: only entries of indexes that exist."""
+    txn = store.begin()
+    try:
+        table = present_table(txn, table_id)
+        if table is None:
+            return
+        known = {index.id for index in table.info.indexes}
+        prefix = b"t" + keys.u64(table_id) + b"i"
+        for key, _ in txn.scan(keys.span_of(prefix)):
+            index_id = int.from_bytes(key[len(prefix) : len(prefix) + 4], "big")
+            if index_id not in known:
+                raise Broke("end", f"an entry of index {index_id}, which is gone, is left")
+        _settled(table.info)
+    finally:
+        txn.rollback()
+
+
+def _settled(info: TableInfo) -> None:
+    states = [c.state for c in info.cols] + [index.state for index in info.indexes]
+    if any(state != SchemaState.PUBLIC for state in states):
+        raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")

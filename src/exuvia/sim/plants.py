@@ -1,0 +1,153 @@
+"""Bugs put in on purpose, one rule left out each: a simulator that does not find them proves nothing.
+
+stale plan         a statement plans with a cached table, not with its snapshot's        law 1
+no write reorg     the fill begins in WRITE_ONLY, while some still only delete           law 1
+loose fence        a commit may be two revisions behind                                  law 1
+fill overwrites    what stands is replaced by what the fill read                         law 6
+blind release      a unique entry is removed whoever's it is                             law 5
+same epoch         an undone reorg keeps its epoch                                       law 2
+no delete only     (known gap) the state is skipped: safe here, since plans come from the data's snapshot
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from exuvia.catalog import infoschema, writer
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.ddl import actions, apply, decide
+from exuvia.ddl.action import Action, Step
+from exuvia.ddl.actions.index import ADD_INDEX
+from exuvia.ddl.world import ReorgOrder
+from exuvia.kv import entry, memory, transaction, validate
+from exuvia.kv import keys as k
+
+
+@contextmanager
+def _replaced(holder: Any, attribute: str, value: object) -> Iterator[None]:
+    kept = getattr(holder, attribute)
+    setattr(holder, attribute, value)
+    try:
+        yield
+    finally:
+        setattr(holder, attribute, kept)
+
+
+@contextmanager
+def stale_plan() -> Iterator[None]:
+    """The oldest table in the cache will do."""
+    honest = infoschema.Schemas.table
+
+    def table(self: Any, txn: Any, database: str, name: str) -> Table:
+        found = honest(self, txn, database, name)
+        cached: tuple[Table, ...] = self._tables.get(found.info.id) or (found,)
+        return cached[-1]
+
+    with _replaced(infoschema.Schemas, "table", table):
+        yield
+
+
+@contextmanager
+def no_write_reorg() -> Iterator[None]:
+    """WRITE_ONLY, fill, PUBLIC."""
+    first, second, _, last = ADD_INDEX.path
+    short = (first, second, last._replace(source=SchemaState.WRITE_ONLY))
+    with _path(ADD_INDEX, short), _reorg_from(SchemaState.WRITE_ONLY):
+        yield
+
+
+@contextmanager
+def no_delete_only() -> Iterator[None]:
+    """ABSENT, WRITE_ONLY, ..."""
+    first, second, *others = ADD_INDEX.path
+    short = (first._replace(target=second.target), *others)
+    with _path(ADD_INDEX, short):
+        yield
+
+
+@contextmanager
+def _path(action: Action, path: tuple[Step, ...]) -> Iterator[None]:
+    planted = {**actions.ACTIONS, action.code: action._replace(path=path)}
+    with _replaced(decide, "ACTIONS", planted):
+        yield
+
+
+@contextmanager
+def _reorg_from(state: SchemaState) -> Iterator[None]:
+    def order(left: SchemaState, target: SchemaState) -> ReorgOrder:
+        if target == state:
+            return ReorgOrder.START
+        return ReorgOrder.LEAVE if left == state else ReorgOrder.NONE
+
+    with _replaced(decide, "_reorg_order", order):
+        yield
+
+
+@contextmanager
+def loose_fence() -> Iterator[None]:
+    """Two steps ahead are allowed."""
+
+    def fence(txn: Any, table: Table) -> None:
+        txn.require_at_most(k.revision(table.info.id), table.revision + 2)
+
+    with _replaced(writer, "fence", fence):
+        yield
+
+
+@contextmanager
+def fill_overwrites() -> Iterator[None]:
+    """Put, present or not."""
+    honest = memory.MemoryStore.bulk
+
+    def bulk(
+        self: Any,
+        keys: Any,
+        payloads: Any,
+        requirements: Any = (),
+        puts: Any = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> Any:
+        return honest(self, keys, payloads, requirements, puts, report, True)
+
+    with _replaced(memory.MemoryStore, "bulk", bulk):
+        yield
+
+
+@contextmanager
+def blind_release() -> Iterator[None]:
+    """RELEASE and BURY act on any row's entry."""
+    honest = entry.judge
+
+    def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
+        if kind == entry.Kind.RELEASE:
+            return None
+        return entry.TOMBSTONE if kind == entry.Kind.BURY else honest(kind, key, payload, held)
+
+    with _replaced(transaction, "judge", judge), _replaced(validate, "judge", judge):
+        yield
+
+
+@contextmanager
+def same_epoch() -> Iterator[None]:
+    """Leaving a reorg fences nobody."""
+    honest = apply._move_epoch
+
+    def move_epoch(txn: Any, job_id: int, order: ReorgOrder) -> None:
+        if order == ReorgOrder.START:
+            honest(txn, job_id, order)
+
+    with _replaced(apply, "_move_epoch", move_epoch):
+        yield
+
+
+PLANTS: dict[str, Callable[[], Any]] = {
+    "stale plan": stale_plan,
+    "no write reorg": no_write_reorg,
+    "loose fence": loose_fence,
+    "fill overwrites": fill_overwrites,
+    "blind release": blind_release,
+    "same epoch": same_epoch,
+}
+KNOWN_GAP = no_delete_only

@@ -1,0 +1,115 @@
+"""A process of a node: what it runs, until it is killed; it starts again with nothing in memory.
+
+front    heartbeat · acknowledger · loader · clients
+back     heartbeat · campaign · the owner's loops
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from exuvia.base.clock import Clock
+from exuvia.catalog.infoschema import Loader, Schemas
+from exuvia.catalog.table import Table
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger
+from exuvia.ddl.filling import Reorg as AnyReorg
+from exuvia.ddl.manager import Pools
+from exuvia.ddl.owner import Ddl
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.sim.faulty import NodeStore
+from exuvia.sim.history import History
+from exuvia.sim.seat import Seat
+from exuvia.sim.session import Session
+
+LEASE_S = 0.3
+SESSIONS = 2
+SETTINGS = Settings(workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full")
+
+
+class Loop(Protocol):
+    """Anything that is stepped."""
+
+    def step(self, now: float) -> float:
+        """At most one transaction; seconds until the next."""
+
+
+class Actor:
+    """A loop with its place in time."""
+
+    def __init__(self, name: str, loop: Loop) -> None:
+        self.name = name
+        self.loop = loop
+        self.channel: str = getattr(loop, "channel", "")
+        self.due = 0.0
+
+
+class Process:
+    """See the module. `start` is called for each life of it."""
+
+    def __init__(self, name: str, start: Callable[["Process"], list[Actor]]) -> None:
+        self.name = name
+        self._start = start
+        self.store: NodeStore | None = None
+        self.actors: list[Actor] = []
+        self.clock: Clock | None = None
+        self.paused_until = 0.0
+        self.restart_at = 0.0
+        self.lives = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process."""
+        return self.store is not None and self.store.alive
+
+    def start(self, store: NodeStore, clock: Clock) -> None:
+        """Begin a life."""
+        self.store, self.clock = store, clock
+        self.lives += 1
+        self.actors = self._start(self)
+
+    def kill(self, restart_at: float) -> None:
+        """End it; all it had in memory is gone."""
+        if self.store is not None:
+            self.store.kill()
+        self.actors = []
+        self.restart_at = restart_at
+
+
+def front(process: Process, random: Random, history: History) -> list[Actor]:
+    """A front's life."""
+    assert process.store is not None and process.clock is not None
+    store, clock = process.store, process.clock
+    name = f"{process.name}.{process.lives}"
+    member = Member.join(store, clock, "front", name, LEASE_S, identity=lambda: name)
+    schemas, locks = Schemas(store), MetadataLocks(clock)
+    seat = Seat(store, schemas, member, locks)
+    actors = [
+        Actor("beat", member),
+        Actor("ack", Acknowledger(store, member, locks)),
+        Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
+    ]
+    for n in range(SESSIONS):
+        client = f"{process.name}/c{n}"
+        actors.append(Actor(client, Session(seat, client, random, history)))
+    return actors
+
+
+def back(process: Process) -> list[Actor]:
+    """A back's life."""
+    assert process.store is not None and process.clock is not None
+    store, clock = process.store, process.clock
+    name = f"{process.name}.{process.lives}"
+    member = Member.join(store, clock, "back", name, LEASE_S, identity=lambda: name)
+    campaign = Campaign(store, member)
+
+    def reorg(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> AnyReorg:
+        dial = Fixed(SETTINGS)
+        return Reorg(store, job_id, epoch, table, index_ids, None, dial, clock.monotonic)
+
+    ddl = Ddl(store, Schemas(store), member, campaign, clock, reorg, Pools(1, 1), LEASE_S)
+    loops = [Actor(type(loop).__name__, loop) for loop in ddl.loops()]
+    return [Actor("beat", member), Actor("campaign", campaign), *loops]

@@ -1,0 +1,48 @@
+"""One seed from beginning to end: first safety under faults, then the faults stop and it must converge."""
+
+from collections.abc import Iterable, Iterator
+
+from exuvia.base.errors import ExuviaError
+from exuvia.sim import laws
+from exuvia.sim.verdict import Broke, Verdict
+from exuvia.sim.world import World
+
+FAULTY_STEPS = 260
+MOST_STEPS = 20_000
+
+
+def simulate(seed: int) -> Verdict:
+    """The verdict of a seed. Only what is found in the store decides."""
+    world = World(seed)
+    steps, broken = 0, None
+    try:
+        for steps in range(1, MOST_STEPS):
+            world.faults = steps < FAULTY_STEPS
+            world.step()
+            if not world.faults and steps % 8 == 0 and world.converged():
+                break
+        else:
+            raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
+        laws.check_end(world.shared, world.table_id)
+    except Broke as found:
+        broken = str(found)
+    except ExuviaError as error:
+        broken = f"an error left its loop: {error!r}"
+    job = world.asker.ended()
+    ending = job.state.name.lower() if job is not None else "unfinished"
+    return Verdict(
+        seed,
+        world.plan.title,
+        ending,
+        steps,
+        world.history.commits,
+        world.crashes,
+        broken,
+        tuple(world.history.trace),
+    )
+
+
+def search(seeds: Iterable[int]) -> Iterator[Verdict]:
+    """Verdicts one by one, in the seeds' order."""
+    for seed in seeds:
+        yield simulate(seed)

@@ -1,0 +1,17 @@
+"""What a node gives to those who work on it."""
+
+from typing import NamedTuple
+
+from exuvia.catalog.infoschema import Schemas
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.member import Member
+from exuvia.kv.store import Store
+
+
+class Seat(NamedTuple):
+    """A front's parts, as a session uses them."""
+
+    store: Store
+    schemas: Schemas
+    member: Member
+    locks: MetadataLocks

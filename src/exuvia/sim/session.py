@@ -1,0 +1,115 @@
+"""A client of one front: reads its snapshot, writes a few rows, commits some steps later.
+
+    idle -> begin: snapshot and plan -> one or two changes -> commit or give up -> idle
+
+What it wrote is told to the history once its commit has succeeded, and only then.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+from exuvia.base.errors import Conflict, Deposed, Refused
+from exuvia.catalog import reader, writer
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+from exuvia.sim.history import Change, History
+from exuvia.sim.seat import Seat
+
+HANDLES = (1, 2, 3)
+VALUES = (0, 1, 2, None)
+
+
+class Open(NamedTuple):
+    """A transaction that has begun: its plan, and what it did so far."""
+
+    txn: Transaction
+    table: Table
+    changes: list[Change]
+
+
+class Session:
+    """See the module. `seat` is what its node gives it: store, schemas, member, locks."""
+
+    def __init__(self, seat: Seat, name: str, random: Random, history: History) -> None:
+        self._seat = seat
+        self.name = name
+        self._random = random
+        self._history = history
+        self._open: Open | None = None
+
+    def step(self, now: float) -> float:
+        """Begin, write or commit; seconds until the next."""
+        if self._open is None:
+            self._begin(now)
+        elif len(self._open.changes) < 2 and self._random.random() < 0.5:
+            self._write(self._open)
+        else:
+            self._commit(self._open)
+        return self._random.random() * 0.02
+
+    def _begin(self, now: float) -> None:
+        if not self._seat.member.serving(now):
+            return
+        txn = self._seat.store.begin()
+        try:
+            table = self._seat.schemas.table(txn, "world", "t")
+            self._seat.member.guard(txn)
+        except (Refused, Deposed):
+            txn.rollback()
+            return
+        self._open = Open(txn, table, [])
+        self._write(self._open)
+
+    def _write(self, current: Open) -> None:
+        table, txn = current.table, current.txn
+        number = self._random.choice(HANDLES)
+        handle = keys.i64(number)
+        mark = txn.mark()
+        old = reader.get(txn, table, handle)
+        try:
+            if old is None:
+                row = self._row(table, number)
+                writer.insert(txn, table, row)
+                current.changes.append(Change(number, self._shown(table, row)))
+            elif self._random.random() < 0.4:
+                writer.delete(txn, table, handle, old)
+                current.changes.append(Change(number, None))
+            else:
+                row = self._changed(table, old)
+                writer.update(txn, table, handle, old, row)
+                current.changes.append(Change(number, self._shown(table, row)))
+        except Refused:
+            txn.back_to(mark)
+            return
+        self._seat.locks.hold(self, table.info.id, table.revision, self.name)
+
+    def _row(self, table: Table, number: int) -> list[object]:
+        row: list[object] = [None] * len(table.info.cols)
+        for column in table.columns:
+            row[table.position(column.name.L)] = self._random.choice(VALUES)
+        row[table.position("id")] = number
+        return row
+
+    def _changed(self, table: Table, old: list[object]) -> list[object]:
+        row = list(old)
+        names = [column.name.L for column in table.columns if column.name.L != "id"]
+        row[table.position(self._random.choice(names))] = self._random.choice(VALUES)
+        return row
+
+    def _shown(self, table: Table, row: list[object]) -> dict[int, object]:
+        return {c.id: row[table.position(c.name.L)] for c in table.columns}
+
+    def _commit(self, current: Open) -> None:
+        self._open = None
+        try:
+            if not current.txn.has_writes:
+                return
+            self._history.attempt(self.name, current.table.revision, current.changes)
+            current.txn.commit()
+        except (Refused, Conflict, Deposed):
+            return
+        finally:
+            self._history.settled(self.name)
+            current.txn.rollback()
+            self._seat.locks.release(self)

@@ -1,0 +1,177 @@
+"""Two nodes of two processes each, a schema change, and a seed that interleaves them.
+
+A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a process
+may be paused, as long as several leases; at any commit it may be killed, before or after; a commit's
+wake-ups may be lost. After every commit the laws are judged.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+
+from exuvia.catalog import meta
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.model import DatabaseInfo, name
+from exuvia.ddl import ranges
+from exuvia.ddl.codes import ActionCode
+from exuvia.kv.memory import MemoryStore
+from exuvia.sim import laws, process
+from exuvia.sim.change import PLANS, Asker, table_of_the_world
+from exuvia.sim.clock import SkewedClock, TrueClock
+from exuvia.sim.faulty import Killed, NodeStore
+from exuvia.sim.history import History
+from exuvia.sim.process import LEASE_S, Actor, Process
+
+KILLS_A_COMMIT = 0.004
+PAUSES_A_STEP = 0.004
+LOST_WAKE_UPS = 0.1
+EARLY_STEPS = 0.05
+
+
+@cache
+def template() -> tuple[MemoryStore, int]:
+    """A bootstrapped store with the database `world` and its table; the table's id."""
+    store = MemoryStore()
+    bootstrap(store)
+    txn = store.begin()
+    database_id = meta.next_ids(txn, 2)
+    table_id = database_id + 1
+    meta.put_database(txn, DatabaseInfo(id=database_id, db_name=name("world")))
+    meta.put_table(txn, table_of_the_world(database_id, table_id))
+    meta.publish(
+        txn,
+        type=int(ActionCode.CREATE_TABLE),
+        schema_id=database_id,
+        table_id=table_id,
+        bumps={table_id: meta.STEP},
+        database_bumps={database_id: meta.STEP},
+    )
+    txn.commit()
+    return store, table_id
+
+
+class World:
+    """See the module. Raises verdict.Broke from `step` when a law does not hold."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.true = TrueClock()
+        self.history = History()
+        prepared, self.table_id = template()
+        self.shared = prepared.fork()
+        self.faults = True
+        self.crashes = 0
+        self.plan = self.random.choice(PLANS)
+        self.asker = Asker(self.shared, self.plan, self.table_id, self.random)
+        self._outside = Actor("person", self.asker)
+        self._outside.due = self.random.random() * 0.1
+        self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
+        for each in self.processes:
+            self._start(each)
+
+    # -- processes ------------------------------------------------------------------
+
+    def _process(self, title: str) -> Process:
+        if title.startswith("front"):
+            return Process(title, lambda p: process.front(p, self.random, self.history))
+        return Process(title, process.back)
+
+    def _start(self, each: Process) -> None:
+        view = NodeStore(self.shared, self._fate, self._committed, self._filled)
+        clock = SkewedClock(
+            self.true, self.random.choice((0.5, 1.0, 2.0)), self.random.random() * 1000
+        )
+        try:
+            each.start(view, clock)
+        except Killed:
+            self._crashed(each)
+
+    def _crashed(self, each: Process) -> None:
+        self.crashes += 1
+        self.history.note(f"{each.name} is killed")
+        each.kill(self.true.now_s + self.random.random() * LEASE_S)
+
+    # -- what a commit meets ------------------------------------------------------------------
+
+    def _fate(self) -> str:
+        if not self.faults or self.random.random() >= KILLS_A_COMMIT:
+            return ""
+        return self.random.choice(("before", "after"))
+
+    def _committed(self, channels: Sequence[str]) -> None:
+        txn = self.shared.begin()
+        revision = meta.revision(txn, self.table_id)
+        txn.rollback()
+        self.history.sealed(revision)
+        laws.check(self.shared, self.table_id, self.history)
+        for channel in channels:
+            for actor in self._actors():
+                if actor.channel == channel and self.random.random() >= LOST_WAKE_UPS:
+                    actor.due = self.true.now_s
+
+    def _filled(self, keys: Sequence[bytes], before: dict[bytes, bytes | None]) -> None:
+        laws.fill_left_alone(self.shared, keys, before)
+
+    # -- time ------------------------------------------------------------------
+
+    def _actors(self) -> list[Actor]:
+        return [actor for each in self.processes if each.alive for actor in each.actors]
+
+    def step(self) -> None:
+        """One step of somebody."""
+        now = self.true.now_s
+        for each in self.processes:
+            if not each.alive and each.restart_at <= now:
+                self._start(each)
+        if self.faults and self.random.random() < PAUSES_A_STEP:
+            self._pause(self.random.choice(self.processes))
+        chosen = self._choose()
+        if chosen is None:
+            self.true.now_s += 0.001
+            return
+        owner, actor = chosen
+        self.true.now_s += self.random.random() * 0.002
+        self._run(owner, actor)
+
+    def _pause(self, each: Process) -> None:
+        each.paused_until = self.true.now_s + self.random.random() * 4 * LEASE_S
+        self.history.note(f"{each.name} is stopped")
+
+    def _choose(self) -> tuple[Process | None, Actor] | None:
+        now = self.true.now_s
+        ready: list[tuple[Process | None, Actor]] = [
+            (each, actor)
+            for each in self.processes
+            if each.alive and (each.paused_until <= now or not self.faults)
+            for actor in each.actors
+        ]
+        ready.append((None, self._outside))
+        due = [pair for pair in ready if pair[1].due <= now]
+        if self.random.random() < EARLY_STEPS:
+            return self.random.choice(ready)
+        if not due:
+            self.true.now_s = max(now, min(pair[1].due for pair in ready))
+            return None
+        return self.random.choice(due)
+
+    def _run(self, owner: Process | None, actor: Actor) -> None:
+        clock_s = self.true.now_s
+        if owner is None or owner.clock is None:
+            actor.due = clock_s + actor.loop.step(clock_s)
+            return
+        try:
+            actor.due = clock_s + actor.loop.step(owner.clock.monotonic())
+        except Killed:
+            self._crashed(owner)
+
+    # -- the end ------------------------------------------------------------------
+
+    def converged(self) -> bool:
+        """The job is in history, and deferred deletion has nothing left."""
+        if self.asker.ended() is None:
+            return False
+        txn = self.shared.begin()
+        try:
+            return not ranges.waiting(txn, 1)
+        finally:
+            txn.rollback()
