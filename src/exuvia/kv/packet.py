@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 SEQUENCE_BYTES = 8
+LONGEST_KEY = 1978
+"""Bytes a key may have on every engine (LMDB's bound with pages of 4 KiB)."""
 
 
 def sequence_of(raw: bytes) -> int:
@@ -19,7 +21,9 @@ class Span(NamedTuple):
 
 
 class Unchanged(NamedTuple):
-    """The key's value is still the one of this sequence (0: absent), as the snapshot saw it. Broken: Conflict(anomaly)."""
+    """The key's value is still the one of this sequence (0: absent), as the snapshot saw it.
+
+    Broken: Conflict(anomaly)."""
 
     key: bytes
     sequence: int
@@ -34,7 +38,9 @@ class Equal(NamedTuple):
 
 
 class AtMost(NamedTuple):
-    """The key holds a u64 (see keys.number) and it is <= limit: a revision fence. Broken or absent: SchemaChanged."""
+    """The key holds a u64 (see keys.number) and it is <= limit: a revision fence.
+
+    Broken or absent: SchemaChanged."""
 
     key: bytes
     limit: int
@@ -60,7 +66,10 @@ class Packet(NamedTuple):
 
 
 class BulkResult(NamedTuple):
-    """What a bulk put-if-absent met. `present` holds (position in keys, payload found there), only if asked for."""
+    """What a bulk put-if-absent met: how many keys it `placed`, and, only if asked for, those `present`.
+
+    `present` holds (position in keys, payload that stands there). A key that is twice in the list is present the
+    second time, with the payload that the first has placed."""
 
     sequence: int
     placed: int
@@ -74,6 +83,9 @@ class Snapshot(Protocol):
 
     def get(self, key: bytes) -> bytes | None:
         """Raw committed value (with its sequence) or None."""
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """Raw committed values of those of the keys that are there."""
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw (key, value) pairs in key order. Safe to abandon half way."""

@@ -2,10 +2,13 @@
 
 Writes are kept in order per key, because a judged entry (kv/entry.py) may be released and claimed again in one
 transaction; a read folds them over the snapshot, exactly as the commit will fold them over what it finds.
+
+A scan sees the transaction as it was when the scan was asked for: what is written meanwhile changes nothing of it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator
+from itertools import islice
 
 from exuvia.base.errors import Conflict
 from exuvia.kv.entry import JUDGED, VALIDATED, Kind, judge
@@ -22,6 +25,10 @@ from exuvia.kv.packet import (
     Write,
     sequence_of,
 )
+from exuvia.kv.validate import require_short
+
+Own = list[tuple[bytes, bytes | None]]
+FEW = 64
 
 
 class Transaction:
@@ -32,8 +39,10 @@ class Transaction:
         self.snapshot = snapshot
         self.sequence = snapshot.sequence
         self._writes: list[Write] = []
+        self._before: list[tuple[bool, bytes | None]] = []
         self._overlay: dict[bytes, bytes | None] = {}
-        self._sorted: list[bytes] | None = None
+        self._sorted: list[bytes] = []
+        self._unsorted: list[bytes] = []
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
         self._channels: list[str] = []
 
@@ -47,48 +56,66 @@ class Transaction:
         return None if raw is None else raw[SEQUENCE_BYTES:]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """`get` for each key, in the order given."""
-        return [self.get(key) for key in keys]
+        """`get` for each key, in the order given; one call to the engine."""
+        overlay = self._overlay
+        if not overlay:
+            found = self.snapshot.get_many(keys)
+        else:
+            found = self.snapshot.get_many([key for key in keys if key not in overlay])
+        return [
+            overlay[key] if key in overlay else (raw and raw[SEQUENCE_BYTES:])
+            for key, raw in ((key, found.get(key)) for key in keys)
+        ]
 
     def scan(
         self, span: Span, limit: int | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """(key, payload) in key order, own writes merged in. Do not write to the span while scanning it."""
-        merged = self._merge(span, reverse) if self._overlay else self._committed(span, reverse)
-        for n, pair in enumerate(merged):
-            if limit is not None and n >= limit:
-                return
-            yield pair
+        """(key, payload) in key order, own writes merged in, at most `limit` of them."""
+        own = list(self.own_writes(span)) if self._overlay else []
+        pairs = self._merge(span, own, reverse) if own else self._committed(span, reverse)
+        return pairs if limit is None else islice(pairs, limit)
 
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):
             yield key, raw[SEQUENCE_BYTES:]
 
-    def _merge(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        own = [key for key, _ in self.own_writes(span)]
+    def _merge(self, span: Span, own: Own, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Two sorted streams; where both have a key, the own write counts."""
         if reverse:
             own.reverse()
         position = 0
         for key, payload in self._committed(span, reverse):
-            while position < len(own) and (own[position] > key if reverse else own[position] < key):
-                value = self._overlay[own[position]]
-                if value is not None:
-                    yield own[position], value
+            hidden = False
+            while position < len(own):
+                own_key, own_payload = own[position]
+                if own_key < key if reverse else own_key > key:
+                    break
                 position += 1
-            if key not in self._overlay:
+                hidden = own_key == key
+                if own_payload is not None:
+                    yield own_key, own_payload
+            if not hidden:
                 yield key, payload
-        for key in own[position:]:
-            value = self._overlay[key]
-            if value is not None:
-                yield key, value
+        for own_key, own_payload in own[position:]:
+            if own_payload is not None:
+                yield own_key, own_payload
 
     def own_writes(self, span: Span) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, payload or None if removed) of this transaction's writes in the span, in key order."""
-        if self._sorted is None:
-            self._sorted = sorted(self._overlay)
+        self._sort()
         first = bisect_left(self._sorted, span.start)
         for key in self._sorted[first : bisect_left(self._sorted, span.end)]:
             yield key, self._overlay[key]
+
+    def _sort(self) -> None:
+        """Bring the keys written since the last time in."""
+        if len(self._unsorted) <= FEW:
+            for key in self._unsorted:
+                insort(self._sorted, key)
+        else:
+            self._sorted += self._unsorted
+            self._sorted.sort()
+        self._unsorted.clear()
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -107,12 +134,17 @@ class Transaction:
         self.write(Kind.DELETE, key, b"")
 
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
-        """Any write of kv/entry.py's table. Raises Duplicate where a CLAIM meets another row's entry already here."""
+        """Any write of kv/entry.py's table.
+
+        Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a key too long."""
+        require_short(key)
         if kind in VALIDATED:
             self._expect(key, "lost update")
         after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
-        if key not in self._overlay:
-            self._sorted = None
+        known = key in self._overlay
+        if not known:
+            self._unsorted.append(key)
+        self._before.append((known, self._overlay.get(key)))
         self._overlay[key] = after
         self._writes.append(Write(kind, key, payload))
 
@@ -132,7 +164,9 @@ class Transaction:
         self._requirements[Equal, key] = Equal(key, payload)
 
     def require_at_most(self, key: bytes, limit: int) -> None:
-        """The key must hold a number <= limit when this commits, else SchemaChanged: a revision. The least limit wins."""
+        """The key must hold a number <= limit when this commits, else SchemaChanged: a revision.
+
+        The least limit wins."""
         known = self._requirements.get((AtMost, key))
         if known is None or (isinstance(known, AtMost) and limit < known.limit):
             self._requirements[AtMost, key] = AtMost(key, limit)
@@ -149,13 +183,21 @@ class Transaction:
         return len(self._writes)
 
     def back_to(self, mark: int) -> None:
-        """Forget the writes made after the mark. Requirements stay: they can only make the commit stricter."""
-        if mark == len(self._writes):
-            return
-        kept = self._writes[:mark]
-        self._writes, self._overlay, self._sorted = [], {}, None
-        for kind, key, payload in kept:
-            self.write(kind, key, payload)
+        """Forget the writes made after the mark. Requirements stay: they can only make the commit stricter.
+
+        Reads nothing, so it works even when the snapshot has ended; costs what it forgets."""
+        forgotten = set()
+        while len(self._writes) > mark:
+            key = self._writes.pop().key
+            known, payload = self._before.pop()
+            if known:
+                self._overlay[key] = payload
+            else:
+                del self._overlay[key]
+                forgotten.add(key)
+        if forgotten:
+            self._sorted = [key for key in self._sorted if key not in forgotten]
+            self._unsorted = [key for key in self._unsorted if key not in forgotten]
 
     @property
     def has_writes(self) -> bool:

@@ -6,9 +6,11 @@
 from collections.abc import Callable
 
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
-from exuvia.kv.entry import judge
+from exuvia.base.mysql import refuse
+from exuvia.kv.entry import JUDGED, judge
 from exuvia.kv.keys import read_number
 from exuvia.kv.packet import (
+    LONGEST_KEY,
     SEQUENCE_BYTES,
     AtMost,
     Equal,
@@ -19,6 +21,12 @@ from exuvia.kv.packet import (
 )
 
 Reader = Callable[[bytes], bytes | None]
+
+
+def require_short(key: bytes) -> None:
+    """Raises Refused 1071 for a key that is longer than the engines take."""
+    if len(key) > LONGEST_KEY:
+        raise refuse(1071, len(key), LONGEST_KEY)
 
 
 def check(requirement: Requirement, read: Reader) -> None:
@@ -37,15 +45,25 @@ def check(requirement: Requirement, read: Reader) -> None:
 
 
 def settle(packet: Packet, read: Reader) -> dict[bytes, bytes | None]:
-    """Payload (None = gone) per key after the packet, given what `read` finds now. Raises Conflict, Deposed, Duplicate."""
+    """Payload (None = gone) per key after the packet, given what `read` finds now.
+
+    A key whose judged write left another row's entry alone is not in it: what is not written keeps its sequence.
+    Raises Conflict, SchemaChanged, Deposed, Duplicate, and Refused 1071 for a key that is too long."""
     for requirement in packet.requirements:
         check(requirement, read)
     after: dict[bytes, bytes | None] = {}
     for kind, key, payload in packet.writes:
+        if kind not in JUDGED:
+            require_short(key)
+            after[key] = judge(kind, key, payload, None)
+            continue
         if key in after:
-            held = after[key]
-        else:
-            raw = read(key)
-            held = None if raw is None else raw[SEQUENCE_BYTES:]
-        after[key] = judge(kind, key, payload, held)
+            after[key] = judge(kind, key, payload, after[key])
+            continue
+        require_short(key)
+        raw = read(key)
+        held = None if raw is None else raw[SEQUENCE_BYTES:]
+        left = judge(kind, key, payload, held)
+        if left is not held:
+            after[key] = left
     return after

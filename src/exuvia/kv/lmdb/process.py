@@ -1,0 +1,56 @@
+"""Other processes of this host: whether a pid is still the same process, whether it is stopped, and its end.
+
+Source: proc(5) `/proc/PID/stat`, pidfd_open(2).
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    """A process that can be told from a later one with its pid. `started` is in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
+def identify(pid: int) -> Process | None:
+    """The process that has the pid now; None if there is none."""
+    fields = _stat(pid)
+    return None if fields is None else Process(pid, int(fields[19]))
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger has stopped it."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] in ("T", "t")
+
+
+def end(process: Process, still: Callable[[], bool]) -> bool:
+    """SIGKILL, if the pid is still that process and `still` holds. False if not so, PermissionError if we may not.
+
+    The descriptor pins the process before the questions are asked, so nothing can be recycled in between."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if identify(process.pid) != process or not still():
+            return False
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,199 @@
+"""Readers that cannot be forgotten.
+
+LMDB keeps every page a reader may still need, so one forgotten reader lets the file grow without bound. A snapshot
+therefore ends when it was not used for `idle_s`, or is older than `query_s`; its next use raises Unavailable. Ending
+may happen while another thread reads: every touch of LMDB is made under the snapshot's own lock, cursors live only
+inside one touch, and a scan goes on from its last key.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import lmdb
+
+from exuvia.base.errors import Broken, Unavailable
+from exuvia.kv.packet import Span
+
+FIRST_KEY = b"\x01"
+SCAN_ROWS = (32, 128, 512, 2048)
+
+Pairs = list[tuple[bytes, bytes]]
+
+
+class LmdbSnapshot:
+    """See kv/packet.py's Snapshot."""
+
+    __slots__ = (
+        "__weakref__",
+        "_born_s",
+        "_forget",
+        "_forked",
+        "_lock",
+        "_touched",
+        "_transaction",
+        "_used_s",
+        "_why",
+        "sequence",
+    )
+
+    def __init__(
+        self,
+        transaction: lmdb.Transaction,
+        sequence: int,
+        forget: Callable[["LmdbSnapshot"], None],
+    ) -> None:
+        self._transaction: lmdb.Transaction | None = transaction
+        self.sequence = sequence
+        self._forget = forget
+        self._forked = False
+        self._lock = threading.Lock()
+        self._touched = True
+        self._born_s = self._used_s = -1.0
+        self._why = "the snapshot is closed"
+
+    def _live(self) -> lmdb.Transaction:
+        """To be called with the lock held."""
+        if self._transaction is None:
+            require_same_process(self._forked)
+            raise Unavailable(self._why)
+        self._touched = True
+        return self._transaction
+
+    def get(self, key: bytes) -> bytes | None:
+        """Raw value or None."""
+        with self._lock:
+            raw: bytes | None = self._live().get(key)
+            return raw
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """Raw values of those keys that are there."""
+        with self._lock, self._live().cursor() as cursor:
+            return dict(cursor.getmulti(keys))
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Raw pairs in key order; the reads grow, so that a short scan costs little."""
+        step = self._last if reverse else self._first
+        low, high = max(span.start, FIRST_KEY), span.end
+        sizes = iter(SCAN_ROWS)
+        size = next(sizes)
+        while low < high:
+            pairs = step(low, high, size)
+            yield from pairs
+            if len(pairs) < size:
+                return
+            if reverse:
+                high = pairs[-1][0]
+            else:
+                low = pairs[-1][0] + b"\0"
+            size = next(sizes, size)
+
+    def _first(self, low: bytes, high: bytes, count: int) -> Pairs:
+        """The first `count` pairs with low <= key < high."""
+        with self._lock, self._live().cursor() as cursor:
+            if not cursor.set_range(low):
+                return []
+            pairs: Pairs = list(islice(cursor.iternext(), count))
+        if pairs[-1][0] >= high:
+            del pairs[bisect_left(pairs, (high,)) :]
+        return pairs
+
+    def _last(self, low: bytes, high: bytes, count: int) -> Pairs:
+        """The last `count` pairs with low <= key < high, backwards."""
+        with self._lock, self._live().cursor() as cursor:
+            found = cursor.prev() if cursor.set_range(high) else cursor.last()
+            if not found:
+                return []
+            pairs: Pairs = list(islice(cursor.iterprev(), count))
+        if pairs[-1][0] < low:
+            pairs.reverse()
+            pairs = pairs[bisect_left(pairs, (low,)) :]
+            pairs.reverse()
+        return pairs
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Lists of raw keys and values: no Python object a row but the two."""
+        low = max(span.start, FIRST_KEY)
+        while low < span.end:
+            keys, values = self._chunk(low, span.end, rows)
+            if keys:
+                yield keys, values
+            if len(keys) < rows:
+                return
+            low = keys[-1] + b"\0"
+
+    def _chunk(self, low: bytes, high: bytes, rows: int) -> tuple[list[bytes], list[bytes]]:
+        with self._lock, self._live().cursor() as cursor:
+            if not cursor.set_range(low):
+                return [], []
+            keys: list[bytes] = list(islice(cursor.iternext(keys=True, values=False), rows))
+            if keys[-1] >= high:
+                del keys[bisect_left(keys, high) :]
+            cursor.set_range(low)
+            values: list[bytes] = list(islice(cursor.iternext(keys=False, values=True), len(keys)))
+        return keys, values
+
+    def keys(self, span: Span, limit: int) -> list[bytes]:
+        """The first `limit` keys of the span."""
+        with self._lock, self._live().cursor() as cursor:
+            if not cursor.set_range(max(span.start, FIRST_KEY)):
+                return []
+            keys: list[bytes] = list(islice(cursor.iternext(keys=True, values=False), limit))
+        if keys[-1] >= span.end:
+            del keys[bisect_left(keys, span.end) :]
+        return keys
+
+    def last_key(self, span: Span) -> bytes | None:
+        """The last key of the span."""
+        pairs = self._last(max(span.start, FIRST_KEY), span.end, 1)
+        return pairs[0][0] if pairs else None
+
+    def beside(self, key: bytes) -> tuple[bytes, bytes]:
+        """The last key before and the first at or after, both of which must exist."""
+        with self._lock, self._live().cursor() as cursor:
+            cursor.set_range(key)
+            after: bytes = cursor.key()
+            cursor.prev()
+            return cursor.key(), after
+
+    def close(self) -> None:
+        """Give the reader back."""
+        self.end("the snapshot is closed")
+        self._forget(self)
+
+    def end(self, why: str) -> None:
+        """Give the reader back for a reason that later uses are told."""
+        with self._lock:
+            if self._transaction is not None:
+                self._transaction.abort()
+                self._transaction, self._why = None, why
+
+    def age(self, now: float, idle_s: float, query_s: float) -> bool:
+        """Called by the caretaker now and then: end it if it is due. True if it has ended."""
+        if self._born_s < 0:
+            self._born_s = now
+        if self._touched:
+            self._touched, self._used_s = False, now
+        if now - self._born_s > query_s:
+            self.end(f"the snapshot was open longer than {query_s:g} s")
+        elif now - self._used_s > idle_s:
+            self.end(f"the snapshot was not used for {idle_s:g} s")
+        return self._transaction is None
+
+    def orphan(self) -> None:
+        """In a forked child: forget the parent's reader without touching it. Any use is Broken."""
+        self._lock = threading.Lock()
+        _parents.append(self._transaction)
+        self._transaction = None
+        self._forked = True
+
+
+_parents: list[lmdb.Transaction | None] = []
+"""Readers of the process that forked this one: never to be given back here."""
+
+
+def require_same_process(forked: bool) -> None:
+    """Raises Broken in a child of the process that opened the store."""
+    if forked:
+        raise Broken("a store is opened once per process and never across fork: open it again here")

@@ -1,0 +1,200 @@
+"""The store on LMDB: the parts put together. See kv/store.py for what each method promises."""
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import lmdb
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb.caretaker import Caretaker, Loop
+from exuvia.kv.lmdb.committer import Committer
+from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.failures import translate
+from exuvia.kv.lmdb.presence import FilePresence, Presences
+from exuvia.kv.lmdb.settings import LmdbSettings
+from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
+from exuvia.kv.lmdb.spans import count, split
+from exuvia.kv.lmdb.wake import Wake
+from exuvia.kv.lmdb.watchdog import Watchdog
+from exuvia.kv.lmdb.work import Bulk, apply_bulk, apply_packet, read_sequence
+from exuvia.kv.packet import (
+    SEQUENCE_BYTES,
+    BulkResult,
+    Packet,
+    Requirement,
+    Span,
+    sequence_of,
+)
+from exuvia.kv.transaction import Transaction
+
+CLOSED = "the store is closed"
+
+
+class LmdbStore:
+    """One per process and folder. Thread-safe."""
+
+    def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
+        self._environment = Environment(path, settings, clock)
+        self._watchdog = Watchdog(self._environment.gate, settings.stall_s, settings.tick_s)
+        self._caretaker = Caretaker(self._environment, self._watchdog)
+        self._committer = Committer(self._environment)
+        self._presences = Presences(self._environment.file("presence"))
+        self._wake = Wake(self._environment.file("wake"), self.counter, clock, settings.fallback_s)
+        if self._environment.alone:
+            self._wake.sweep()
+        self._loop = Loop(self._caretaker.step, clock)
+        self._closed = self._forked = False
+        _stores.add(self)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> Transaction:
+        """A transaction on a fresh snapshot."""
+        return Transaction(self, self.snapshot())
+
+    def snapshot(self) -> LmdbSnapshot:
+        """A view of all that is committed. Ended by the caretaker when it is forgotten."""
+        transaction = self._read()
+        view = LmdbSnapshot(transaction, read_sequence(transaction), self._caretaker.forget)
+        self._caretaker.watch(view)
+        return view
+
+    def _read(self) -> lmdb.Transaction:
+        self._require_open()
+        try:
+            return self._environment.lmdb.begin()
+        except lmdb.ReadersFullError:
+            self._environment.lmdb.reader_check()
+        except lmdb.Error as error:
+            raise translate(error) from error
+        try:
+            return self._environment.lmdb.begin()
+        except lmdb.Error as error:
+            raise translate(error) from error
+
+    def _require_open(self) -> None:
+        if self._closed:
+            require_same_process(self._forked)
+            raise Unavailable(CLOSED)
+
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """Change how long snapshots live, unused and at all."""
+        self._caretaker.idle_s, self._caretaker.query_s = idle_s, query_s
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def commit(self, packet: Packet) -> int:
+        """Validate and apply; returns once it is on disk."""
+        self._require_open()
+        sequence: int = self._committer.run(partial(apply_packet, packet=packet))
+        if packet.channels:
+            self._wake.announce()
+        return sequence
+
+    def bulk(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes] | bytes,
+        requirements: Sequence[Requirement] = (),
+        puts: Sequence[tuple[bytes, bytes]] = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> BulkResult:
+        """See Store.bulk."""
+        self._require_open()
+        bulk = Bulk(keys, payloads, requirements, puts, report, overwrite)
+        result: BulkResult = self._committer.run(partial(apply_bulk, bulk=bulk), alone=True)
+        return result
+
+    # -- waking and presence -----------------------------------------------------------------------------------
+
+    def counter(self, channel: str) -> int:
+        """The channel's counter now."""
+        transaction = self._read()
+        try:
+            raw = transaction.get(k.meta("channel", channel))
+        finally:
+            transaction.abort()
+        return k.read_number(raw and raw[SEQUENCE_BYTES:])
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Wait for the counter to pass `after`; woken by commits of any process."""
+        self._require_open()
+        return self._wake.wait(channel, after, timeout_s)
+
+    def hold(self, name: str) -> FilePresence:
+        """Take a presence."""
+        self._require_open()
+        return self._presences.hold(name)
+
+    def held(self, name: str) -> bool:
+        """Whether a living process has the presence."""
+        self._require_open()
+        return self._presences.held(name)
+
+    # -- spans -------------------------------------------------------------------------------------------------
+
+    def count(self, span: Span) -> int:
+        """About how many keys; see kv/lmdb/spans.py for how exact."""
+        view = self.snapshot()
+        try:
+            return count(view, span)
+        finally:
+            view.close()
+
+    def split(self, span: Span, parts: int) -> list[Span]:
+        """Adjoining spans of about equal size; see kv/lmdb/spans.py."""
+        view = self.snapshot()
+        try:
+            return split(view, span, parts)
+        finally:
+            view.close()
+
+    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """Keys of the span written after the sequence; a removed key is not seen."""
+        view = self.snapshot()
+        try:
+            for keys, raws in view.chunks(span):
+                for key, raw in zip(keys, raws, strict=True):
+                    if (sequence := sequence_of(raw)) > after:
+                        yield key, raw[SEQUENCE_BYTES:], sequence
+        finally:
+            view.close()
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Finish the commit under way, end all snapshots, leave. Twice is harmless."""
+        if self._closed:
+            return
+        self._committer.close(CLOSED)
+        self._closed = True
+        self._loop.close()
+        self._wake.close(CLOSED)
+        for view in self._caretaker.views():
+            view.end(CLOSED)
+        self._presences.close()
+        self._environment.close()
+        _stores.discard(self)
+
+    def orphan(self) -> None:
+        """In a forked child: nothing of the parent's may be used, or given back."""
+        self._closed = self._forked = True
+        for view in self._caretaker.views():
+            view.orphan()
+        self._wake.orphan()
+
+
+_stores: "weakref.WeakSet[LmdbStore]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store.orphan()
+
+
+os.register_at_fork(after_in_child=_after_fork)

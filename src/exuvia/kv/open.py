@@ -1,0 +1,26 @@
+"""One way to a store: by URL.
+
+memory:                    in this process, gone with it
+lmdb:///path?stall_s=5     embedded, one host, many processes; settings in kv/lmdb/settings.py
+"""
+
+from urllib.parse import unquote, urlsplit
+
+from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.errors import Unavailable
+from exuvia.kv.store import Store
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        from exuvia.kv.memory import MemoryStore
+
+        return MemoryStore()
+    if parts.scheme == "lmdb" and not parts.netloc and parts.path.strip("/"):
+        from exuvia.kv.lmdb.settings import from_query
+        from exuvia.kv.lmdb.store import LmdbStore
+
+        return LmdbStore(unquote(parts.path), from_query(parts.query), clock or SystemClock())
+    raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")
