@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import meta
+from exuvia.catalog import meta, reader, system_rows, variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.kv import keys
@@ -102,4 +102,39 @@ def test_the_first_id_of_a_user_s_element_is_seed_001_s(store):
     txn = store.begin()
     assert (meta.next_ids(txn), meta.next_ids(txn)) == (55, 56)  # table and job of its example
     assert max(info.id for info in SYSTEM.values()) < 55
+    txn.rollback()
+
+
+def rows(txn, table_name):
+    table = system_rows.planned(txn, table_name)
+    return [row for _, row in reader.scan(txn, table)]
+
+
+def test_root_may_log_in_without_a_password_and_the_bootstrap_is_on_record(store):
+    bootstrap(store)
+    txn = store.begin()
+    (root,) = rows(txn, "user")
+    assert root[:4] == ["%", "root", "", "mysql_native_password"]
+    assert set(root[4:-1]) == {2}  # every privilege is 'Y'
+    assert root[-1] == 1  # and the account is not locked
+    facts = {row[0]: row[1] for row in rows(txn, "tidb")}
+    assert facts["bootstrapped"] == "True"
+    txn.rollback()
+
+
+def test_global_variables_are_rows_too(store):
+    bootstrap(store)
+    txn = store.begin()
+    variables.set_global(txn, "tidb_ddl_reorg_worker_cnt", 8)
+    txn.commit()
+    txn = store.begin()
+    shown = {row[0]: row[1] for row in rows(txn, "global_variables")}
+    assert shown["tidb_ddl_reorg_worker_cnt"] == "8"
+    assert shown["tidb_ddl_reorg_batch_size"] == "256"
+    assert "timestamp" not in shown
+    variables.reset_global(txn, "tidb_ddl_reorg_worker_cnt")
+    txn.commit()
+    txn = store.begin()
+    shown = {row[0]: row[1] for row in rows(txn, "global_variables")}
+    assert shown["tidb_ddl_reorg_worker_cnt"] == "4"
     txn.rollback()

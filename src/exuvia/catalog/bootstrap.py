@@ -8,7 +8,7 @@ silently.
 """
 
 from exuvia.base.errors import Conflict, Unavailable
-from exuvia.catalog import meta
+from exuvia.catalog import meta, system_rows, variables
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
 from exuvia.kv import keys
 from exuvia.kv.store import Store
@@ -56,6 +56,8 @@ def _fill(txn: Transaction) -> None:
         meta.put_database(txn, database)
     for info in SYSTEM.values():
         meta.put_table(txn, info)
+    system_rows.fill(txn, FORMAT_VERSION)
+    variables.fill(txn)
     meta.publish(
         txn,
         type=CREATE_SCHEMA,

@@ -1,13 +1,15 @@
 """System variables: definitions by name, global values in the store.
 
-@@global.x    m/var/{x}, or the definition's default        every node reads the same
-@@session.x   the session's own, begun with the global one  kept by sql/
+    @@global.x    m/var/{x}, or the definition's default        every node reads the same;
+                                                                mysql.global_variables shows it
+    @@session.x   the session's own, begun with the global one  kept by sql/
 
-SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
-unknown 1193
+    SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
+    unknown 1193
 """
 
 from exuvia.base.mysql import refuse
+from exuvia.catalog import system_rows, writer
 from exuvia.catalog.variable import Checked, Setting, Variable, check
 from exuvia.catalog.variables_mysql import MYSQL
 from exuvia.catalog.variables_tidb import TIDB
@@ -70,7 +72,7 @@ def set_global(txn: Transaction, name: str, value: Setting) -> Checked:
     found = find_settable(name, is_global=True)
     checked = check(found, value)
     txn.put(keys.meta("var", found.name), checked.text.encode())
-    txn.notify("variable")
+    _show(txn, found.name, checked.text)
     return checked
 
 
@@ -79,8 +81,24 @@ def reset_global(txn: Transaction, name: str) -> str:
     found = find_settable(name, is_global=True)
     if txn.get(keys.meta("var", found.name)) is not None:
         txn.delete(keys.meta("var", found.name))
-    txn.notify("variable")
+    _show(txn, found.name, found.default)
     return found.default
+
+
+def fill(txn: Transaction) -> None:
+    """The rows of mysql.global_variables in a new store; part of the bootstrap's transaction."""
+    table = system_rows.planned(txn, "global_variables")
+    for each in VARIABLES.values():
+        if "G" in each.scope:
+            system_rows.place(txn, table, [each.name, each.default])
+
+
+def _show(txn: Transaction, name: str, text: str) -> None:
+    table = system_rows.planned(txn, "global_variables")
+    if table.revision:  # a bare store, in tests, has no tables
+        writer.fence(txn, table)
+        system_rows.place(txn, table, [name, text])
+    txn.notify("variable")
 
 
 def all_globals(txn: Transaction) -> dict[str, str]:

@@ -1,0 +1,41 @@
+"""Rows of system tables whose only key is their clustered primary key: accounts, facts, settings.
+
+The bootstrap writes its rows unfenced, since the revisions they would be fenced by appear in the
+very same transaction. Everybody else writes through catalog/writer.py, or with `fence` first.
+"""
+
+from exuvia import __version__
+from exuvia.catalog import keycodec, meta
+from exuvia.catalog.layout import Row
+from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
+from exuvia.catalog.table import Table
+from exuvia.kv.transaction import Transaction
+
+_NO, _YES = 1, 2  # positions in enum('N','Y')
+ROOT = ("%", "root", "", "mysql_native_password")
+
+
+def planned(txn: Transaction, name: str) -> Table:
+    """A system table at the revision of the transaction's snapshot (0 before the bootstrap)."""
+    info = SYSTEM[name]
+    database = next(each for each in DATABASES if each.id == MYSQL_ID)
+    return Table(info, meta.revision(txn, info.id), database, meta.database_revision(txn, MYSQL_ID))
+
+
+def place(txn: Transaction, table: Table, row: Row) -> None:
+    """Write a row, over what may stand under its key. The table has no index but its handle."""
+    key = table.row_prefix + keycodec.handle_of(table, row)
+    txn.put(key, table.encoder.encode(row))
+
+
+def fill(txn: Transaction, format_version: int) -> None:
+    """The rows a store begins with: root without a password, and facts of the bootstrap."""
+    users, facts = planned(txn, "user"), planned(txn, "tidb")
+    privileges = [_YES] * (len(users.info.cols) - len(ROOT) - 1)
+    place(txn, users, [*ROOT, *privileges, _NO])
+    for row in (
+        ["bootstrapped", "True", "Bootstrap flag. Do not delete."],
+        ["tidb_server_version", str(format_version), "Bootstrap version. Do not delete."],
+        ["exuvia_version", __version__, "The version that filled this store."],
+    ):
+        place(txn, facts, row)
