@@ -1,0 +1,1 @@
+"""The command line: `exuvia serve | sql | ddl | doctor | demo`."""

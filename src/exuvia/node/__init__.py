@@ -1,0 +1,1 @@
+"""The composition root: the only place that joins real parts and starts threads and processes."""

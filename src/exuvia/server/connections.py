@@ -1,4 +1,4 @@
-"""The connections of this node: their numbers, SHOW PROCESSLIST, KILL, and how many there may be."""
+"""The connections of this node: their numbers, SHOW PROCESSLIST, KILL, how many there may be."""
 
 import asyncio
 import threading

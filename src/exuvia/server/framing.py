@@ -1,7 +1,7 @@
 """Packets on a byte stream (source: MySQL client/server protocol, "MySQL Packets").
 
     [u24 length, little-endian][u8 sequence][payload]
-    a payload of 2**24 - 1 bytes or more goes on in the next packet; sequences count within one command
+    a payload of 2**24 - 1 bytes or more goes on in the next packet; sequences count in a command
 
 What a peer sends is never trusted: the sequence and the length are judged as soon as the four bytes
 are there, so that garbage costs no memory and ends the connection at once.

@@ -17,7 +17,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 BOUNDS_S = (
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+    5.0, 30.0,
 )  # fmt: skip
 Source = Callable[[], Iterable[Metric]]
 
@@ -38,7 +39,7 @@ class Histogram:
 
 
 class Metrics:
-    """One per process. Counting from several threads may lose one in a million; nothing depends on it."""
+    """One per process. Counting from several threads may lose one in a million, which is fine."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, Histogram] = {}

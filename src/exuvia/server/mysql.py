@@ -1,13 +1,13 @@
 """The MySQL protocol on a socket: one Connection per client, on the wire's own thread (asyncio).
 
-    greeting -> login -> commands          HANDSHAKE_S for the first two, then as long as the client likes
+    greeting -> login -> commands      HANDSHAKE_S for the first two, then as long as it likes
 
     a quick command     runs here at once: no thread hop, no queue
-    any other           runs in the pool; chunks come back through the loop, a slow reader holds them up
+    any other           runs in the pool; chunks come back by the loop, a slow reader holds them up
     a client that goes  its session is closed (rolled back) as soon as nothing of it runs
 
-Commands of one connection are answered strictly one after the other; those that arrive meanwhile wait
-in a bounded inbox (the socket is not read further). What it all looks like in bytes: framing, packets.
+Commands of one connection are answered strictly one after the other; those that arrive meanwhile
+wait in a bounded inbox (the socket is not read further). How it looks in bytes: framing, packets.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._writable = threading.Event()
         self._ahead = threading.BoundedSemaphore(AHEAD)
 
-    # -- the socket ----------------------------------------------------------------------------------
+    # -- the socket --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet, or refuse when there are too many."""
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         if statements is not None and self.task is not None:
             statements.session.interrupt()
 
-    # -- commands ------------------------------------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
         while self._inbox and not self._busy and not self._transport.is_closing():
@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
         self._work()
 
-    # -- sessions ------------------------------------------------------------------------------------
+    # -- sessions ----------------------------------------------------------------------------------
 
     def _log_in(self, payload: bytes, outgoing: Outgoing) -> None:
         try:
@@ -252,6 +252,8 @@ class Connection(asyncio.Protocol):
 
 
 async def listen(parts: Parts, host: str, port: int) -> asyncio.Server:
-    """Accept clients; port 0 is a free one (see the server's sockets)."""
+    """Bind, without accepting yet; port 0 is a free one (see the server's sockets)."""
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: Connection(parts), host, port, backlog=512)
+    return await loop.create_server(
+        lambda: Connection(parts), host, port, backlog=512, start_serving=False
+    )

@@ -4,13 +4,13 @@
     OK           counts, status, warnings    EOF   the same without counts, between columns and rows
     error        code, SQLSTATE, text        column   name, origin, type, length, flags
 
-The greeting, the login and COM_CHANGE_USER are built and parsed by mysql-mimic, which knows their many
-optional parts; what is sent per statement is ours (docs/decisions/004-wire.md).
+The greeting, the login and COM_CHANGE_USER are built and parsed by mysql-mimic, which knows their
+many optional parts; what is sent per statement is ours (docs/decisions/004-wire.md).
 """
 
 import secrets
+import struct
 from struct import Struct
-from struct import error as StructError
 from typing import NamedTuple
 
 from mysql_mimic import packets as mimic
@@ -41,6 +41,9 @@ CAPABILITIES = (
 )
 IN_TRANSACTION = int(ServerStatus.SERVER_STATUS_IN_TRANS)
 AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
+FOUND_ROWS = int(Capabilities.CLIENT_FOUND_ROWS)
+SEVERAL_STATEMENTS = int(Capabilities.CLIENT_MULTI_STATEMENTS)
+ENDS_WITH_OK = int(Capabilities.CLIENT_DEPRECATE_EOF)
 MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 
 UTF8MB4 = 45
@@ -91,7 +94,7 @@ def text(value: bytes) -> bytes:
 def greeting(version: str, connection_id: int) -> bytes:
     """The first packet of a connection."""
     nonce = bytes(secrets.choice(range(33, 127)) for _ in range(20)) + b"\0"
-    return mimic.make_handshake_v10(
+    packet: bytes = mimic.make_handshake_v10(
         capabilities=CAPABILITIES,
         server_charset=CharacterSet.utf8mb4,
         server_version=version,
@@ -100,13 +103,14 @@ def greeting(version: str, connection_id: int) -> bytes:
         status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
         auth_plugin_name=_PLUGIN,
     )
+    return packet
 
 
 def read_login(payload: bytes) -> Login:
     """The client's answer to the greeting. Raises 1043 for anything else, TLS requests too."""
     try:
         login = mimic.parse_handshake_response(CAPABILITIES, _known_collation(payload))
-    except (ValueError, LookupError, OverflowError, StructError) as error:
+    except (ValueError, LookupError, OverflowError, struct.error) as error:
         raise refuse(1043) from error
     if isinstance(login, mimic.SSLRequest):
         raise refuse(1043)
@@ -131,7 +135,7 @@ def read_change_user(payload: bytes, before: Login) -> Login:
         change = mimic.parse_com_change_user(
             Capabilities(before.capabilities), CharacterSet.utf8mb4, payload
         )
-    except (ValueError, LookupError, OverflowError, StructError) as error:
+    except (ValueError, LookupError, OverflowError, struct.error) as error:
         raise refuse(1835) from error
     charset = change.client_charset
     codec = before.codec if charset is None else charset.codec

@@ -2,14 +2,14 @@
 
     execute   [u32 id][u8 cursor][u32 1][null bits][u8 types follow][types...][values...]
 
-The types of the parameters come with the first execution; later ones may leave them out, and MariaDB's
-C library does. They are kept with the statement then. A cursor that is asked for is not opened (the
-protocol allows it): all rows come with the answer.
+The types of the parameters come with the first execution; later ones may leave them out, as
+MariaDB's C library does: they are kept with the statement. A cursor that is asked for is not opened
+(the protocol allows it): all rows come with the answer.
 """
 
+import struct
 from decimal import Decimal, InvalidOperation
 from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 from exuvia.base.mysql import refuse
@@ -55,7 +55,7 @@ class Statement:
         """Values of one execution. Raises 1835 where the packet does not hold what it says."""
         try:
             return _values(self, payload, codec)
-        except (StructError, IndexError, ValueError, InvalidOperation) as error:
+        except (struct.error, IndexError, ValueError, InvalidOperation) as error:
             raise refuse(1835) from error
         finally:
             self.long_data.clear()

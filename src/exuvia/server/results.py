@@ -6,7 +6,7 @@
     family                text protocol            binary protocol
     INT, UINT             decimal digits           as wide as the type: 1, 2, 4 or 8 bytes
     FLOAT                 shortest text            4 or 8 bytes
-    DATE, DATETIME, TIME  MySQL's text             length, then fields; zero parts left out at the end
+    DATE, DATETIME, TIME  MySQL's text             length, then fields; no zero parts at the end
     all others            MySQL's text             the same text, length-encoded
 
 Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
@@ -90,7 +90,7 @@ def _text_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
 
 
 def binary_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
-    """The function that gives a value's bytes in the binary protocol, with its length if it has one."""
+    """The function that gives a value's bytes in the binary protocol, its length included."""
     code = TypeCode(kind.Tp)
     if code == TypeCode.YEAR:
         return _FIXED_UNSIGNED[16].pack

@@ -3,8 +3,8 @@
     command bytes --task()--> Task(quick, about, work)
     work(outgoing) --> the packets of the answer, in chunks; an error ends it with an ERR packet
 
-A `quick` task blocks on nothing and may run on the wire's own thread. Several statements in one text
-are run one after the other, each answered for itself; the first error ends them.
+A `quick` task blocks on nothing and may run on the wire's own thread. Several statements in one
+text are run one after the other, each answered for itself; the first error ends them.
 """
 
 import re
@@ -48,12 +48,15 @@ class WireSession(Protocol):
     def interrupt(self) -> None:
         """End what runs now with 1317; any thread."""
 
+    def reap(self, now: float, idle_s: float) -> bool:
+        """End a transaction whose client has been silent for so long; any thread."""
+
     def close(self) -> None:
         """The client is gone."""
 
 
 class Task(NamedTuple):
-    """One command, ready to run. `kind` is its name among the metrics; `about` is for SHOW PROCESSLIST."""
+    """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST."""
 
     quick: bool
     kind: str
@@ -93,8 +96,8 @@ class Statements:
     def __init__(self, session: WireSession, login: Login, most_bytes: int) -> None:
         self.session = session
         self._most_bytes = most_bytes
-        self.several = bool(login.capabilities & packets.Capabilities.CLIENT_MULTI_STATEMENTS)
-        ends_with_ok = bool(login.capabilities & packets.Capabilities.CLIENT_DEPRECATE_EOF)
+        self.several = bool(login.capabilities & packets.SEVERAL_STATEMENTS)
+        ends_with_ok = bool(login.capabilities & packets.ENDS_WITH_OK)
         self._codec = login.codec
         self._agreed = results.Agreed(ends_with_ok, login.codec)
         self._prepared: dict[int, Statement] = {}
@@ -117,7 +120,7 @@ class Statements:
         outgoing.add(packets.eof(self.status, 0))
         yield outgoing.take()
 
-    # -- text ----------------------------------------------------------------------------------------
+    # -- text --------------------------------------------------------------------------------------
 
     def query(self, payload: bytes) -> Task:
         """COM_QUERY."""
@@ -181,7 +184,7 @@ class Statements:
         reads = packets.codec_of(self.session.variable("character_set_results"))
         self._agreed = self._agreed._replace(codec=reads)
 
-    # -- prepared ------------------------------------------------------------------------------------
+    # -- prepared ----------------------------------------------------------------------------------
 
     def prepare(self, payload: bytes) -> Task:
         """COM_STMT_PREPARE."""

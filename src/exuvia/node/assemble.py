@@ -1,0 +1,68 @@
+"""The parts that front and back share, joined: store, membership, catalog.
+
+Whoever comes first fills an empty store (catalog/bootstrap.py); ten at once do it once.
+"""
+
+import os
+import sys
+import threading
+from random import Random
+from typing import NamedTuple
+
+from exuvia.base.clock import Clock
+from exuvia.base.limits import DEFAULT_LEASE_S
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.infoschema import Loader, Schemas
+from exuvia.cluster.member import Kind, Member
+from exuvia.kv.open import open_store
+from exuvia.kv.store import Store
+
+SWITCH_INTERVAL_S = 0.0005
+FIRST_BACKOFF_S = 0.0002
+LONGEST_BACKOFF_S = 0.05
+
+
+class Options(NamedTuple):
+    """What `exuvia serve` was asked for. Ports of 0 are free ones."""
+
+    store: str
+    host: str = "127.0.0.1"
+    port: int = 4000
+    status_port: int = 10080
+    lease_s: float = DEFAULT_LEASE_S
+    spark_master: str = ""
+    most_connections: int = 1024
+
+
+class Base(NamedTuple):
+    """What every process of a node stands on."""
+
+    store: Store
+    member: Member
+    schemas: Schemas
+    loader: Loader
+
+
+def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
+    """Open, fill if empty, join, load. Raises Unavailable."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    store = open_store(options.store)
+    bootstrap(store)
+    member = Member.join(store, clock, kind, address, options.lease_s)
+    schemas = Schemas(store)
+    loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5))
+    loader.step(clock.monotonic())
+    return Base(store, member, schemas, loader)
+
+
+class Backoff:
+    """Waits before a statement is run again: at random, twice as long each time (at most 50 ms)."""
+
+    def __init__(self) -> None:
+        self._random = Random(os.getpid())
+        self._never = threading.Event()
+
+    def __call__(self, attempt: int) -> None:
+        """Wait before attempt + 1."""
+        longest = min(FIRST_BACKOFF_S * 2**attempt, LONGEST_BACKOFF_S)
+        self._never.wait(self._random.uniform(0, longest))

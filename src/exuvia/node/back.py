@@ -1,0 +1,102 @@
+"""The back of a node: campaigns for ownership and does all the owner's work. A child of the front.
+
+    python -m exuvia.node.back STORE --parent PID --address HOST:PORT --lease S [--spark-master M]
+
+A loop of it that breaks ends the process with code 70; the front starts another one, which joins
+as a new member. It ends with its front, and Spark's JVM with it (supervise.py).
+"""
+
+import argparse
+import logging
+import signal
+import threading
+
+from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.errors import Unavailable
+from exuvia.catalog.table import Table
+from exuvia.cluster.owner import Campaign
+from exuvia.ddl.filling import Reorg
+from exuvia.ddl.owner import Ddl
+from exuvia.node import logs
+from exuvia.node.assemble import Base, Options, assemble
+from exuvia.node.loops import Loops
+from exuvia.node.supervise import GRACE_S, end_by_force, end_with_parent
+from exuvia.pipeline.spark import Spark
+
+BROKEN_CODE = 70
+LOOPS_STOP_S = 1.5
+
+_log = logging.getLogger(__name__)
+
+
+class Back:
+    """All parts of the back, running from `start` to `stop`."""
+
+    def __init__(
+        self, options: Options, address: str, clock: Clock, stopping: threading.Event
+    ) -> None:
+        self.code = 0
+        self._stopping = stopping
+        self.base: Base = assemble(options, "back", address, clock)
+        self._spark = Spark(options.store, options.spark_master or None)
+        store, member = self.base.store, self.base.member
+        self.campaign = Campaign(store, member)
+        self._ddl = Ddl(store, self.base.schemas, member, self.campaign, clock, self._reorg)
+        self._loops = Loops(store, clock, self._broken)
+
+    def _reorg(self, job_id: int, epoch: int, table: Table, index_ids: list[int]) -> Reorg:
+        from exuvia.pipeline.reorg import Reorg as PipelineReorg
+
+        return PipelineReorg(self.base.store, job_id, epoch, table, index_ids, self._spark)
+
+    def _broken(self, name: str) -> None:
+        self.code = BROKEN_CODE
+        self._stopping.set()
+
+    def start(self) -> None:
+        """Give every loop its thread."""
+        self._loops.start(self.base.member, self.campaign, self.base.loader, *self._ddl.loops())
+
+    def stop(self) -> None:
+        """Resign, leave, let Spark go. Bounded by GRACE_S."""
+        end_by_force(GRACE_S, self.code)
+        self._loops.stop(LOOPS_STOP_S)
+        try:
+            self.campaign.resign()
+            self.base.member.leave()
+        except Unavailable as error:
+            _log.warning("left without saying so", extra={"reason": str(error)})
+        self._spark.stop()
+        self.base.store.close()
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="exuvia.node.back")
+    parser.add_argument("store")
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--lease", type=float, required=True)
+    parser.add_argument("--spark-master", default="")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
+    asked = _options(arguments)
+    logs.to_stderr("back")
+    stop = threading.Event()
+    end_with_parent(asked.parent, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    options = Options(asked.store, lease_s=asked.lease, spark_master=asked.spark_master)
+    back = Back(options, asked.address, SystemClock(), stop)
+    back.start()
+    _log.info("the back runs", extra={"member": back.base.member.id})
+    stop.wait()
+    back.stop()
+    _log.info("the back stopped", extra={"exit_code": back.code})
+    return back.code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

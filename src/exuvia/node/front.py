@@ -1,0 +1,179 @@
+"""The front of a node: the wire, the sessions, their commits. Nothing here burns CPU for long.
+
+    main thread      asyncio: sockets, quick statements
+    pool threads     statements that may block
+    loop threads     heartbeat, schema loader, acknowledger, reaper of idle transactions
+    http thread      status and metrics
+    supervisor       keeps the back alive (supervise.py)
+
+It listens before it joins, so that the cluster knows its address, and accepts when it may serve.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from exuvia import __version__
+from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.errors import ExuviaError
+from exuvia.catalog.ids import IdAllocator
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.versions import Acknowledger
+from exuvia.ddl.submit import Submitter
+from exuvia.node.assemble import Backoff, Base, Options, assemble
+from exuvia.node.loops import Loops
+from exuvia.node.supervise import Supervisor, end_by_force
+from exuvia.server import mysql
+from exuvia.server.connections import Connections
+from exuvia.server.http import Http, application
+from exuvia.server.metrics import Metrics
+from exuvia.server.packets import FOUND_ROWS, Login
+from exuvia.server.pool import Pool
+from exuvia.server.reaper import Reaper
+from exuvia.server.statements import WireSession, quoted
+from exuvia.server.status import Status
+from exuvia.sql.services import Services
+from exuvia.sql.session import Session
+
+SERVER_VERSION = f"8.0.11-Exuvia-{__version__}"
+STOP_S = 4.5
+STATEMENTS_STOP_S = 0.5
+LOOPS_STOP_S = 1.2
+BACK_STOP_S = 3.5
+
+_log = logging.getLogger(__name__)
+
+
+class Front:
+    """All parts of the front, running from `run`'s beginning to its end."""
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self.connections = Connections(clock, options.most_connections)
+        self.metrics = Metrics()
+        self.pool = Pool(options.most_connections)
+
+    async def run(self) -> None:
+        """Serve until a signal comes."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        http = Http(self._options.host, self._options.status_port)
+        parts = mysql.Parts(
+            self._open_session,
+            self.connections,
+            self.pool,
+            self.metrics,
+            self._clock,
+            SERVER_VERSION,
+        )
+        server = await mysql.listen(parts, self._options.host, self._options.port)
+        port: int = server.sockets[0].getsockname()[1]
+        await self._begin(http, f"{self._options.host}:{port}")
+        await server.start_serving()
+        self._announce(port, http.port)
+        await self._stopping.wait()
+        server.close()
+        await self._end(http)
+
+    async def _begin(self, http: Http, address: str) -> None:
+        base = self._base = assemble(self._options, "front", address, self._clock)
+        self._services = self._wire(base)
+        self._loops = Loops(base.store, self._clock, lambda name: None)
+        self._loops.start(
+            base.member,
+            base.loader,
+            Acknowledger(base.store, base.member, self._services.locks),
+            Reaper(base.store, self.connections),
+        )
+        self._supervisor = Supervisor(self._back_command(address), self._clock)
+        self._supervisor.start()
+        status = Status(
+            base.store,
+            base.member,
+            base.loader,
+            self.connections,
+            self._clock,
+            lambda: self._supervisor.pid,
+            self._loops.broken,
+        )
+        http.start(application(status, self.metrics))
+
+    def _wire(self, base: Base) -> Services:
+        submitter = Submitter(base.store, base.schemas, base.member, self._clock)
+        return Services(
+            store=base.store,
+            schemas=base.schemas,
+            ids=IdAllocator(base.store),
+            submitter=submitter,
+            locks=MetadataLocks(),
+            member=base.member,
+            clock=self._clock,
+            pause=Backoff(),
+            processes=self.connections,
+        )
+
+    def _back_command(self, address: str) -> list[str]:
+        options = self._options
+        command = [sys.executable, "-m", "exuvia.node.back", options.store]
+        command += ["--parent", str(os.getpid()), "--address", address]
+        command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
+        return command
+
+    def _open_session(self, connection_id: int, host: str, login: Login) -> WireSession:
+        found_rows = bool(login.capabilities & FOUND_ROWS)
+        session: Any = Session(
+            self._services, connection_id, login.user, host, client_found_rows=found_rows
+        )
+        if login.database:
+            session.execute(f"USE {quoted(login.database)}")
+        return session  # type: ignore[no-any-return]
+
+    def _announce(self, port: int, status_port: int) -> None:
+        """The one line on standard output: clients may come."""
+        host = self._options.host
+        sys.stdout.write(
+            f"exuvia ready: mysql {host}:{port}, status http://{host}:{status_port}, "
+            f"store {self._options.store}\n"
+        )
+        sys.stdout.flush()
+        _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
+
+    async def _end(self, http: Http) -> None:
+        """Stop in order, everything within STOP_S; what hangs is cut off."""
+        end_by_force(STOP_S, 0)
+        self._supervisor.begin_stop()
+        for client in self.connections.all():
+            client.kill()
+        deadline = self._clock.monotonic() + STATEMENTS_STOP_S
+        while self.connections.all() and self._clock.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(self._end_threads, http)
+        _log.info("the front stopped", extra={"threads": threading.active_count()})
+
+    def _end_threads(self, http: Http) -> None:
+        self.pool.close()
+        self._loops.stop(LOOPS_STOP_S)
+        try:
+            self._base.member.leave()
+        except ExuviaError as error:
+            _log.warning("left without saying so", extra={"reason": str(error)})
+        self._supervisor.finish_stop(BACK_STOP_S)
+        http.stop(0.5)
+        self._base.store.close()
+
+
+def serve(options: Options) -> int:
+    """Run a node until SIGTERM or SIGINT; the exit code. Unavailable when it cannot start."""
+
+    async def run() -> None:
+        await Front(options, SystemClock()).run()
+
+    asyncio.run(run())
+    return 0

@@ -1,0 +1,129 @@
+"""A thread for each loop: step, then sleep until the loop's time or a wake-up on its channel.
+
+counter -> step(now) -> seconds      a notice that comes during the step is not lost: the counter
+   ^                       |         was read before it
+   `---- store.wait(channel, counter, seconds) <--'
+
+Conflict      again, a little later each time        Unavailable   logged once; again in RETRY_S
+Deposed       again when the member has joined anew  Broken, and   logged with its traceback; this
+                                                     any other     loop ends and `broken` is told
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.kv.store import Store
+
+RETRY_S = 0.5
+DEPOSED_S = 0.1
+LONGEST_S = 1.0
+LEAST_CONFLICT_S = 0.002
+
+_log = logging.getLogger(__name__)
+
+
+class Loop(Protocol):
+    """A background thing."""
+
+    @property
+    def channel(self) -> str:
+        """The channel that wakes it."""
+
+    def step(self, now: float) -> float:
+        """At most one transaction; seconds until it wants to run again."""
+
+
+class LoopThread:
+    """One loop and its thread."""
+
+    def __init__(
+        self, loop: Loop, store: Store, clock: Clock, broken: Callable[[str], None]
+    ) -> None:
+        self.name = type(loop).__name__
+        self.is_broken = False
+        self._loop = loop
+        self._store = store
+        self._clock = clock
+        self._broken = broken
+        self._stopping = threading.Event()
+        self._conflicts = 0
+        self._missing = ""
+        self.thread = threading.Thread(target=self._run, name=f"loop-{self.name}", daemon=True)
+
+    def stop(self) -> None:
+        """It ends after its present step; see `thread`."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        channel = self._loop.channel
+        while not self._stopping.is_set():
+            try:
+                seen = self._store.counter(channel)
+                pause_s, woken = self._step()
+                if pause_s <= 0:
+                    continue
+                if woken:
+                    self._store.wait(channel, seen, min(pause_s, LONGEST_S))
+                else:
+                    self._stopping.wait(pause_s)
+            except Exception as error:  # the last stop of a thread: nothing may end it silently
+                self._stop_loudly(error)
+                return
+
+    def _step(self) -> tuple[float, bool]:
+        """(seconds to wait, whether a notice ends the wait)."""
+        try:
+            pause_s = self._loop.step(self._clock.monotonic())
+        except Conflict:
+            self._conflicts += 1
+            return min(LEAST_CONFLICT_S * 2**self._conflicts, RETRY_S), False
+        except Deposed:
+            return DEPOSED_S, False
+        except (Unavailable, Refused) as error:
+            if str(error) != self._missing:
+                self._missing = str(error)
+                _log.warning("a loop waits", extra={"loop": self.name, "reason": self._missing})
+            return RETRY_S, False
+        self._conflicts, self._missing = 0, ""
+        return pause_s, True
+
+    def _stop_loudly(self, error: Exception) -> None:
+        if self._stopping.is_set():
+            return  # the store is being closed
+        self.is_broken = True
+        _log.critical("a loop is broken and stops", extra={"loop": self.name}, exc_info=error)
+        self._broken(self.name)
+
+
+class Loops:
+    """All loops of a process."""
+
+    def __init__(self, store: Store, clock: Clock, broken: Callable[[str], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._broken = broken
+        self._threads: list[LoopThread] = []
+
+    def start(self, *loops: Loop) -> None:
+        """Give each a thread."""
+        for loop in loops:
+            started = LoopThread(loop, self._store, self._clock, self._broken)
+            self._threads.append(started)
+            started.thread.start()
+
+    def broken(self) -> list[str]:
+        """Names of the loops that stopped by themselves."""
+        return [each.name for each in self._threads if each.is_broken]
+
+    def stop(self, timeout_s: float) -> bool:
+        """End them all; False if one did not end in time."""
+        for each in self._threads:
+            each.stop()
+        deadline = self._clock.monotonic() + timeout_s
+        for each in self._threads:
+            each.thread.join(max(0.0, deadline - self._clock.monotonic()))
+        return not any(each.thread.is_alive() for each in self._threads)
