@@ -1,0 +1,135 @@
+"""Assignment to text, bytes, ENUM, SET and JSON.
+
+CHAR        trailing spaces are dropped      VARCHAR  only those beyond the length
+BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of bytes
+"""
+
+import json
+from typing import Any
+
+from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
+from exuvia.catalog import jsontext
+from exuvia.catalog.assignment import Mode, incorrect, invalid_json, too_long, truncated
+from exuvia.catalog.collation import collation
+from exuvia.catalog.temporal import shift_zone
+from exuvia.catalog.texts import to_bytes, to_text
+
+Value = Any
+
+_TEXT_BYTES = {
+    TypeCode.TINY_BLOB: 255,
+    TypeCode.BLOB: 65_535,
+    TypeCode.MEDIUM_BLOB: 16_777_215,
+    TypeCode.LONG_BLOB: 4_294_967_295,
+}
+
+
+def text_of(value: Value, source: FieldType, mode: Mode) -> str:
+    """The value as text. Refused 1366 where bytes are not UTF-8."""
+    if source.family == Family.STRING or source.family == Family.JSON:
+        return str(value)
+    if source.family == Family.BYTES or source.Tp == TypeCode.BIT:
+        raw = to_bytes(value, source)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            incorrect("string", _shown(raw[error.start : error.start + 6]))
+    if source.Tp == TypeCode.TIMESTAMP:
+        value = shift_zone(value, None, mode.zone)
+    return to_text(value, source)
+
+
+def _shown(raw: bytes) -> str:
+    return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02X}" for b in raw)
+
+
+def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
+    """CHAR, VARCHAR, TEXT. Refused 1366, 1406."""
+    text = value if source.family == Family.STRING else text_of(value, source, mode)
+    most = target.Flen
+    if target.Tp in TEXT_BLOBS:
+        most = _TEXT_BYTES[TypeCode(target.Tp)]
+        if len(text) * 4 > most and len(text.encode()) > most:
+            too_long()
+        return text
+    if target.Tp == TypeCode.STRING:
+        text = text.rstrip(" ")
+    if 0 <= most < len(text):
+        if text[most:].strip(" "):
+            too_long()
+        text = text[:most]
+    return text
+
+
+def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) -> bytes:
+    """BINARY, VARBINARY, BLOB. Refused 1406."""
+    if isinstance(value, bytes):
+        raw = value
+    elif source.Tp == TypeCode.BIT:
+        raw = to_bytes(value, source)
+    else:
+        raw = text_of(value, source, mode).encode("utf-8", "surrogatepass")
+    most = _TEXT_BYTES.get(TypeCode(target.Tp), target.Flen)
+    if 0 <= most < len(raw):
+        too_long()
+    if target.Tp == TypeCode.STRING and most > 0:
+        return raw.ljust(most, b"\0")
+    return raw
+
+
+def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """ENUM: a name under the collation, an index, or text that is an index. Refused 1265."""
+    elements = target.Elems or ()
+    if not _is_named(source):
+        return value if isinstance(value, int) and 0 < value <= len(elements) else truncated()
+    text = text_of(value, source, mode)
+    for at, element in enumerate(elements, 1):
+        if _same(element, text, target):
+            return at
+    if text.isdecimal() and 0 < int(text) <= len(elements):
+        return int(text)
+    return truncated()
+
+
+def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """SET: names separated by commas, bits, or text that is bits. Refused 1265."""
+    elements = target.Elems or ()
+    if not _is_named(source):
+        return value if isinstance(value, int) and 0 <= value < 1 << len(elements) else truncated()
+    text = text_of(value, source, mode)
+    bits = 0
+    for part in text.split(",") if text else ():
+        found = [n for n, element in enumerate(elements) if _same(element, part, target)]
+        if not found:
+            whole = text.isdecimal() and int(text) < 1 << len(elements)
+            return int(text) if whole else truncated()
+        bits |= 1 << found[0]
+    return bits
+
+
+def _is_named(source: FieldType) -> bool:
+    """Whether the value is a name rather than a number."""
+    return source.family in (Family.STRING, Family.BYTES) or source.Tp in (
+        TypeCode.ENUM,
+        TypeCode.SET,
+    )
+
+
+def _same(element: str, text: str, target: FieldType) -> bool:
+    key = collation(target.Collate).sort_key
+    return element == text or key(element) == key(text)
+
+
+def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
+    """JSON, normalised. Numbers become JSON numbers, everything else is parsed. Refused 3140."""
+    if source.family == Family.JSON:
+        return str(value)
+    if source.family in (Family.INT, Family.UINT, Family.FLOAT) and not _is_named(source):
+        return jsontext.write(value)
+    text = text_of(value, source, mode)
+    try:
+        return jsontext.normalise(text)
+    except json.JSONDecodeError as error:
+        invalid_json("The document is empty." if not text.strip() else "Invalid value.", error.pos)
+    except RecursionError:
+        invalid_json("The JSON document exceeds the maximum depth.", 0)

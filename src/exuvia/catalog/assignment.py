@@ -1,0 +1,65 @@
+"""What every assignment shares: how strict it is, and its refusals with places for column and row.
+
+The texts hold COLUMN and ROW; `values.named` fills them in where both are known.
+"""
+
+from datetime import tzinfo
+from typing import Any, NamedTuple, NoReturn
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+
+Value = Any
+
+COLUMN, ROW = "\x00column\x00", "\x00row\x00"
+
+
+class Mode(NamedTuple):
+    """How strict an assignment is, and where its clock stands.
+
+    `zone` is the session's (None: UTC): TIMESTAMPs are kept in UTC. `today` is a packed date, for a
+    TIME that becomes a DATETIME."""
+
+    zero_dates: bool = False
+    zone: tzinfo | None = None
+    today: int = 0
+
+
+STRICT = Mode()
+LENIENT = Mode(zero_dates=True)
+
+
+def out_of_range() -> NoReturn:
+    """1264."""
+    raise refuse(1264, COLUMN, ROW)
+
+
+def truncated() -> NoReturn:
+    """1265."""
+    raise refuse(1265, COLUMN, ROW)
+
+
+def too_long() -> NoReturn:
+    """1406."""
+    raise refuse(1406, COLUMN, ROW)
+
+
+def is_null() -> NoReturn:
+    """1048."""
+    raise refuse(1048, COLUMN)
+
+
+def incorrect(kind: str, text: object) -> NoReturn:
+    """1366."""
+    raise refuse(1366, kind, text, COLUMN, ROW)
+
+
+def incorrect_time(kind: str, text: object) -> NoReturn:
+    """1292, as an assignment words it."""
+    message = f"Incorrect {kind} value: '{text}' for column '{COLUMN}' at row {ROW}"
+    raise Refused(1292, "22007", message)
+
+
+def invalid_json(reason: str, position: int) -> NoReturn:
+    """3140."""
+    raise refuse(3140, f"\"{reason}\" at position {position} in value for column '{COLUMN}'.")

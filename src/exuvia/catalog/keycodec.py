@@ -1,0 +1,137 @@
+"""Keys of one row: its handle, its index entries, and ranges of them.
+
+    t{table}r{handle}                     handle: 8 bytes (integer key, hidden row id) or the key's values
+    t{table}i{index}{values}{handle}      plain entry, or a unique one that holds a NULL
+    t{table}i{index}{values}              unique entry; the handle stands in its payload
+
+Values are encoded by catalog/keyform.py. A range over values that may have been cut (`is_exact` is False) is wider
+than asked for; whoever scans it looks at the rows again.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from exuvia.base.errors import Broken
+from exuvia.catalog.keyform import HASH_BYTES, KeyForm
+from exuvia.catalog.layout import Row
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+
+Value = Any
+
+
+def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool]:
+    """The key of the row's entry, and whether it is a unique key (then the handle is in the payload)."""
+    return table.form(index).key(row, handle)
+
+
+def handle_of(table: Table, row: Row) -> bytes:
+    """The handle that follows from the row. Raises Broken where rows have hidden ids, which do not."""
+    if table.info.pk_is_handle:
+        value = row[table.handle_positions[0]]
+        return keys.u64(value) if table.handle_is_unsigned else keys.i64(value)
+    form = table.handle_form
+    if form is None:
+        raise Broken(
+            f"rows of {table.info.name.O} have hidden ids, which do not follow from their values"
+        )
+    return form.encode([row[position] for position in table.handle_positions])
+
+
+def handle_from(table: Table, values: Sequence[Value]) -> bytes:
+    """The handle of these primary key values, all of them, in the key's order."""
+    if table.info.pk_is_handle:
+        return keys.u64(values[0]) if table.handle_is_unsigned else keys.i64(values[0])
+    form = table.handle_form
+    if form is None:
+        raise Broken(f"rows of {table.info.name.O} have hidden ids, not key values")
+    return form.encode(values)
+
+
+def handle_values(table: Table, handle: bytes) -> tuple[Value, ...] | None:
+    """Primary key values of a handle as its collations see them; None for hidden ids and cut keys."""
+    if table.info.pk_is_handle:
+        number = int.from_bytes(handle, "big")
+        return (number if table.handle_is_unsigned else number - (1 << 63),)
+    form = table.handle_form
+    return None if form is None else form.decode(handle, 0)[0]
+
+
+def encode_values(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
+    """The first values of an index (or of the clustered primary key) as they begin a key, not cut."""
+    if not index.exuvia_clustered:
+        return table.form(index).keys.whole(values)
+    if table.info.pk_is_handle:
+        return handle_from(table, values) if values else b""
+    return _handle_form(table).whole(values)
+
+
+def is_exact(table: Table, index: IndexInfo) -> bool:
+    """Whether the index's order is its values' order, whatever they are: no value can be too long for a key."""
+    if not index.exuvia_clustered:
+        return table.form(index).keys.exact
+    return table.info.pk_is_handle or _handle_form(table).exact
+
+
+def _handle_form(table: Table) -> KeyForm:
+    form = table.handle_form
+    if form is None:
+        raise Broken(f"{table.info.name.O} has no clustered key")
+    return form
+
+
+def index_range(
+    table: Table,
+    index: IndexInfo,
+    low: Sequence[Value] = (),
+    high: Sequence[Value] = (),
+    low_inclusive: bool = True,
+    high_inclusive: bool = True,
+) -> Span:
+    """Keys whose first values are within the bounds (tuples of the first few values; () is no bound).
+
+    `index_range(t, i, (5,), (5,))` are all entries that begin with 5; a full unique point is one key. NULL is a value
+    here and the least one: bounds that shall not meet NULL say `low=(*same, None), low_inclusive=False`.
+    The clustered primary key gives a range of rows. Bounds longer than what a key keeps are widened."""
+    if index.exuvia_clustered:
+        prefix, kept = (
+            table.row_prefix,
+            _kept(None if table.info.pk_is_handle else table.handle_form),
+        )
+    else:
+        form = table.form(index)
+        prefix, kept = form.prefix, _kept(form.keys)
+    whole = keys.span_of(prefix)
+    start, end = whole
+    if low:
+        bound = encode_values(table, index, low)
+        is_cut = kept is not None and len(bound) > kept
+        start = prefix + bound[:kept]
+        start = start if low_inclusive or is_cut else keys.after(start)
+    if high:
+        bound = encode_values(table, index, high)
+        is_cut = kept is not None and len(bound) > kept
+        end = prefix + bound[:kept]
+        end = keys.after(end) if high_inclusive or is_cut else end
+    return Span(start, max(start, end))
+
+
+def _kept(form: KeyForm | None) -> int | None:
+    return None if form is None else form.limit - HASH_BYTES
+
+
+def unique_key(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
+    """The one key of these values (none of them NULL) in a unique index. Point reads of long values use it too."""
+    form = table.form(index)
+    return form.prefix + form.keys.encode(values)
+
+
+def split_entry(
+    table: Table, index: IndexInfo, key: bytes, payload: bytes
+) -> tuple[tuple[Value, ...] | None, bytes]:
+    """(values as the key holds them or None where cut, handle) of an index entry."""
+    form = table.form(index)
+    values, end = form.keys.decode(key, keys.VALUES_AT)
+    return values, payload[1:] or key[end:]

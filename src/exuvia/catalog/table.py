@@ -1,0 +1,196 @@
+"""A table as a statement plans with it: its info at one revision, and everything that follows from it, found once.
+
+    Table(info, revision, database, database_revision)
+      .columns        public columns, what clients see
+      .layout         what a writer's rows look like: exactly the columns whose state adds
+      .forms          an IndexForm for each index whose entries somebody owes something (catalog/state.py)
+      .handle_form    the encoding of a clustered key that is not one integer
+
+Immutable. Building one costs microseconds; encoders and decoders are made when first asked for.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from exuvia.base.errors import Broken, SchemaChanged
+from exuvia.base.types import Family
+from exuvia.catalog.keyform import HANDLE_BYTES, VALUES_BYTES, KeyForm
+from exuvia.catalog.layout import Row, RowDecoder, RowEncoder, layout_of, with_layout
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
+from exuvia.catalog.state import DUTIES, Duty
+from exuvia.catalog.values import hidden_value_of, origin_default_of
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+
+__all__ = ["IndexForm", "Table", "with_layout"]
+
+Value = Any
+
+
+class IndexForm:
+    """One index, ready to make keys. `positions` are those of its parts in the table's columns."""
+
+    __slots__ = ("duty", "info", "keys", "positions", "prefix", "unique")
+
+    def __init__(self, info: IndexInfo, table: TableInfo) -> None:
+        self.info = info
+        self.duty: Duty = DUTIES[info.state]
+        self.unique = info.is_unique
+        self.prefix = keys.index_prefix(table.id, info.id)
+        self.positions = [
+            _position(table, part.exuvia_column, part.name.L) for part in info.idx_cols
+        ]
+        parts = [
+            (table.cols[position].type, part.length)
+            for position, part in zip(self.positions, info.idx_cols, strict=True)
+        ]
+        self.keys = KeyForm(parts, VALUES_BYTES)
+
+    def key(self, row: Row, handle: bytes) -> tuple[bytes, bool]:
+        """The entry's key, and whether it is a unique one (no part is NULL): then it does not end in the handle."""
+        values = [row[position] for position in self.positions]
+        encoded = self.keys.encode(values)
+        if self.unique and None not in values:
+            return self.prefix + encoded, True
+        return self.prefix + encoded + handle, False
+
+
+def _position(table: TableInfo, column_id: int, name: str) -> int:
+    for position, column in enumerate(table.cols):
+        if column.id == column_id or (not column_id and column.name.L == name):
+            return position
+    raise Broken(f"table {table.name.O} has an index on a column it has not")
+
+
+class Table:
+    """See the module. Thread-safe: what is made later is made from what never changes."""
+
+    def __init__(
+        self, info: TableInfo, revision: int, database: DatabaseInfo, database_revision: int
+    ) -> None:
+        self.info = info
+        self.revision = revision
+        self.database = database
+        self.database_revision = database_revision
+        self.row_prefix = keys.row_prefix(info.id)
+        self.fences = (
+            (keys.revision(info.id), revision + 1),
+            (keys.database_revision(database.id), database_revision + 1),
+        )
+        self._decoders: dict[int, RowDecoder] = {}
+
+    @cached_property
+    def columns(self) -> tuple[ColumnInfo, ...]:
+        """Public columns, in order."""
+        return self.info.public_columns
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {column.name.L: n for n, column in enumerate(self.info.cols)}
+
+    def position(self, name: str) -> int:
+        """Where the column of that name stands in rows. Raises KeyError."""
+        return self._positions[name.lower()]
+
+    # -- where things are ------------------------------------------------------------------------------------
+
+    def row_span(self) -> Span:
+        """All rows."""
+        return keys.span_of(self.row_prefix)
+
+    def index_span(self, index: IndexInfo) -> Span:
+        """All entries of an index."""
+        return keys.span_of(keys.index_prefix(self.info.id, index.id))
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of rows written under this revision. Raises Broken if `with_layout` was forgotten."""
+        found = layout_of(self.info)
+        if found is None:
+            raise Broken(f"table {self.info.name.O} has no layout for the columns it writes")
+        return found
+
+    @cached_property
+    def encoder(self) -> RowEncoder:
+        """Rows to payloads."""
+        return RowEncoder(self.layout, self.info.cols)
+
+    def decode(self, payload: bytes) -> Row:
+        """A payload of any layout to a row."""
+        layout_id = payload[0] | payload[1] << 8
+        decoder = self._decoders.get(layout_id)
+        if decoder is None:
+            decoder = RowDecoder(self.layout_by_id(layout_id), self.info.cols)
+            self._decoders[layout_id] = decoder
+        return decoder.decode(payload)
+
+    def layout_by_id(self, layout_id: int) -> Layout:
+        """That layout. One we do not know was made by a later revision: SchemaChanged."""
+        for layout in self.info.exuvia_layouts:
+            if layout.id == layout_id:
+                return layout
+        raise SchemaChanged(keys.revision(self.info.id))
+
+    @cached_property
+    def hidden(self) -> tuple[tuple[int, Value, bool], ...]:
+        """(position, value, kept on update) of each column that clients do not write.
+
+        A column in a state that does not add is not in the layout and reads as its origin default, so that is its value.
+        """
+        return tuple(
+            (n, hidden_value_of(c), True)
+            if DUTIES[c.state].adds
+            else (n, origin_default_of(c), False)
+            for n, c in enumerate(self.info.cols)
+            if not DUTIES[c.state].reads
+        )
+
+    # -- handles ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def clustered(self) -> IndexInfo | None:
+        """The primary key whose values are the handle, if it is listed."""
+        return next((i for i in self.info.indexes if i.exuvia_clustered), None)
+
+    @cached_property
+    def handle_positions(self) -> tuple[int, ...]:
+        """Positions of the columns the handle is made of; empty for a hidden row id."""
+        if self.clustered is not None:
+            parts = self.clustered.idx_cols
+            return tuple(_position(self.info, p.exuvia_column, p.name.L) for p in parts)
+        if not self.info.pk_is_handle:
+            return ()
+        found = [n for n, c in enumerate(self.info.cols) if c.type.Flag & 2]
+        return tuple(found[:1])
+
+    @cached_property
+    def handle_is_unsigned(self) -> bool:
+        """Whether the handle is an unsigned integer."""
+        if not self.info.pk_is_handle:
+            return False
+        return self.info.cols[self.handle_positions[0]].type.family == Family.UINT
+
+    @cached_property
+    def handle_form(self) -> KeyForm | None:
+        """The encoding of a handle that is not one integer; None otherwise."""
+        if not self.info.is_common_handle:
+            return None
+        types = [(self.info.cols[position].type, -1) for position in self.handle_positions]
+        return KeyForm(types, HANDLE_BYTES)
+
+    # -- indexes ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _forms(self) -> dict[int, IndexForm]:
+        return {i.id: IndexForm(i, self.info) for i in self.info.indexes if not i.exuvia_clustered}
+
+    @cached_property
+    def forms(self) -> tuple[IndexForm, ...]:
+        """The indexes a writer owes something."""
+        return tuple(form for form in self._forms.values() if form.duty.removes)
+
+    def form(self, index: IndexInfo) -> IndexForm:
+        """An index's form, in any state. Raises KeyError for a clustered primary key, which has no entries."""
+        return self._forms[index.id]

@@ -1,0 +1,213 @@
+"""Rows and all their index entries, by the duty table (catalog/state.py). One place writes rows; this is it.
+
+    index state      row gone, or its key changed            row new, or its key changed
+                     plain      unique                       plain     unique
+    DELETE_ONLY      REMOVE     RELEASE                      -         -
+    WRITE_ONLY       ENTOMB     BURY                         PLACE     CLAIM
+    WRITE_REORG      ENTOMB     BURY                         PLACE     CLAIM
+    DELETE_REORG     REMOVE     RELEASE                      -         -
+    PUBLIC           REMOVE     RELEASE                      PLACE     CLAIM
+
+A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to put one. What a
+unique write meets is judged where it commits (kv/entry.py).
+
+An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this is safe: whatever
+puts the entry, a fill that read the row before the update or after it, puts the same key for the same row; nobody
+removes it but a later writer whose change of the key, or removal of the row, leaves the tombstone that stops the fill.
+(In `fill_model`'s terms the statement with an equal value does nothing; the row's new version fences other writers.)
+
+Columns that clients do not see:
+    state adds            insert: its default          update: what the stored row has (origin default if it has none)
+    state does not add    not written; it reads as its origin default, and keys are made of what will be read
+
+Every write requires that table and database are at most one revision ahead of the plan when it commits (law 1).
+"""
+
+from collections.abc import Iterator
+
+from exuvia.base.errors import Broken, Duplicate
+from exuvia.catalog import keycodec
+from exuvia.catalog.layout import Row
+from exuvia.catalog.table import IndexForm, Table
+from exuvia.catalog.values import to_text
+from exuvia.kv import keys
+from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.transaction import Transaction
+
+
+def fence(txn: Transaction, table: Table) -> None:
+    """Law 1: the commit is refused if table or database moved more than one revision ahead of the plan."""
+    for key, limit in table.fences:
+        txn.require_at_most(key, limit)
+
+
+def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None) -> bytes:
+    """Write a new row; its handle. `handle` is given where rows have hidden ids. `row` may lack hidden columns.
+
+    Raises Duplicate before anything is written."""
+    fence(txn, table)
+    row = _completed(table, row, None)
+    if handle is None:
+        handle = keycodec.handle_of(table, row)
+    key = table.row_prefix + handle
+    if txn.get(key) is not None:
+        raise _primary_taken(table, row, key, handle)
+    _add_entries(
+        txn, table, [(f, *f.key(row, handle)) for f in table.forms if f.duty.adds], row, handle
+    )
+    txn.write(Kind.PUT, key, table.encoder.encode(row))
+    return handle
+
+
+def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row: Row) -> bytes:
+    """Replace a row as it was read by a new one; its handle, another one if its primary key changed.
+
+    Raises Duplicate before anything is written."""
+    fence(txn, table)
+    old_row = _as_stored(table, old_row)
+    new_row = _completed(table, new_row, old_row)
+    if new_row == old_row:
+        return handle
+    moved = keycodec.handle_of(table, new_row) if table.handle_positions else handle
+    if moved != handle and txn.get(table.row_prefix + moved) is not None:
+        raise _primary_taken(table, new_row, table.row_prefix + moved, moved)
+    removed, added = [], []
+    for form in table.forms:
+        before, after = form.key(old_row, handle), form.key(new_row, moved)
+        if before != after or (moved != handle and before[1]):
+            removed.append((form, *before))
+            if form.duty.adds:
+                added.append((form, *after))
+    if moved == handle:
+        _add_entries(txn, table, added, new_row, moved)
+        _remove_entries(txn, removed, handle)
+    else:
+        _refuse_taken(txn, table, added, new_row, {moved, handle})
+        txn.write(Kind.DELETE, table.row_prefix + handle, b"")
+        _remove_entries(txn, removed, handle)
+        _add_entries(txn, table, added, new_row, moved)
+    txn.write(Kind.PUT, table.row_prefix + moved, table.encoder.encode(new_row))
+    return moved
+
+
+def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
+    """Remove a row as it was read."""
+    fence(txn, table)
+    old_row = _as_stored(table, old_row)
+    txn.write(Kind.DELETE, table.row_prefix + handle, b"")
+    _remove_entries(txn, [(form, *form.key(old_row, handle)) for form in table.forms], handle)
+
+
+Entry = tuple[IndexForm, bytes, bool]
+
+
+def _add_entries(
+    txn: Transaction, table: Table, entries: list[Entry], row: Row, handle: bytes
+) -> None:
+    """Claims first, so that a refused statement has written nothing."""
+    claims = [entry for entry in entries if entry[2]]
+    if len(claims) > 1:
+        _refuse_taken(txn, table, claims, row, {handle})
+    payload = LIVE + handle
+    for form, key, _ in claims:
+        try:
+            txn.write(Kind.CLAIM, key, payload)
+        except Duplicate as taken:
+            raise _entry_taken(table, form, row, taken) from None
+    for _, key, unique in entries:
+        if not unique:
+            txn.write(Kind.PLACE, key, LIVE)
+
+
+def _refuse_taken(
+    txn: Transaction, table: Table, entries: list[Entry], row: Row, ours: set[bytes]
+) -> None:
+    for form, key, unique in entries:
+        held = txn.get(key) if unique else None
+        if held is not None and held[:1] == LIVE and held[1:] not in ours:
+            raise _entry_taken(table, form, row, Duplicate(key, held[1:]))
+
+
+def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> None:
+    for form, key, unique in entries:
+        if unique:
+            kind = Kind.BURY if form.duty.entombs else Kind.RELEASE
+            txn.write(kind, key, LIVE + handle)
+        else:
+            txn.write(Kind.ENTOMB if form.duty.entombs else Kind.REMOVE, key, b"")
+
+
+def _completed(table: Table, row: Row, stored: Row | None) -> Row:
+    """The row with every column of the table: hidden ones by the rule in the module."""
+    missing = len(table.info.cols) - len(row)
+    if not table.hidden:
+        if missing:
+            raise Broken(f"a row of {table.info.name.O} with {len(row)} values")
+        return row
+    complete = [*row, *[None] * missing]
+    for position, value, is_kept in table.hidden:
+        if is_kept and stored is not None and position < len(stored):
+            value = stored[position]
+        complete[position] = value
+    return complete
+
+
+def _as_stored(table: Table, row: Row) -> Row:
+    """A row that was read; where the caller left hidden columns out, with what a row without them reads as."""
+    read = len(row)
+    return row if read == len(table.info.cols) else [*row, *_completed(table, row, None)[read:]]
+
+
+# -- 1062 ------------------------------------------------------------------------------------------
+
+
+def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) -> Duplicate:
+    """The error with MySQL's text. Without the row, texts are as far as the key tells (a fold, no trailing spaces)."""
+    if error.key[: len(table.row_prefix)] == table.row_prefix:
+        handle = error.key[keys.HANDLE_AT :]
+        values = keycodec.handle_values(table, handle)
+        if row is not None and table.handle_positions:
+            values = tuple(row[position] for position in table.handle_positions)
+        return _duplicate(table, error, table.handle_positions, values, "PRIMARY")
+    index_id = int.from_bytes(error.key[keys.HANDLE_AT : keys.VALUES_AT], "big")
+    index = table.info.index_by_id(index_id)
+    if index is None:
+        return error
+    form = table.form(index)
+    if row is not None:
+        return _entry_taken(table, form, row, error)
+    values, _ = form.keys.decode(error.key, keys.VALUES_AT)
+    return _duplicate(table, error, form.positions, values, index.idx_name.O)
+
+
+def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> Duplicate:
+    parts = zip(form.positions, form.info.idx_cols, strict=True)
+    values = tuple(_prefix(row[position], part.length) for position, part in parts)
+    return _duplicate(table, error, form.positions, values, form.info.idx_name.O)
+
+
+def _prefix(value: object, length: int) -> object:
+    return value[:length] if length >= 0 and isinstance(value, str | bytes) else value
+
+
+def _primary_taken(table: Table, row: Row, key: bytes, handle: bytes) -> Duplicate:
+    values = tuple(row[position] for position in table.handle_positions)
+    return _duplicate(table, Duplicate(key, handle), table.handle_positions, values, "PRIMARY")
+
+
+def _duplicate(
+    table: Table,
+    error: Duplicate,
+    positions: tuple[int, ...] | list[int],
+    values: tuple[object, ...] | None,
+    index: str,
+) -> Duplicate:
+    entry = "-".join(_texts(table, positions, values)) if values is not None else "..."
+    return Duplicate(error.key, error.handle, entry, f"{table.info.name.O}.{index}")
+
+
+def _texts(
+    table: Table, positions: tuple[int, ...] | list[int], values: tuple[object, ...]
+) -> Iterator[str]:
+    for position, value in zip(positions, values, strict=True):
+        yield "NULL" if value is None else to_text(value, table.info.cols[position].type)
