@@ -15,4 +15,4 @@ def _lmdb(directory):
 
 def engines():
     """Functions of a directory that open a fresh store."""
-    return [_memory]
+    return [_memory, _lmdb]
