@@ -1,0 +1,99 @@
+"""Loading many rows into a table that nobody writes yet: unpublished, or empty and kept so by the
+caller.
+
+    batch   Arrow record batch (or table), or a list of rows      any order; in key order is fastest
+      -> handles, payloads      vectorised (pipeline/columnar.py); a list of rows by the row codec
+      -> sorted runs            written over whatever stands
+    then, per span of rows, all indexes by the fill's own kernel (pipeline/fill.py), without a reorg
+
+The primary key is not judged: the last of two rows with one key stands. A unique index is:
+Duplicate is raised.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from exuvia.base.errors import Duplicate
+from exuvia.base.limits import SPAN_ROWS
+from exuvia.catalog import keycodec, vector
+from exuvia.catalog.table import Table
+from exuvia.kv.store import Store
+from exuvia.pipeline.columnar import payloads
+from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.spans import cut
+from exuvia.pipeline.task import Task
+from exuvia.pipeline.verify import order_for
+
+_COMMIT_ROWS = 10_000
+
+Batch = Any  # pyarrow.RecordBatch, pyarrow.Table, or a list of rows
+
+
+def load(
+    store: Store,
+    table: Table,
+    batches: Iterable[Batch],
+    first_row_id: int = 1,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> int:
+    """Load rows and make all index entries; how many rows. `first_row_id` is for tables whose rows have hidden ids."""
+    rows = 0
+    for batch in batches:
+        handles, values = _encoded(table, batch, first_row_id + rows)
+        _write(store, table, handles, values)
+        rows += len(values)
+    _index(store, table, monotonic)
+    return rows
+
+
+def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[bytes]]:
+    """Handles and payloads of a batch."""
+    hidden = not table.handle_positions
+    if isinstance(batch, list):
+        values = [table.encoder.encode(row) for row in batch]
+        if hidden:
+            return _row_ids(first_row_id, len(batch)), values
+        return [keycodec.handle_of(table, row) for row in batch], values
+    columns = {name.lower(): batch.column(name) for name in batch.schema.names}
+    values = payloads(table, columns, batch.num_rows)
+    if hidden:
+        return _row_ids(first_row_id, batch.num_rows), values
+    return vector.handles_of(table, values), values
+
+
+def _row_ids(first: int, rows: int) -> Array:
+    ids = np.arange(first, first + rows, dtype=np.int64).astype(np.uint64) + np.uint64(1 << 63)
+    return ids.astype(">u8").view("V8")
+
+
+def _write(store: Store, table: Table, handles: Keys, values: Sequence[bytes]) -> None:
+    """One sorted run, in commits of `_COMMIT_ROWS`."""
+    order = positions(handles)
+    sorted_handles = as_bytes(take(handles, order))
+    sorted_values = [values[n] for n in order.tolist()]
+    prefix = table.row_prefix
+    for start in range(0, len(sorted_values), _COMMIT_ROWS):
+        end = start + _COMMIT_ROWS
+        keys = [prefix + handle for handle in sorted_handles[start:end]]
+        store.bulk(keys, sorted_values[start:end], overwrite=True)
+
+
+def _index(store: Store, table: Table, monotonic: Callable[[], float]) -> None:
+    """Entries of all indexes that writers would keep, span by span."""
+    index_ids = tuple(form.info.id for form in table.forms)
+    if not index_ids:
+        return
+    order = order_for(table, index_ids)
+    spans = cut(store, [table.row_span()], SPAN_ROWS // len(index_ids))
+    tasks = [Task(kind="fill", order=order, span=s, ordinal=n) for n, s in enumerate(spans)]
+    dial = Fixed(Settings(batch_rows=_COMMIT_ROWS))
+    for outcome in InlineWave(store, tasks, dial, monotonic).run():
+        for found in outcome.duplicates:
+            error = Duplicate(found.key, found.other)
+            error.message, error.args = found.text, (found.text,)
+            raise error

@@ -1,0 +1,149 @@
+"""What a reorg remembers: a row of mysql.tidb_ddl_reorg per finished span, and a small key per
+running task.
+
+    row        (job, element, physical table, span) is finished; written by the transaction that put the span's last
+               entries. Its hidden row id is job << 32 | hash of the rest: a task that ends twice writes one row,
+               and a job's rows are one range. Two spans with one hash would cost one span done again, no more.
+    progress   m/progress/{job}{run}{task}: rows done so far. For display only; nothing is decided by it.
+
+The step that ends the job calls `forget` in its own transaction (law 4).
+"""
+
+import json
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.catalog import reader, writer
+from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.entry import judge
+from exuvia.kv.packet import Span
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.spans import SpanSet
+from exuvia.pipeline.task import Order, Task
+
+ELEMENT = b"_idx_"
+_HASH_BITS = 32
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far a task is. `of` is its span's rows; `batches` and `batch_rows` tell how it went about it."""
+
+    rows: int
+    of: int
+    batches: int
+    batch_rows: int
+    finished: bool
+
+
+class Finished(NamedTuple):
+    """What earlier runs and this one have completed."""
+
+    spans: SpanSet
+    rows: int
+    count: int
+
+
+class _Nothing:
+    """A snapshot of an empty store, to encode rows against."""
+
+    sequence = 0
+
+    def get(self, key: bytes) -> None:
+        return None
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def chunks(self, span: Span, rows: int = 0) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+class _Nowhere:
+    """A store nothing is committed to."""
+
+    def commit(self, packet: object) -> int:
+        raise NotImplementedError
+
+
+def _table() -> Table:
+    database = next(d for d in DATABASES if d.id == MYSQL_ID)
+    return Table(SYSTEM["tidb_ddl_reorg"], 1, database, 1)
+
+
+def _handles(job_id: int) -> Span:
+    prefix = k.row_prefix(SYSTEM["tidb_ddl_reorg"].id)
+    return Span(prefix + k.i64(job_id << _HASH_BITS), prefix + k.i64((job_id + 1) << _HASH_BITS))
+
+
+def _handle(order: Order, span: Span) -> bytes:
+    about = b"".join((k.number(order.info.id), k.number(order.index_ids[0]), *span))
+    digest = blake2b(about, digest_size=_HASH_BITS // 8).digest()
+    return k.i64(order.job_id << _HASH_BITS | int.from_bytes(digest, "big"))
+
+
+def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
+    """The store's keys and payloads that say "this span of the order is finished"."""
+    table = _table()
+    values = {
+        "job_id": order.job_id,
+        "curr_ele_id": order.index_ids[0],
+        "curr_ele_type": ELEMENT,
+        "ele_id": order.index_ids[0],
+        "ele_type": ELEMENT,
+        "start_key": span.start,
+        "end_key": span.end,
+        "physical_id": order.info.id,
+        "reorg_meta": json.dumps({"rows": rows, "elements": order.index_ids}).encode(),
+    }
+    row = [values[column.name.L] for column in table.info.cols]
+    txn = Transaction(_Nowhere(), _Nothing())
+    writer.insert(txn, table, row, _handle(order, span))
+    written = ((w.key, judge(w.kind, w.key, w.payload, None)) for w in txn.packet().writes)
+    return [(key, payload) for key, payload in written if payload is not None]
+
+
+def finished(txn: Transaction, order: Order) -> Finished:
+    """The finished spans of the order's element and physical table, and their rows."""
+    table = _table()
+    at = {c.name.L: n for n, c in enumerate(table.info.cols)}
+    spans, rows, count = SpanSet(), 0, 0
+    wanted = (order.index_ids[0], ELEMENT, order.info.id)
+    for _, row in reader.scan(txn, table, _handles(order.job_id)):
+        if (row[at["ele_id"]], row[at["ele_type"]], row[at["physical_id"]]) == wanted:
+            spans.add(Span(row[at["start_key"]], row[at["end_key"]]))
+            rows += json.loads(row[at["reorg_meta"]])["rows"]
+            count += 1
+    return Finished(spans, rows, count)
+
+
+def forget(txn: Transaction, job_id: int) -> None:
+    """Remove all that is remembered for the job, in the transaction that ends it."""
+    table = _table()
+    for handle, row in list(reader.scan(txn, table, _handles(job_id))):
+        writer.delete(txn, table, handle, row)
+    for key, _ in list(txn.scan(k.span_of(k.meta("progress", job_id)))):
+        txn.delete(key)
+
+
+def pairs_of(task: Task, progress: Progress) -> list[tuple[bytes, bytes]]:
+    """What a task's commit says of itself: its progress, and the row if it has finished. Nothing without a job."""
+    order = task.order
+    if not order.job_id:
+        return []
+    key = k.meta("progress", order.job_id, order.run, task.ordinal)
+    rows = pairs(order, task.span, progress.rows) if progress.finished else []
+    return [(key, msgspec.msgpack.encode(progress)), *rows]
+
+
+def read_progress(txn: Transaction, order: Order) -> list[Progress]:
+    """The progress of this run's tasks."""
+    span = k.span_of(k.meta("progress", order.job_id, order.run))
+    return [msgspec.msgpack.decode(raw, type=Progress) for _, raw in txn.scan(span)]

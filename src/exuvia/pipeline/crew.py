@@ -1,0 +1,110 @@
+"""Who does a reorg's tasks: this process for small tables, Spark for others; and why nothing
+moves, in words."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from exuvia.base.errors import Deposed, Refused, Unavailable
+from exuvia.base.mysql import refuse
+from exuvia.kv.store import Store
+from exuvia.pipeline import task
+from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.settings import Dial, Settings
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import Outcome, Task
+
+_FRUITLESS_WAVES = 5
+
+
+class Wave(Protocol):
+    """Tasks on their way: inline.InlineWave or spark.Wave."""
+
+    outcomes: list[Outcome]
+    error: str | None
+
+    def step(self) -> float:
+        """Go on; returns when to look again. Unit: s."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+
+    def cancel(self) -> None:
+        """End it."""
+
+
+class Crew:
+    """Runs one wave at a time."""
+
+    def __init__(
+        self, store: Store, spark: Spark | None, dial: Dial, monotonic: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._spark = spark
+        self._dial = dial
+        self._monotonic = monotonic
+        self._inline = True
+        self._wave: Wave | None = None
+        self._fruitless = 0
+
+    def choose(self, is_small: bool) -> None:
+        """Decide who does it. Without a Spark it is always this process."""
+        self._inline = is_small or self._spark is None
+
+    def start(self, tag: str, tasks: Sequence[Task]) -> None:
+        """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
+        if self._inline or self._spark is None:
+            self._wave = InlineWave(self._store, tasks, self._dial, self._monotonic)
+            return
+        obstacle = self._spark.obstacle()
+        if obstacle is not None:
+            raise Unavailable(obstacle)
+        self._wave = self._spark.start(tag, [task.encode(each) for each in tasks])
+
+    def step(self) -> float:
+        """Go on; returns when to look again. Unit: s."""
+        return 0.0 if self._wave is None else self._wave.step()
+
+    def done(self) -> bool:
+        """Whether the wave has ended."""
+        return self._wave is None or self._wave.done()
+
+    def outcomes(self) -> list[Outcome]:
+        """The ended wave's outcomes in the tasks' order. Raises Deposed, Refused, Unavailable: what stopped a task."""
+        wave, self._wave = self._wave, None
+        if wave is None:
+            return []
+        if wave.error is not None:
+            self._fruitless += 1
+            if self._fruitless >= _FRUITLESS_WAVES:
+                raise refuse(1105, f"the pipeline failed {self._fruitless} times: {wave.error}")
+            raise Unavailable(f"a wave of tasks failed and is tried again: {wave.error}")
+        self._fruitless = 0
+        for outcome in wave.outcomes:
+            _raise(outcome)
+        return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
+
+    def cancel(self) -> None:
+        """End the wave, if there is one."""
+        if self._wave is not None:
+            self._wave.cancel()
+        self._wave = None
+
+    def excuse(self, settings: Settings) -> str:
+        """Why nothing may be moving."""
+        if self._inline:
+            return "the owner's process is busy"
+        if not getattr(self._wave, "is_started", True):
+            return "Spark is starting"
+        return (
+            f"tasks read and sort before they write, at most {settings.workers} at once "
+            f"(tidb_ddl_reorg_worker_cnt), or the store's writer is taken"
+        )
+
+
+def _raise(outcome: Outcome) -> None:
+    if outcome.kind == task.DEPOSED:
+        raise Deposed("a task found that the reorg was left")
+    if outcome.kind == task.UNAVAILABLE:
+        raise Unavailable(outcome.text)
+    if outcome.kind == task.FAILED:
+        raise Refused(outcome.code, outcome.state, outcome.text)

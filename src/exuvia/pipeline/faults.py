@@ -1,0 +1,118 @@
+"""What can be wrong with an index, and the judgement of single entries in one snapshot.
+
+    missing    a row has no entry
+    orphan     an entry has no row
+    wrong      an entry stands, but its row has other values, or the key belongs to another row
+
+The text of a fault is that of TiDB's error 8223: handle, values in the index, values in the row.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import keycodec, reader, values
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.entry import LIVE, is_live
+from exuvia.kv.keys import VALUES_AT, read_i64
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.compare import Entry
+
+WORD_BYTES = 8
+MOST_FAULTS = 100
+
+
+class Fault(NamedTuple):
+    """One finding, in words. `entry` and `row` are the values each side has, or "" where there is none."""
+
+    kind: str
+    index: str
+    handle: str
+    entry: str
+    row: str
+
+    def refusal(self, table: str) -> Refused:
+        """The error 8223 that tells it to a client."""
+        return refuse(8223, table, self.index, self.handle, self.entry, self.row)
+
+
+class FaultJudge:
+    """Judges entries of one index by the row codec, each in the snapshot of the transaction given."""
+
+    def __init__(self, table: Table, index: IndexInfo) -> None:
+        self._table = table
+        self._index = index
+
+    def compare(self, store: Store, should: Iterable[Entry], stand: Iterable[Entry]) -> list[Fault]:
+        """The faults among entries that only one of two scans saw, all judged in one new snapshot."""
+        handles = {(key, suffix): handle for key, suffix, handle in should}
+        found = {(key, suffix) for key, suffix, _ in stand}
+        txn = store.begin()
+        try:
+            faults = {key: self.of_row(txn, handles[key, s]) for key, s in handles.keys() - found}
+            for key, _ in found - handles.keys():
+                if faults.get(key) is None:
+                    faults[key] = self.of_entry(txn, key)
+        finally:
+            txn.rollback()
+        confirmed = (faults[key] for key in sorted(faults))
+        return [fault for fault in confirmed if fault is not None][:MOST_FAULTS]
+
+    def of_row(self, txn: Transaction, handle: bytes) -> Fault | None:
+        """Whether the row of this handle, if it exists, has its entry."""
+        row = reader.get(txn, self._table, handle)
+        if row is None:
+            return None
+        key, unique = keycodec.index_key(self._table, self._index, row, handle)
+        held = txn.get(key)
+        if held == LIVE + (handle if unique else b""):
+            return None
+        if held is None or not is_live(held):
+            return self._fault("missing", handle, "", self._row_text(row))
+        return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
+
+    def of_entry(self, txn: Transaction, key: bytes) -> Fault | None:
+        """Whether the entry at this key, if it is live, has its row."""
+        held = txn.get(key)
+        if held is None or not is_live(held):
+            return None
+        _, handle = keycodec.split_entry(self._table, self._index, key, held)
+        row = reader.get(txn, self._table, handle)
+        if row is None:
+            return self._fault("orphan", handle, self._entry_text(key, held), "")
+        wanted, unique = keycodec.index_key(self._table, self._index, row, handle)
+        if wanted == key and held == LIVE + (handle if unique else b""):
+            return None
+        return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def _entry_text(self, key: bytes, payload: bytes) -> str:
+        decoded, _ = keycodec.split_entry(self._table, self._index, key, payload)
+        return f"key {key[VALUES_AT:].hex()}" if decoded is None else self._text(decoded)
+
+    def _row_text(self, row: list[object]) -> str:
+        return self._text(tuple(row[at] for at in self._positions()))
+
+    def _positions(self) -> list[int]:
+        return [self._table.position(part.name.L) for part in self._index.idx_cols]
+
+    def _text(self, parts: tuple[object, ...]) -> str:
+        types = [self._table.info.cols[at].type for at in self._positions()]
+        texts = (
+            "NULL" if value is None else values.to_text(value, field)
+            for value, field in zip(parts, types, strict=True)
+        )
+        return f"[{' '.join(texts)}]"
+
+    def _fault(self, kind: str, handle: bytes, entry: str, row: str) -> Fault:
+        return Fault(kind, self._index.idx_name.O, handle_text(self._table, handle), entry, row)
+
+
+def handle_text(table: Table, handle: bytes) -> str:
+    """A handle for people: the number of an integer handle, hex of others."""
+    is_number = not table.info.is_common_handle and len(handle) == WORD_BYTES
+    return str(read_i64(handle)) if is_number else handle.hex()

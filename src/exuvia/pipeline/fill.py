@@ -1,0 +1,182 @@
+"""The fill: index entries for the rows of one span, as sorted runs, never over anything that
+stands (law 6).
+
+    a fresh snapshot      must show the reorg's revision of the table (law 1)
+      -> chunks of rows   only the columns the indexes need, as numpy columns
+      -> keys             of all the order's indexes in one pass
+      -> a run per index  sorted; a key that a unique run has twice is kept aside
+    then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2)
+      taken keys          plain: skipped. unique: not ours? judged (pipeline/judge.py)
+    with the last batch   the row that says "finished", unless duplicates were found
+
+It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of them the
+one who steps it may wait, stop, or never come back. What it read may be old by the time it writes;
+the tombstones make that harmless.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from exuvia.base.errors import Conflict
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.entry import LIVE
+from exuvia.kv.store import Store
+from exuvia.pipeline import checkpoint
+from exuvia.pipeline.checkpoint import Progress
+from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
+from exuvia.pipeline.judge import Judge, Verdict
+from exuvia.pipeline.order import Keys, as_bytes, joined, positions, repeats, take
+from exuvia.pipeline.pace import Batch, Pace
+from exuvia.pipeline.settings import Dial
+from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, Found, Outcome, Task
+from exuvia.pipeline.traffic import Traffic
+
+Steps = Generator[Batch, None, Outcome]
+Taken = list[tuple[bytes, bytes]]
+
+
+class Run(NamedTuple):
+    """One index's entries of one span in key order. `repeats`: (key, handle) that came a second time."""
+
+    index: IndexInfo
+    keys: Keys
+    suffixes: Keys | None
+    repeats: Taken
+
+
+def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
+    """Entries of many chunks as one run, each key once."""
+    keys = joined([part.keys for part in parts])
+    order = positions(keys)
+    keys = take(keys, order)
+    if not index.is_unique:
+        return Run(index, keys, None, [])
+    suffixes = take(joined([part.suffixes or [] for part in parts]), order)
+    again = repeats(keys)
+    if not len(again):
+        return Run(index, keys, suffixes, [])
+    twice = list(zip(as_bytes(take(keys, again)), as_bytes(take(suffixes, again)), strict=True))
+    once = np.delete(np.arange(len(keys)), again)
+    return Run(index, take(keys, once), take(suffixes, once), twice)
+
+
+class Fill:
+    """The kernel for one task; `steps()` is the generator."""
+
+    def __init__(
+        self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._task = task
+        self._order = task.order
+        self._table: Table = task.order.table
+        self._dial = dial
+        self._monotonic = monotonic
+        self._pace = Pace(dial.read().batch_rows)
+        self._traffic = Traffic(store, task.order, monotonic)
+        self._rows = 0
+        self._entries = 0
+        self._written = 0
+        self._placed = 0
+        self._batches = 0
+        self._finished = False
+        self._duplicates: list[Found] = []
+
+    def steps(self) -> Steps:
+        """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
+        runs = yield from self._read()
+        yield Batch(0, 0.0)
+        self._entries = sum(len(run.keys) for run in runs)
+        for run in runs:
+            finishing = run is runs[-1] and not run.index.is_unique
+            yield from self._write(run, finishing)
+            if len(self._duplicates) >= MOST_DUPLICATES:
+                break
+        if not self._finished and not self._duplicates:
+            yield self._batch([], LIVE, True)[1]
+        return Outcome(
+            ordinal=self._task.ordinal,
+            kind=DUPLICATES if self._duplicates else DONE,
+            rows=self._rows,
+            placed=self._placed,
+            duplicates=tuple(self._duplicates),
+        )
+
+    def _read(self) -> Generator[Batch, None, list[Run]]:
+        """The span's runs, unique indexes first, so that a plain one's last batch can say "finished"."""
+        by_id = {index.id: index for index in self._table.info.indexes}
+        indexes = sorted(
+            (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
+        )
+        parts: list[list[Entries]] = [[] for _ in indexes]
+        snapshot = fresh_snapshot(self._store, self._table)
+        began = self._monotonic()
+        try:
+            for chunk in of_rows(snapshot, self._table, indexes, self._task.span):
+                self._rows += len(chunk[0].keys)
+                for part, entries in zip(parts, chunk, strict=True):
+                    part.append(entries)
+                if self._traffic.busy():
+                    yield self._pace.read(self._monotonic() - began)
+                    began = self._monotonic()
+        finally:
+            snapshot.close()
+        return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
+
+    def _write(self, run: Run, finishing: bool) -> Iterator[Batch]:
+        """Put a run; then judge the keys of a unique one that were taken."""
+        start, taken = 0, list(run.repeats)
+        while start < len(run.keys):
+            self._pace.bounded(self._dial.read().batch_rows)
+            end = min(start + self._pace.rows, len(run.keys))
+            keys = as_bytes(run.keys[start:end])
+            suffixes = None if run.suffixes is None else run.suffixes[start:end]
+            last = finishing and end == len(run.keys)
+            try:
+                present, batch = self._batch(keys, payloads(suffixes), last, run.index.is_unique)
+            except Conflict:
+                self._pace.refused()
+                yield Batch(0, 0.0, 0.0)
+                continue
+            for position, payload in present:
+                taken.extend(_not_ours(keys[position], payload, suffixes, position))
+            start = end
+            yield batch
+        yield from self._judge(run.index, taken)
+
+    def _judge(self, index: IndexInfo, taken: Taken) -> Iterator[Batch]:
+        judge = Judge(self._store, self._order, self._table, index)
+        for key, handle in taken:
+            if len(self._duplicates) >= MOST_DUPLICATES:
+                return
+            began = self._monotonic()
+            verdict = judge.taken(key, handle)
+            if isinstance(verdict, Found):
+                self._duplicates.append(verdict)
+            self._placed += verdict is Verdict.PLACED
+            yield Batch(1, self._monotonic() - began)
+
+    def _batch(
+        self, keys: list[bytes], payload: bytes | list[bytes], last: bool, report: bool = False
+    ) -> tuple[list[tuple[int, bytes]], Batch]:
+        """One transaction of put-if-absent; the last of a task says that its span is finished."""
+        self._batches += 1
+        done = self._written + len(keys)
+        rows = self._rows if last or not self._entries else done * self._rows // self._entries
+        progress = Progress(rows, self._rows, self._batches, len(keys), last)
+        puts = checkpoint.pairs_of(self._task, progress)
+        began = self._monotonic()
+        result = self._store.bulk(keys, payload, self._order.fences, puts, report)
+        self._written, self._finished = done, last
+        self._placed += result.placed
+        seconds = self._monotonic() - began
+        return result.present, self._pace.succeeded(len(keys), seconds, self._traffic.busy())
+
+
+def _not_ours(key: bytes, held: bytes, suffixes: Keys | None, position: int) -> Taken:
+    """The taken key, with our handle, if it needs judging: it is a unique one and holds something else."""
+    suffix = b"" if suffixes is None else as_bytes(suffixes)[position]
+    return [(key, suffix)] if suffix and held != LIVE + suffix else []

@@ -1,0 +1,220 @@
+"""A reorg: indexes filled from their table's rows, then verified. The object that a job's worker
+steps.
+
+    spans finished before  <- mysql.tidb_ddl_reorg
+    loop    missing spans, cut anew -> a wave of fill tasks -> outcomes, until none is missing
+    then    verification's waves -> no fault -> Done
+
+Small tables (exuvia_pipeline_inline_rows) are done in this process, a transaction a step; others
+on Spark, where a step only looks. The life of a reorg is a generator that can be begun anew at any
+time: all it knows is in the store.
+"""
+
+import time
+from collections.abc import Callable, Generator
+
+import msgspec
+
+from exuvia.base.errors import Duplicate, Refused, Unavailable
+from exuvia.catalog.table import Table
+from exuvia.kv.store import Store
+from exuvia.pipeline import checkpoint, task
+from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.faults import Fault
+from exuvia.pipeline.matching import verification
+from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
+from exuvia.pipeline.rate import Rate
+from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.spans import cut
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
+from exuvia.pipeline.verify import sample
+
+_WAVE_TASKS = 64
+_LEAST_SPAN_ROWS = 100_000
+_RETRY_S = 1.0
+
+Life = Generator[Progress, None, None]
+
+
+class Reorg:
+    """See the module. `spark` None: always in this process. One thread steps it."""
+
+    def __init__(
+        self,
+        store: Store,
+        job_id: int,
+        epoch: int,
+        table: Table,
+        index_ids: list[int],
+        spark: Spark | None = None,
+        dial: Dial | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._order = Order(
+            job_id=job_id,
+            epoch=epoch,
+            info=table.info,
+            revision=table.revision,
+            database=table.database,
+            database_revision=table.database_revision,
+            index_ids=tuple(index_ids),
+        )
+        self._dial = dial or Variables(store, monotonic)
+        self._crew = Crew(store, spark, self._dial, monotonic)
+        self._rate = Rate()
+        self._now = 0.0
+        self._again_at = 0.0
+        self._reason = ""
+        self._rows = 0
+        self._total = 0
+        self._known = False
+        self._ended: Progress | None = None
+        self._life = self._live()
+        self.spans_done = 0
+        self.spans_skipped = 0
+
+    def step(self, now: float) -> Progress:
+        """Go on a little. Raises Deposed."""
+        self._now = now
+        if self._ended is not None:
+            return self._ended
+        if now < self._again_at:
+            return Waiting(self._reason, self._rows, self._again_at - now)
+        try:
+            reached = next(self._life)
+        except Unavailable as error:
+            return self._pause(str(error))
+        except Refused as error:
+            reached = Failed(error)
+        if isinstance(reached, (Done, Duplicates, Failed)):
+            self._ended = reached
+        return reached
+
+    def stop(self) -> None:
+        """Let everything go, tasks too. A later step begins anew from what is finished."""
+        self._crew.cancel()
+        self._life.close()
+        self._life = self._live()
+
+    def _pause(self, reason: str) -> Waiting:
+        self.stop()
+        self._reason, self._again_at = reason, self._now + _RETRY_S
+        return Waiting(reason, self._rows, _RETRY_S)
+
+    # -- the life of a reorg -------------------------------------------------------------------------------------
+
+    def _live(self) -> Life:
+        settings = self._dial.read()
+        self._total = self._store.count(self._table.row_span())
+        self._crew.choose(self._total <= settings.inline_rows)
+        duplicates = yield from self._fill()
+        if duplicates:
+            yield self._refusal(duplicates)
+            return
+        faults = yield from self._verify(settings.verify)
+        if faults:
+            name = self._table.info.name.O
+            yield Failed(faults[0].refusal(name))
+            return
+        yield Done(self._rows, self.spans_done, self.spans_skipped)
+
+    def _fill(self) -> Generator[Progress, None, list[Found]]:
+        """Waves of fill tasks until no span is missing, or duplicates were found."""
+        while True:
+            base, tasks = self._plan()
+            if not tasks:
+                self._rows = base
+                return []
+            outcomes = yield from self._run(tasks, "fill", base)
+            self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
+            duplicates = [found for outcome in outcomes for found in outcome.duplicates]
+            if duplicates:
+                return duplicates[:MOST_DUPLICATES]
+
+    def _plan(self) -> tuple[int, list[Task]]:
+        """Rows finished so far, and a wave of tasks for what is missing."""
+        txn = self._store.begin()
+        try:
+            finished = checkpoint.finished(txn, self._order)
+            self._order = msgspec.structs.replace(self._order, run=txn.sequence)
+        finally:
+            txn.rollback()
+        if not self._known:
+            self._known, self.spans_skipped = True, finished.count
+        spans = cut(self._store, finished.spans.missing(self._table.row_span()), self._span_rows())
+        tasks = [
+            Task(kind="fill", order=self._order, span=span, ordinal=n)
+            for n, span in enumerate(spans[:_WAVE_TASKS])
+        ]
+        return finished.rows, tasks
+
+    def _span_rows(self) -> int:
+        """Rows of one run: less where several indexes are filled in one pass, for memory's sake."""
+        wanted = self._dial.read().span_rows
+        return max(min(wanted, _LEAST_SPAN_ROWS), wanted // len(self._order.index_ids))
+
+    def _verify(self, mode: str) -> Generator[Progress, None, list[Fault]]:
+        if mode == "off":
+            return []
+        if mode == "sample":
+            return [
+                fault
+                for index in self._table.info.indexes
+                if index.id in self._order.index_ids
+                for fault in sample(self._store, self._table, index)
+            ]
+        waves = verification(self._store, self._order, self._span_rows())
+        outcomes: list[Outcome] | None = None
+        while True:
+            try:
+                tasks = waves.send(outcomes) if outcomes is not None else next(waves)
+            except StopIteration as end:
+                faults: list[Fault] = end.value
+                return faults
+            outcomes = yield from self._run(tasks, "verify", self._rows)
+
+    def _run(
+        self, tasks: list[Task], phase: str, base: int
+    ) -> Generator[Progress, None, list[Outcome]]:
+        """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
+        self._crew.start(f"exuvia-job-{self._order.job_id}", tasks)
+        while not self._crew.done():
+            wake_s = self._crew.step()
+            if phase == "fill":
+                self._look(base)
+            if not self._crew.done():
+                yield self._running(phase, wake_s)
+        outcomes = self._crew.outcomes()
+        if phase == "fill":
+            self._look(base)
+        return outcomes
+
+    def _look(self, base: int) -> None:
+        """Count rows: those of finished spans, and what running tasks say."""
+        txn = self._store.begin()
+        try:
+            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self._order))
+        finally:
+            txn.rollback()
+        self._rate.seen(self._now, self._rows)
+
+    def _running(self, phase: str, wake_s: float) -> Running:
+        missing = max(0, self._total - self._rows)
+        eta_s = self._rate.eta_s(missing) if phase == "fill" else None
+        settings = self._dial.read()
+        note = f"{self.spans_done} spans done, {self.spans_skipped} done before"
+        silent_s = self._rate.silence_s(self._now) if phase == "fill" else 0.0
+        if silent_s:
+            note += f"; no row written for {silent_s:.0f} s: {self._crew.excuse(settings)}"
+        rate = self._rate.rows_per_s() if phase == "fill" else 0.0
+        return Running(self._rows, rate, eta_s, phase, note, wake_s)
+
+    def _refusal(self, found: list[Found]) -> Duplicates:
+        """All of them in words, and the first as MySQL's 1062."""
+        error = Duplicate(found[0].key, found[0].other)
+        error.message = found[0].text
+        error.args = (error.message,)
+        return Duplicates([each.text for each in found], error)

@@ -1,0 +1,80 @@
+"""What a pipeline obeys, and how often it looks: the global variables, in the store, read again at
+every batch.
+
+    tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
+    tidb_ddl_reorg_batch_size      the most rows in one transaction
+    exuvia_pipeline_inline_rows    tables up to this size are done in this process (0: always on Spark)
+    exuvia_ddl_verify              full, sample or off
+
+A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from exuvia.base.limits import INLINE_ROWS, REORG_BATCH_ROWS, REORG_WORKERS, SPAN_ROWS
+from exuvia.catalog import variables
+from exuvia.kv.store import Store
+
+_EVERY_S = 0.05
+
+
+class Settings(NamedTuple):
+    """A reading of the variables."""
+
+    workers: int = REORG_WORKERS[1]
+    batch_rows: int = REORG_BATCH_ROWS[1]
+    inline_rows: int = INLINE_ROWS
+    span_rows: int = SPAN_ROWS
+    verify: str = "full"
+
+
+class Dial(Protocol):
+    """Where a kernel reads its settings at each batch."""
+
+    def read(self) -> Settings:
+        """The settings now, at most a few hundredths of a second old."""
+
+
+class Fixed:
+    """Settings that do not change; for tests and for work without a reorg."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+
+    def read(self) -> Settings:
+        """The settings."""
+        return self.settings
+
+
+class Variables:
+    """Settings from the global variables of a store."""
+
+    def __init__(
+        self, store: Store, monotonic: Callable[[], float], span_rows: int = SPAN_ROWS
+    ) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._span_rows = span_rows
+        self._known: Settings | None = None
+        self._read_at = 0.0
+
+    def read(self) -> Settings:
+        """See Dial."""
+        now = self._monotonic()
+        if self._known is None or now - self._read_at >= _EVERY_S:
+            self._known, self._read_at = self._from_store(), now
+        return self._known
+
+    def _from_store(self) -> Settings:
+        txn = self._store.begin()
+        try:
+            return Settings(
+                variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
+                variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
+                variables.read_int(txn, "exuvia_pipeline_inline_rows"),
+                self._span_rows,
+                variables.get_global(txn, "exuvia_ddl_verify").lower(),
+            )
+        finally:
+            txn.rollback()

@@ -1,0 +1,73 @@
+"""Sets of key ranges: what of a reorg is finished, and what is missing.
+
+    all     |---------------------------------------|
+    done    |=======|       |=====|==|                   overlaps and neighbours merge
+    missing         |-------|        |--------------|    cut into spans of about `rows` rows each
+
+Only what is finished is stored; cuts are not. A restart takes the missing ranges and cuts those
+anew, so a finished span is never cut again, and a table that grew or a build with another span
+size needs no special case.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+
+
+class SpanSet:
+    """A set of keys as disjoint spans in order. Adding twice, overlapping or late is harmless."""
+
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
+        self._spans: list[Span] = []
+        for span in spans:
+            self.add(span)
+
+    def add(self, span: Span) -> None:
+        """Take a span in, merging what it overlaps or touches."""
+        if span.start >= span.end:
+            return
+        first = bisect_right(self._spans, span.start, key=lambda known: known.start)
+        if first and self._spans[first - 1].end >= span.start:
+            first -= 1
+        last = first
+        start, end = span
+        while last < len(self._spans) and self._spans[last].start <= end:
+            start, end = min(start, self._spans[last].start), max(end, self._spans[last].end)
+            last += 1
+        self._spans[first:last] = [Span(start, end)]
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def __contains__(self, span: Span) -> bool:
+        at = bisect_right(self._spans, span.start, key=lambda known: known.start)
+        return bool(at) and self._spans[at - 1].end >= span.end
+
+    def missing(self, whole: Span) -> list[Span]:
+        """The parts of `whole` that are not in the set, in order."""
+        found, start = [], whole.start
+        for known in self._spans:
+            if known.end <= start:
+                continue
+            if known.start >= whole.end:
+                break
+            if known.start > start:
+                found.append(Span(start, known.start))
+            start = known.end
+        if start < whole.end:
+            found.append(Span(start, whole.end))
+        return found
+
+
+def cut(store: Store, spans: Iterable[Span], rows: int) -> list[Span]:
+    """The same keys as adjoining spans of about `rows` rows each. An empty range stays one span."""
+    found: list[Span] = []
+    for span in spans:
+        parts = -(-store.count(span) // max(1, rows))
+        found.extend(store.split(span, parts) if parts > 1 else [span])
+    return found

@@ -1,0 +1,201 @@
+"""Running kernels in Spark's Python workers: one partition a task, one tag a job.
+
+    driver (the back process)                     Spark, local[2]
+      Spark.start(tag, tasks) -- a thread -->  range(n) -> mapInArrow(Worker) -> collect
+      Wave.done, Wave.outcomes                 each Python worker opens the store once and runs kernels
+      Wave.cancel                              drops the jobs with the tag
+
+DataFrame API alone, so a cluster or Spark Connect serve as well. Tags are set on the context where
+there is one: `SparkSession.interruptTag` of Spark 4.3 finds only tags of its own thread, and that
+thread waits for the result. A cancelled task's Python goes on until its next commit; the epoch
+makes it harmless (law 2). The JVM ends when its standard input closes, so it does not outlive this
+process, however that ends; its Python workers end with it.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exuvia.pipeline.java import java_obstacle, master_obstacle
+from exuvia.pipeline.task import WARM, Outcome, decode_outcome
+
+DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
+_POLL_S = 0.1
+_SCHEMA = "ordinal long, outcome binary"
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.locality.wait": "0s",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+class Worker(NamedTuple):
+    """What runs in a Python worker; pickled by name."""
+
+    url: str
+    tasks: Sequence[bytes]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Arrow batches of ordinals in, Arrow batches of outcomes out."""
+        import pyarrow
+
+        from exuvia.pipeline import worker
+
+        for batch in batches:
+            for ordinal in batch.column(0).to_pylist():
+                answer = worker.perform(self.url, self.tasks[ordinal])
+                yield pyarrow.RecordBatch.from_pydict(
+                    {
+                        "ordinal": pyarrow.array([ordinal], pyarrow.int64()),
+                        "outcome": pyarrow.array([answer], pyarrow.binary()),
+                    }
+                )
+
+
+class Wave:
+    """Tasks on their way. Ends with outcomes, or with an error in words."""
+
+    def __init__(
+        self, tag: str, run: Callable[["Wave"], list[Outcome]], cancel: Callable[[str], None]
+    ):
+        self.tag = tag
+        self.outcomes: list[Outcome] = []
+        self.error: str | None = None
+        self.is_started = False  # Spark is there and has the tasks
+        self._cancel = cancel
+        self._run = run
+        self._thread = threading.Thread(target=self._body, name=f"spark-{tag}", daemon=True)
+        self._thread.start()
+
+    def _body(self) -> None:
+        try:
+            self.outcomes = self._run(self)
+        except Exception as error:  # whatever Spark raises becomes a reason to wait or to fail
+            self.error = _first_line(error)
+
+    def step(self) -> float:
+        """Spark goes on by itself; returns when to look again. Unit: s."""
+        return _POLL_S
+
+    def done(self) -> bool:
+        """Whether nothing more will come."""
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Drop what Spark has not begun and interrupt what it has."""
+        if not self.done():
+            self._cancel(self.tag)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; whether it came."""
+        self._thread.join(timeout_s)
+        return self.done()
+
+
+class Spark:
+    """A Spark session, built when first needed, for one store. Thread-safe."""
+
+    def __init__(self, url: str, master: str | None = None, conf: dict[str, str] | None = None):
+        self.url = url
+        self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
+        self._conf = _CONF | (conf or {})
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def obstacle(self) -> str | None:
+        """Why nothing can run now and what would help; None when it can."""
+        if self._session is not None:
+            return None
+        return master_obstacle(self.master, self.url) or java_obstacle()
+
+    def session(self) -> Any:
+        """The pyspark.sql.SparkSession. The first call takes seconds."""
+        with self._lock:
+            if self._session is None:
+                self._session = _build(self.master, self._conf)
+            return self._session
+
+    def start(self, tag: str, tasks: Sequence[bytes]) -> Wave:
+        """Run encoded tasks, each in a partition of its own. Returns at once."""
+        return Wave(tag, lambda wave: self._collect(wave, tasks), self._interrupt)
+
+    def _collect(self, wave: Wave, tasks: Sequence[bytes]) -> list[Outcome]:
+        session = self.session()
+        _add_tag(session, wave.tag)
+        wave.is_started = True
+        spans = session.range(0, len(tasks), 1, len(tasks))
+        rows = spans.mapInArrow(Worker(self.url, list(tasks)), _SCHEMA).collect()
+        return [decode_outcome(bytes(row.outcome)) for row in rows]
+
+    def _interrupt(self, tag: str) -> None:
+        if self._session is not None:
+            _interrupt_tag(self._session, tag)
+
+    def warm(self, workers: int = 2) -> Wave:
+        """Start the JVM and the Python workers before they are needed."""
+        return self.start("exuvia-warm", [WARM] * workers)
+
+    def stop(self) -> None:
+        """End the session and its JVM."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.stop()
+
+
+def _build(master: str, conf: dict[str, str]) -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = _python_path()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("exuvia")  # type: ignore[attr-defined]
+    builder = builder.config("spark.executorEnv.PYTHONPATH", _python_path())
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _python_path() -> str:
+    """Where a worker finds this package: the folder it was imported from, then what the process has."""
+    here = str(Path(__file__).resolve().parents[2])
+    known = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != here]
+    return os.pathsep.join([here, *filter(None, known)])
+
+
+def _context(session: Any) -> Any:
+    """The SparkContext, None where the session is a remote one (Spark Connect)."""
+    try:
+        return session.sparkContext
+    except AttributeError:  # pyspark's PySparkAttributeError is one
+        return None
+
+
+def _add_tag(session: Any, tag: str) -> None:
+    context = _context(session)
+    if context is None:
+        session.addTag(tag)
+    else:
+        context.addJobTag(tag)
+
+
+def _interrupt_tag(session: Any, tag: str) -> None:
+    context = _context(session)
+    if context is None:
+        session.interruptTag(tag)
+    else:
+        context.cancelJobsWithTag(tag)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]

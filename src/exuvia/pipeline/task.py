@@ -1,0 +1,109 @@
+"""What a kernel is asked and what it answers: plain data that crosses to Spark's Python workers
+and back.
+
+    kind              a kernel over one span            answers in `result`
+    fill              put index entries of rows         -
+    sum rows          checksums, computed from rows     one Sums per index
+    sum entries       checksums of one index            one Sums
+    collect rows      entries of the given buckets      keys and handles, per index
+    collect entries   likewise, of one index            keys and handles
+
+An outcome is `done`, `deposed` (the epoch was lost: stop quietly), `duplicates`, `unavailable` (a
+reason to wait), or `failed` (a Refused). What is none of these is a bug, and is raised where it
+happens.
+"""
+
+from typing import Any
+
+import msgspec
+
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.packet import Equal, Span
+
+DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
+    "done",
+    "deposed",
+    "duplicates",
+    "unavailable",
+    "failed",
+)
+MOST_DUPLICATES = 100
+WARM = b""  # no task: a worker that gets it starts and opens the store
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What all tasks of a reorg share. `run` tells this driver's progress from an older one's."""
+
+    job_id: int
+    epoch: int
+    info: TableInfo
+    revision: int
+    database: DatabaseInfo
+    database_revision: int
+    index_ids: tuple[int, ...]
+    run: int = 0
+
+    @property
+    def table(self) -> Table:
+        """The table as planned with."""
+        return Table(self.info, self.revision, self.database, self.database_revision)
+
+    @property
+    def fences(self) -> list[Equal]:
+        """What every write of the reorg requires (law 2). Nothing without a job: a load of an unpublished table."""
+        if not self.job_id:
+            return []
+        return [Equal(k.meta("reorg", self.job_id), k.number(self.epoch))]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One span for one kernel. `ordinal` is its place in the wave."""
+
+    kind: str
+    order: Order
+    span: Span
+    ordinal: int = 0
+    index_id: int = 0
+    buckets: int = 0
+    chosen: bytes = b""  # u32 numbers of the buckets to collect
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A duplicate: two rows with one key of a unique index; `text` is the key's value as MySQL prints it."""
+
+    index_id: int
+    key: bytes
+    handle: bytes
+    other: bytes
+    text: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel's answer."""
+
+    ordinal: int = 0
+    kind: str = DONE
+    rows: int = 0
+    placed: int = 0
+    duplicates: tuple[Found, ...] = ()
+    code: int = 0
+    state: str = ""
+    text: str = ""
+    result: Any = None
+
+
+def encode(value: Task | Outcome) -> bytes:
+    """As bytes, for the way to a worker and back."""
+    return msgspec.msgpack.encode(value)
+
+
+def decode_task(raw: bytes) -> Task:
+    """Inverse of `encode`."""
+    return msgspec.msgpack.decode(raw, type=Task)
+
+
+def decode_outcome(raw: bytes) -> Outcome:
+    """Inverse of `encode`."""
+    return msgspec.msgpack.decode(raw, type=Outcome)

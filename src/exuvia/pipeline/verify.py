@@ -1,0 +1,134 @@
+"""Checks of one index in one call: ADMIN CHECK, and the sample that a job may be content with.
+
+fast      verification's conversation (pipeline/matching.py), its waves run in this process
+slow      row codec and single keys: every row has its entry, every entry its row, in one snapshot
+sample    the slow way on a few short ranges of both sides
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from exuvia.base.limits import SPAN_ROWS
+from exuvia.catalog import reader
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.faults import MOST_FAULTS, Fault, FaultJudge
+from exuvia.pipeline.matching import verification
+from exuvia.pipeline.settings import Fixed
+from exuvia.pipeline.task import Order
+
+_SAMPLES = 16
+_SAMPLE_ROWS = 256
+
+
+class Report(NamedTuple):
+    """What a check saw. No faults: index and table agree."""
+
+    index: str
+    faults: list[Fault]
+
+
+def check_index(
+    store: Store,
+    table: Table,
+    index: IndexInfo,
+    mode: str = "fast",
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Report:
+    """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable, Deposed."""
+    if mode == "fast":
+        faults = _fast(store, table, index, monotonic)
+    elif mode == "slow":
+        faults = _slow(store, table, index)
+    else:
+        faults = sample(store, table, index)
+    return Report(index.idx_name.O, faults)
+
+
+def order_for(table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0) -> Order:
+    """An order about a table as planned."""
+    return Order(
+        job_id=job_id,
+        epoch=epoch,
+        info=table.info,
+        revision=table.revision,
+        database=table.database,
+        database_revision=table.database_revision,
+        index_ids=index_ids,
+    )
+
+
+def _fast(
+    store: Store, table: Table, index: IndexInfo, monotonic: Callable[[], float]
+) -> list[Fault]:
+    waves = verification(store, order_for(table, (index.id,)), SPAN_ROWS)
+    crew = Crew(store, None, Fixed(), monotonic)
+    try:
+        tasks = next(waves)
+        while True:
+            crew.start("check", tasks)
+            while not crew.done():
+                crew.step()
+            tasks = waves.send(crew.outcomes())
+    except StopIteration as end:
+        faults: list[Fault] = end.value
+        return faults
+
+
+def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
+    txn = store.begin()
+    try:
+        return _entry_by_entry(txn, table, index, table.row_span(), table.index_span(index), None)
+    finally:
+        txn.rollback()
+
+
+def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
+    """The slow way on short ranges, spread over both sides."""
+    faults: list[Fault] = []
+    rows = store.split(table.row_span(), _SAMPLES)
+    entries = store.split(table.index_span(index), _SAMPLES)
+    txn = store.begin()
+    try:
+        for span in rows:
+            faults += _entry_by_entry(txn, table, index, span, None, _SAMPLE_ROWS)
+        for span in entries:
+            faults += _entry_by_entry(txn, table, index, None, span, _SAMPLE_ROWS)
+    finally:
+        txn.rollback()
+    return faults[:MOST_FAULTS]
+
+
+def _entry_by_entry(
+    txn: Transaction,
+    table: Table,
+    index: IndexInfo,
+    rows: Span | None,
+    entries: Span | None,
+    limit: int | None,
+) -> list[Fault]:
+    judge = FaultJudge(table, index)
+    faults: list[Fault] = []
+    seen = set()
+
+    def findings() -> Iterator[Fault | None]:
+        if rows is not None:
+            for handle, _ in islice(reader.scan(txn, table, rows), limit):
+                yield judge.of_row(txn, handle)
+        if entries is not None:
+            for key, _ in txn.scan(entries, limit):
+                yield judge.of_entry(txn, key)
+
+    for fault in findings():
+        if fault is not None and fault not in seen:
+            seen.add(fault)
+            faults.append(fault)
+        if len(faults) >= MOST_FAULTS:
+            break
+    return faults

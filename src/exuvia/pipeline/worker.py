@@ -1,0 +1,64 @@
+"""What happens inside one of Spark's Python workers: open the store once, run tasks, obey the
+settings.
+
+A worker has no driver to ask: settings, epoch and slots are all in the store. If its parent is
+gone (the daemon that forked it ends with the JVM, and the JVM with the driver) it stops at its
+next batch.
+"""
+
+import os
+import time
+
+from exuvia.base.errors import Deposed
+from exuvia.kv.open import open_store
+from exuvia.kv.store import Store
+from exuvia.pipeline.kernels import Attempt
+from exuvia.pipeline.pace import Batch
+from exuvia.pipeline.settings import Variables
+from exuvia.pipeline.slots import Slot
+from exuvia.pipeline.task import DEPOSED, WARM, Outcome, Task, decode_task, encode
+
+_SLOT_POLL_S = 0.05
+
+_stores: dict[tuple[str, int], Store] = {}
+
+
+def store_of(url: str) -> Store:
+    """This process's store for a URL; never one that was opened before a fork."""
+    key = (url, os.getpid())
+    if key not in _stores:
+        _stores[key] = open_store(url)
+    return _stores[key]
+
+
+def perform(url: str, raw: bytes) -> bytes:
+    """Do an encoded task (WARM: none); its encoded outcome."""
+    store = store_of(url)
+    if raw == WARM:
+        return encode(Outcome())
+    return encode(_perform(store, decode_task(raw)))
+
+
+def _perform(store: Store, task: Task) -> Outcome:
+    dial = Variables(store, time.monotonic)
+    slot = Slot(store, task.order, task.ordinal)
+    parent = os.getppid()
+    attempt: Attempt | None = None
+    try:
+        while os.getppid() == parent:
+            if not slot.taken(dial.read().workers):
+                time.sleep(_SLOT_POLL_S)
+                continue
+            attempt = attempt or Attempt(store, task, dial, time.monotonic)
+            reached = attempt.advance()
+            if not isinstance(reached, Batch):
+                return reached
+            if reached.rest_s:
+                time.sleep(reached.rest_s)
+    except Deposed:
+        pass
+    finally:
+        slot.release()
+        if attempt is not None:
+            attempt.close()
+    return Outcome(ordinal=task.ordinal, kind=DEPOSED)

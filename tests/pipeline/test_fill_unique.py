@@ -1,0 +1,109 @@
+"""A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
+
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
+
+from exuvia.catalog import keycodec, writer
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.entry import LIVE, TOMBSTONE
+from exuvia.kv.memory import MemoryStore
+from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.verify import check_index
+
+INFO = table_info(
+    "id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"}
+)
+INDEX = INFO.index("ab")
+assert INDEX
+
+
+def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table, Reorg]:
+    store = MemoryStore()
+    before = publish(store, with_states(INFO, ab=SchemaState.ABSENT), 1)
+    txn = store.begin()
+    for row in rows:
+        writer.insert(txn, before, row)
+    txn.commit()
+    table = publish(store, with_states(INFO, ab=SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    dial = Fixed(Settings(**settings))
+    return store, table, Reorg(store, JOB, 1, table, [INDEX.id], dial=dial)
+
+
+def finish(reorg: Reorg) -> Progress:
+    for n in range(1000):
+        reached = reorg.step(float(n))
+        if not isinstance(reached, Running):
+            return reached
+    raise AssertionError("never ended")
+
+
+def key_of(table: Table, row: list[object]) -> bytes:
+    return keycodec.index_key(table, INDEX, row, keycodec.handle_of(table, row))[0]
+
+
+def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
+    rows = [[1, "x", 1], [2, "x", 1], [3, "y", 2], [4, "x", 1], [5, "y", 2], [6, "z", 3]]
+    for span_rows in (2, 100):
+        _, _, reorg = build(rows, span_rows=span_rows)
+        ended = finish(reorg)
+        assert isinstance(ended, Duplicates)
+        texts = sorted(ended.texts)
+        assert texts == ["Duplicate entry 'x-1' for key 't.ab'"] * 2 + [
+            "Duplicate entry 'y-2' for key 't.ab'"
+        ]
+        assert (ended.error.code, ended.error.message) == (1062, ended.texts[0])
+
+
+def test_at_most_a_hundred_duplicates_are_listed() -> None:
+    rows = [[n, "same", 1] for n in range(300)]
+    _, _, reorg = build(rows, span_rows=50, batch_rows=20)
+    ended = finish(reorg)
+    assert isinstance(ended, Duplicates)
+    assert len(ended.texts) == 100
+
+
+def test_rows_with_null_are_never_duplicates() -> None:
+    store, table, reorg = build([[n, None, 1] for n in range(9)] + [[9, "x", None]])
+    assert isinstance(finish(reorg), Done)
+    assert check_index(store, table, INDEX, "slow").faults == []
+
+
+def test_a_tombstone_over_a_row_that_still_has_the_key_becomes_its_entry() -> None:
+    """Row 1 had the key, its writer left a tombstone; row 2 has it now, written before the index was."""
+    store, table, reorg = build([[2, "x", 1]])
+    store.bulk([key_of(table, [2, "x", 1])], TOMBSTONE)
+    assert isinstance(finish(reorg), Done)
+    assert store.begin().get(key_of(table, [2, "x", 1])) == LIVE + k.i64(2)
+
+
+def test_a_tombstone_of_a_row_that_went_stays() -> None:
+    store, table, reorg = build([[1, "x", 1], [2, "y", 1]], span_rows=1)
+    reorg.step(0.0)
+    txn = store.begin()
+    writer.delete(txn, table, k.i64(2), [2, "y", 1])
+    txn.commit()
+    assert isinstance(finish(reorg), Done)
+    assert store.begin().get(key_of(table, [2, "y", 1])) == TOMBSTONE
+    assert check_index(store, table, INDEX, "fast").faults == []
+
+
+def test_an_entry_that_its_writer_put_is_left_and_is_no_duplicate() -> None:
+    store, table, reorg = build([[1, "x", 1], [2, "y", 1]])
+    txn = store.begin()
+    writer.update(txn, table, k.i64(1), [1, "x", 1], [1, "z", 1])
+    writer.insert(txn, table, [3, "x", 1])
+    txn.commit()
+    assert isinstance(finish(reorg), Done)
+    assert check_index(store, table, INDEX, "slow").faults == []
+
+
+def test_spans_with_duplicates_are_not_finished_so_that_a_restart_finds_them_again() -> None:
+    store, table, reorg = build([[n, "x", n // 2] for n in range(10)], span_rows=4)
+    first = finish(reorg)
+    again = finish(Reorg(store, JOB, 1, table, [INDEX.id], dial=Fixed(Settings(span_rows=4))))
+    assert isinstance(first, Duplicates) and isinstance(again, Duplicates)
+    assert sorted(first.texts) == sorted(again.texts)

@@ -1,0 +1,73 @@
+"""Sorting and checksums over keys: arrays and lists agree, and agree with Python."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exuvia.pipeline import checksum, order
+
+
+def array(keys: list[bytes]) -> order.Array:
+    return np.array(keys, dtype=f"V{len(keys[0])}")
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 30, 70])
+@pytest.mark.parametrize("distinct", [2, 3, 256])
+def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
+    chooser = random.Random(width * distinct)
+    keys = [bytes(chooser.randrange(distinct) for _ in range(width)) for _ in range(500)]
+    for form in (keys, array(keys)):
+        assert order.as_bytes(order.take(form, order.positions(form))) == sorted(keys)
+
+
+def test_the_words_of_a_handle_that_is_in_order_cost_nothing_and_change_nothing() -> None:
+    chooser = random.Random(5)
+    keys = [b"t" + chooser.randbytes(8) + (n << 33).to_bytes(8, "big") for n in range(1000)] * 2
+    keys.sort(key=lambda key: key[9:])
+    assert order.as_bytes(order.take(array(keys), order.positions(array(keys)))) == sorted(keys)
+
+
+def test_repeats_are_found_in_arrays_and_lists() -> None:
+    keys = [b"aa", b"ab", b"ab", b"ab", b"b\0"]
+    assert order.repeats(keys).tolist() == order.repeats(array(keys)).tolist() == [2, 3]
+    assert order.repeats([]).tolist() == []
+
+
+@given(st.lists(st.binary(min_size=0, max_size=40), max_size=60))
+def test_a_hash_does_not_depend_on_the_company_of_its_key(keys: list[bytes]) -> None:
+    together = checksum.hash_keys(keys)
+    alone = [int(checksum.hash_keys([key])[0]) for key in keys]
+    assert together.tolist() == alone
+    assert len(set(alone)) == len(set(keys))
+
+
+def test_a_hash_of_an_array_is_the_hash_of_a_list() -> None:
+    keys = [n.to_bytes(11, "big") for n in range(300)]
+    assert (checksum.hash_keys(array(keys)) == checksum.hash_keys(keys)).all()
+
+
+def test_an_empty_suffix_is_no_suffix() -> None:
+    keys = [b"a", b"b"]
+    plain = checksum.hash_entries(keys, None)
+    assert (checksum.hash_entries(keys, [b"", b""]) == plain).all()
+    assert (checksum.hash_entries(keys, [b"", b"1"]) == plain).tolist() == [True, False]
+    assert (checksum.hash_entries(keys, array([b"1", b"2"])) != plain).all()
+
+
+def test_sums_do_not_depend_on_order_and_show_the_bucket_of_every_change() -> None:
+    keys = [n.to_bytes(8, "big") for n in range(5000)]
+    buckets = checksum.buckets_for(len(keys))
+    assert buckets >= len(keys) / 64
+    whole, parts = checksum.Sums(buckets), checksum.Sums(buckets)
+    whole.add(checksum.hash_keys(keys))
+    for half in (keys[3000:], keys[:3000][::-1]):
+        part = checksum.Sums(buckets)
+        part.add(checksum.hash_keys(half))
+        parts.merge(part)
+    assert not len(whole.differing(parts))
+    one = checksum.hash_keys([b"another"])
+    parts.add(one)
+    assert whole.differing(parts).tolist() == checksum.bucket_of(one, buckets).tolist()
