@@ -1,17 +1,17 @@
 """What a write means when it meets the store: the one place where laws 5 and 6 are decided.
 
     kind      effect at commit
-    PUT       the payload stands          (refused as a lost update if the key changed since the snapshot)
-    DELETE    the key is gone             (likewise)
+    PUT       the payload stands    (a lost update, refused, if the key changed since the snapshot)
+    DELETE    the key is gone       (likewise)
     PLACE     entry of a plain index: it stands (its row is validated instead, here and below)
     REMOVE    ... it is gone
     ENTOMB    ... a tombstone stands, whether or not an entry stood there (blind tombstone)
     CLAIM     entry of a unique index: Duplicate where another row's live entry stands
     RELEASE   ... gone, if it is this row's; another row's entry stays
-    BURY      ... a tombstone, if it is this row's or nothing stands there; another row's entry stays
+    BURY      ... a tombstone, if it is this row's or nothing stands; another row's entry stays
 
-An index entry's payload is `LIVE + handle` (the handle is empty in a plain index, whose key ends in it) or `TOMBSTONE`.
-For CLAIM, RELEASE and BURY a write's payload is `LIVE + handle`.
+An index entry's payload is `LIVE + handle` (the handle is empty in a plain index, whose key ends
+in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + handle`.
 """
 
 from enum import IntEnum
@@ -47,7 +47,9 @@ def is_live(payload: bytes | None) -> bool:
 
 
 def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
-    """The payload that stands at `key` after the write, given the one held now. Raises Duplicate."""
+    """The payload that stands at `key` after the write, given the one held now.
+
+    Raises Duplicate."""
     if kind <= Kind.PLACE:
         return payload
     if kind <= Kind.REMOVE:

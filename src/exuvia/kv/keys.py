@@ -1,8 +1,8 @@
-"""Every key prefix of the system in one table, and the order-preserving encoding of numbers and names.
+"""Every key prefix of the system in one table, and the order-preserving encoding of numbers.
 
     m                       meta
     m/format                store format version
-    m/id                    last id given to a database, table or job (one counter, so ids are unique)
+    m/id                    last id given to a database, table or job (one counter: ids are unique)
     m/version               global schema version
     m/diff/{version}        SchemaDiff of that version
     m/db/{id}               DatabaseInfo          m/dbname/{name}        -> id
@@ -14,7 +14,8 @@
     m/member/{id}           Member                m/beat/{id}            heartbeat counter
     m/epoch                 last epoch given to a member; none is ever given twice
     m/fence/{id}            a member's epoch: every commit of that member requires it (law 2)
-    m/owner/{role}          Owner                 m/term/{role}          its epoch: every write of the owner requires it
+    m/owner/{role}          Owner
+    m/term/{role}           its epoch: every write of the owner requires it
     m/sync/{job}            the version a job's last step published: what is to be acknowledged
     m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
@@ -75,7 +76,9 @@ def span_of(prefix: bytes) -> Span:
 
 
 def meta(kind: str, *parts: int | str) -> bytes:
-    """A key below `m/{kind}/`: numbers as 8 bytes, names as lower-case UTF-8 (ended by 0 when something follows)."""
+    """A key below `m/{kind}/`.
+
+    Numbers are 8 bytes, names lower-case UTF-8 (ended by 0 when something follows)."""
     key = b"m/" + kind.encode() + b"/"
     for n, part in enumerate(parts):
         if isinstance(part, int):

@@ -1,12 +1,14 @@
-"""The store in one process's memory: the twin for laws and the simulator, and for tests of everything above.
+"""The store in one process's memory:
 
-Versions of a key are kept in a list, newest last, as long as a snapshot may need them; keys are in one sorted list.
-A commit is atomic under one lock. Nothing survives the process.
-"""
+the twin for laws and the simulator, and for tests of everything above.
+
+Versions of a key are kept in a list, newest last, as long as a snapshot may need them; keys are
+in one sorted list. A commit is atomic under one lock. Nothing survives the process."""
 
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
@@ -86,7 +88,7 @@ class MemoryStore:
             copy._sequence = self._sequence
             return copy
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def begin(self) -> Transaction:
         """A transaction on a fresh snapshot."""
@@ -123,7 +125,7 @@ class MemoryStore:
             ]
         return found[::-1] if reverse else found
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
         """Validate and apply."""
@@ -188,7 +190,7 @@ class MemoryStore:
             sequence = self._apply({**after, **dict(puts)}, ())
             return BulkResult(sequence, len(keys) - len(present), present if report else [])
 
-    # -- waking and presence ------------------------------------------------------------------------------------
+    # -- waking and presence ---------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""
@@ -218,7 +220,7 @@ class MemoryStore:
         """End a presence; the simulator calls it when it crashes a node."""
         self._held.discard(name)
 
-    # -- spans -------------------------------------------------------------------------------------------------
+    # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
         """Keys in the span."""
@@ -229,7 +231,7 @@ class MemoryStore:
         live = [key for key in self.keys_in(span, False) if self._now(key) is not None]
         size = max(1, -(-len(live) // max(1, parts)))
         bounds = [span.start, *live[size::size], span.end]
-        return [Span(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+        return [Span(a, b) for a, b in pairwise(bounds) if a < b]
 
     def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
         """Keys of the span written after the sequence; a removed key is not seen."""

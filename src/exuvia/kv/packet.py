@@ -1,4 +1,6 @@
-"""What passes between a transaction and its engine: spans, snapshots, requirements, writes. Plain data."""
+"""What passes between a transaction and its engine:
+
+spans, snapshots, requirements, writes. Plain data."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -58,7 +60,7 @@ class Write(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """A transaction ready to be validated and applied; plain data, so any thread or process may do it."""
+    """A transaction ready to be validated and applied: plain data, so any thread may do it."""
 
     writes: Sequence[Write]
     requirements: Sequence[Requirement]
@@ -66,10 +68,12 @@ class Packet(NamedTuple):
 
 
 class BulkResult(NamedTuple):
-    """What a bulk put-if-absent met: how many keys it `placed`, and, only if asked for, those `present`.
+    """What a bulk put-if-absent met:
 
-    `present` holds (position in keys, payload that stands there). A key that is twice in the list is present the
-    second time, with the payload that the first has placed."""
+    how many keys it `placed`, and, only if asked for, those `present`.
+
+    `present` holds (position in keys, payload that stands there). A key that is twice in the list
+    is present the second time, with the payload that the first has placed."""
 
     sequence: int
     placed: int

@@ -1,15 +1,17 @@
 """The store protocol: all that Exuvia asks of a key-value engine.
 
-A transaction reads one snapshot, buffers its writes, reads through them, and is validated when it commits:
+A transaction reads one snapshot, buffers its writes, reads through them, and is validated when it
+commits:
 
-    begin --> snapshot at sequence s      reads: committed values with sequence <= s, then own writes
+    begin --> snapshot at sequence s      reads: committed values with sequence <= s, own writes
     commit -> for each requirement:       it holds now, else Conflict / SchemaChanged / Deposed
               for each write:             see kv/entry.py (laws 5 and 6)
               then all writes appear at one new sequence, or none
 
-What is prevented: lost update (a written key that changed), dirty and non-repeatable reads (snapshot).
-Write skew is prevented only where the reader calls `require`. Phantoms are not prevented: a range that was
-scanned may grow before the commit; `require` a key that every writer of the range touches if that matters.
+What is prevented: lost update (a written key that changed), dirty and non-repeatable reads
+(snapshot). Write skew is prevented only where the reader calls `require`. Phantoms are not
+prevented: a range that was scanned may grow before the commit; `require` a key that every writer
+of the range touches if that matters.
 
 Committed values are `[u64 little-endian commit sequence][payload]`. `get` and `scan` give payloads;
 `chunks` gives the raw values, for vectorised readers.
@@ -39,7 +41,7 @@ class Store(Protocol):
         """A fresh view of all that is committed."""
 
     def commit(self, packet: Packet) -> int:
-        """Validate and apply; returns the commit sequence once it survives power loss (or the engine's promise)."""
+        """Validate and apply; its sequence, once it survives power loss (or what is promised)."""
 
     def bulk(
         self,
@@ -50,13 +52,16 @@ class Store(Protocol):
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """Put sorted keys where nothing stands (neither entry nor tombstone), in one transaction of its own.
+        """Put sorted keys where nothing stands, neither entry nor tombstone: one transaction.
 
-        `payloads` may be one payload for all. `puts` are written too (a checkpoint, a row count), unvalidated.
-        `report` asks for the keys found taken. `overwrite` replaces instead (bulk load of an unpublished table)."""
+        `payloads` may be one payload for all. `puts` are written too (a checkpoint, a row count),
+        unvalidated. `report` asks for the keys found taken. `overwrite` replaces instead (bulk
+        load of an unpublished table)."""
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Wait until the channel's counter is > after or time is up; returns the counter. Crosses processes."""
+        """Wait until the channel's counter is > after or time is up; returns the counter.
+
+        Crosses processes."""
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""
@@ -68,7 +73,9 @@ class Store(Protocol):
         """About how many keys the span holds (exact on small spans)."""
 
     def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Keys in span written after the sequence: (key, payload, sequence). Absent engines raise Unavailable."""
+        """Keys in span written after the sequence:
+
+        (key, payload, sequence). Absent engines raise Unavailable."""
 
     def hold(self, name: str) -> Presence:
         """Take the named presence; Unavailable if a living process has it."""

@@ -1,10 +1,13 @@
-"""A transaction: one snapshot, buffered writes read through, one packet at the end. The same on every engine.
+"""A transaction:
 
-Writes are kept in order per key, because a judged entry (kv/entry.py) may be released and claimed again in one
-transaction; a read folds them over the snapshot, exactly as the commit will fold them over what it finds.
+one snapshot, buffered writes read through, one packet at the end. The same on every engine.
 
-A scan sees the transaction as it was when the scan was asked for: what is written meanwhile changes nothing of it.
-"""
+Writes are kept in order per key, because a judged entry (kv/entry.py) may be released and claimed
+again in one transaction; a read folds them over the snapshot, exactly as the commit will fold
+them over what it finds.
+
+A scan sees the transaction as it was when the scan was asked for: what is written meanwhile
+changes nothing of it."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -46,7 +49,7 @@ class Transaction:
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
         self._channels: list[str] = []
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
         """Payload at key, own writes first; None when absent."""
@@ -101,7 +104,7 @@ class Transaction:
                 yield own_key, own_payload
 
     def own_writes(self, span: Span) -> Iterator[tuple[bytes, bytes | None]]:
-        """(key, payload or None if removed) of this transaction's writes in the span, in key order."""
+        """(key, payload or None if removed) of the own writes in the span, in key order."""
         self._sort()
         first = bisect_left(self._sorted, span.start)
         for key in self._sorted[first : bisect_left(self._sorted, span.end)]:
@@ -117,14 +120,16 @@ class Transaction:
             self._sorted.sort()
         self._unsorted.clear()
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
     def put(self, key: bytes, payload: bytes) -> None:
         """Write; refused at commit if the key changed since the snapshot."""
         self.write(Kind.PUT, key, payload)
 
     def insert(self, key: bytes, payload: bytes) -> None:
-        """As put, for a key that is absent. Conflict where it is not; look with `get` first for a 1062."""
+        """As put, for a key that is absent.
+
+        Conflict where it is not; look with `get` first for a 1062."""
         if self.get(key) is not None:
             raise Conflict("insert over an existing key", key)
         self.write(Kind.PUT, key, payload)
@@ -136,7 +141,8 @@ class Transaction:
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
         """Any write of kv/entry.py's table.
 
-        Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a key too long."""
+        Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
+        key too long."""
         require_short(key)
         if kind in VALIDATED:
             self._expect(key, "lost update")
@@ -149,7 +155,9 @@ class Transaction:
         self._writes.append(Write(kind, key, payload))
 
     def require(self, key: bytes) -> None:
-        """The key must not have changed when this commits, present or absent: no write skew through it."""
+        """The key must not have changed when this commits, present or absent:
+
+        no write skew through it."""
         self._expect(key, "write skew")
 
     def _expect(self, key: bytes, anomaly: str) -> None:
@@ -176,14 +184,16 @@ class Transaction:
         if channel not in self._channels:
             self._channels.append(channel)
 
-    # -- savepoints and the end -------------------------------------------------------------------------------
+    # -- savepoints and the end ------------------------------------------------------------------
 
     def mark(self) -> int:
         """A point to come back to with `back_to` (savepoint, statement atomicity)."""
         return len(self._writes)
 
     def back_to(self, mark: int) -> None:
-        """Forget the writes made after the mark. Requirements stay: they can only make the commit stricter.
+        """Forget the writes made after the mark.
+
+        Requirements stay: they can only make the commit stricter.
 
         Reads nothing, so it works even when the snapshot has ended; costs what it forgets."""
         forgotten = set()
@@ -209,7 +219,7 @@ class Transaction:
         return Packet(self._writes, list(self._requirements.values()), self._channels)
 
     def commit(self) -> int:
-        """Validate and apply everything; the commit's sequence, or the snapshot's when nothing was written."""
+        """Validate and apply everything; its sequence (the snapshot's when nothing was written)."""
         try:
             if not self._writes and not self._channels:
                 return self.sequence

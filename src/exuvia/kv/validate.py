@@ -1,7 +1,7 @@
 """The commit rule, shared by the engines that hold a write lock while they commit.
 
-`settle` looks at what stands now and returns what shall stand, or raises; it changes nothing itself.
-"""
+`settle` looks at what stands now and returns what shall stand, or raises; it changes nothing
+itself."""
 
 from collections.abc import Callable
 
@@ -47,8 +47,9 @@ def check(requirement: Requirement, read: Reader) -> None:
 def settle(packet: Packet, read: Reader) -> dict[bytes, bytes | None]:
     """Payload (None = gone) per key after the packet, given what `read` finds now.
 
-    A key whose judged write left another row's entry alone is not in it: what is not written keeps its sequence.
-    Raises Conflict, SchemaChanged, Deposed, Duplicate, and Refused 1071 for a key that is too long."""
+    A key whose judged write left another row's entry alone is not in it: what is not written
+    keeps its sequence. Raises Conflict, SchemaChanged, Deposed, Duplicate, and Refused 1071 for a
+    key that is too long."""
     for requirement in packet.requirements:
         check(requirement, read)
     after: dict[bytes, bytes | None] = {}

@@ -1,14 +1,22 @@
 """The embedded engine: LMDB, one host, any number of processes on one folder.
 
-    settings     what can be set                     gate         one writer at a time, fair, the holder known by pid
-    locks        kernel record locks on one file     watchdog     ends a process that stopped while it held the gate
-    locality     same host, pid namespace, disk      committer    many sessions' commits, one fsync
-    environment  the opened files                    work         what a commit does inside the write transaction
-    failures     LMDB's errors as ours               snapshot     readers that cannot be forgotten
-    process      is it the same process, is it       spans        count and split without reading everything
-                 stopped, end it                     wake         waiting on channels across processes
-    caretaker    the one background loop             presence     proof of life by lock
+    settings     what can be set
+    native       LMDB's own types, as used here
+    failures     LMDB's errors as ours
+    locality     the same host, pid namespace and disk for all processes
+    locks        the kernel's record locks on one file
+    gate         one writer at a time, in turn, the holder known by pid
+    environment  the opened files, and the one way to a write transaction
+    work         what a commit does inside the write transaction
+    committer    many sessions' commits, one fsync
+    snapshot     readers that cannot be forgotten
+    spans        count and split without reading everything
+    wake         waiting on channels, across processes
+    presence     proof of life, by lock
+    process      is it still the same process; its end
+    watchdog     ends a process that stopped while it kept the gate
+    caretaker    the one background loop
+    store        all of it together
 
-The folder holds `data.mdb` and `lock.mdb` (LMDB's), `locks` (ours, see locks), `notes`, `environment.json`,
-`wake/` (one socket a waiting process) and `presence/` (one file a name).
-"""
+The folder holds `data.mdb` and `lock.mdb` (LMDB's), `locks` (ours, see locks), `notes`,
+`environment.json`, `wake/` (one socket a waiting process) and `presence/` (one file a name)."""

@@ -1,8 +1,11 @@
-"""The engine's one background loop: ages snapshots, frees readers of dead processes, watches the write gate."""
+"""The engine's one background loop:
+
+ages snapshots, frees readers of dead processes, watches the write gate."""
 
 import threading
 import weakref
 from collections.abc import Callable
+from itertools import count
 
 from exuvia.base.clock import Clock
 from exuvia.kv.lmdb.environment import Environment
@@ -19,17 +22,21 @@ class Caretaker:
         self._environment = environment
         self._watchdog = watchdog
         self._checked_s = float("-inf")
+        self._numbers = count()
         self._views: dict[int, weakref.ref[LmdbSnapshot]] = {}
         self.idle_s = environment.settings.idle_s
         self.query_s = environment.settings.query_s
 
     def watch(self, view: LmdbSnapshot) -> None:
-        """Look after a snapshot until it has ended. Nothing keeps one alive that its user has forgotten."""
-        self._views[id(view)] = weakref.ref(view)
+        """Look after a snapshot until it has ended.
+
+        Nothing keeps one alive that its user has forgotten."""
+        view.number = next(self._numbers)
+        self._views[view.number] = weakref.ref(view)
 
     def forget(self, view: LmdbSnapshot) -> None:
         """A snapshot was closed."""
-        self._views.pop(id(view), None)
+        self._views.pop(view.number, None)
 
     def views(self) -> list[LmdbSnapshot]:
         """The snapshots still open."""
@@ -38,11 +45,10 @@ class Caretaker:
     def step(self, now: float) -> float:
         """Do what is due; seconds until it wants to run again."""
         self._watchdog.step(now)
-        for name, known in list(self._views.items()):
+        for number, known in list(self._views.items()):
             view = known()
             if view is None or view.age(now, self.idle_s, self.query_s):
-                if self._views.get(name) is known:
-                    del self._views[name]
+                self._views.pop(number, None)
         if now - self._checked_s >= CHECK_READERS_S:
             self._checked_s = now
             self._environment.lmdb.reader_check()

@@ -1,14 +1,14 @@
 """Many sessions' commits, one fsync; one session's commit, no hop to another thread.
 
-The first caller who finds nobody committing becomes the leader: it passes the gate, then takes every packet that has
-queued up meanwhile into *one* LMDB transaction, one after another, each validated against what stands then, and each
-with a sequence of its own. A refused packet has written nothing, so it leaves nothing. After the commit the leader
-wakes every follower with its own result and hands the lead to the first who came since; nobody leads twice in a row,
-so nobody's latency is more than two transactions.
+The first caller who finds nobody committing becomes the leader: it passes the gate, then takes
+every packet that has queued up meanwhile into *one* LMDB transaction, one after another, each
+validated against what stands then, and each with a sequence of its own. A refused packet has
+written nothing, so it leaves nothing. After the commit the leader wakes every follower with its
+own result and hands the lead to the first who came since; nobody leads twice in a row, so
+nobody's latency is more than two transactions.
 
-If the shared transaction fails as a whole (map full, disk full) its packets are tried again one by one: only those that
-do not fit are refused.
-"""
+If the shared transaction fails as a whole (map full, disk full) its packets are tried again one
+by one: only those that do not fit are refused."""
 
 import threading
 from collections import deque
@@ -19,13 +19,16 @@ import lmdb
 
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.native import Writing
 
-Work = Callable[[lmdb.Transaction], Any]
+Work = Callable[[Writing], Any]
 MOST_IN_ONE = 256
 
 
 class _Ticket:
-    """One caller's work and, later, its outcome. The gate is a bare lock: released when there is something to do."""
+    """One caller's work and, later, its outcome.
+
+    The gate is a bare lock: released when there is something to do."""
 
     __slots__ = ("alone", "error", "gate", "leads", "result", "work")
 
@@ -44,7 +47,7 @@ class _Ticket:
 
 
 class Committer:
-    """`run(work)` calls work(transaction) in the write transaction and returns what it returned, once durable."""
+    """`run(work)` calls work(transaction) and returns what it returned, once it is durable."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -55,7 +58,9 @@ class Committer:
         self._closed = ""
 
     def run(self, work: Work, alone: bool = False) -> Any:
-        """Work that raises must have written nothing, unless it is `alone`: in a transaction of its own."""
+        """Work that raises must have written nothing, unless it is `alone`:
+
+        in a transaction of its own."""
         ticket = _Ticket(work, alone)
         with self._mutex:
             if self._busy:
@@ -124,7 +129,7 @@ class Committer:
             except ExuviaError as error:
                 ticket.error = error
 
-    def _do(self, ticket: _Ticket, transaction: lmdb.Transaction) -> None:
+    def _do(self, ticket: _Ticket, transaction: Writing) -> None:
         ticket.error = None
         try:
             ticket.result = ticket.work(transaction)

@@ -1,14 +1,14 @@
 """The opened store: files, locks, LMDB's environment, and the one way to a write transaction.
 
-    open:   DOOR taken -> am I alone here? -> yes: record where we are, sweep; no: compare -> become a member -> DOOR back
+    DOOR taken -> am I alone? yes: record where we are / no: compare -> a member -> DOOR given back
 
-LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, the older one's 511, and an index on a
-VARCHAR(255) needs a thousand. Opened once per process, never across fork.
-"""
+LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, the older one's 511,
+and an index on a VARCHAR(255) needs a thousand. Opened once per process, never across fork."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import lmdb
 
@@ -18,13 +18,16 @@ from exuvia.kv.lmdb import locality
 from exuvia.kv.lmdb.failures import translate
 from exuvia.kv.lmdb.gate import Gate
 from exuvia.kv.lmdb.locks import DOOR, MEMBERS, LockFile
+from exuvia.kv.lmdb.native import Reading, Writing
 from exuvia.kv.lmdb.settings import LmdbSettings
 
 ENGINE = 1
 OPEN_WAIT_S = 10.0
 READER_BYTES = 64
 SEQUENCE_KEY = b"\x00sequence"
-"""Where the last commit sequence stands: 8 bytes, little-endian. Keys below b"\\x01" are the engine's own."""
+"""Where the last commit sequence stands:
+
+8 bytes, little-endian. Keys below b"\\x01" are the engine's own."""
 
 _opened: set[str] = set()
 
@@ -88,7 +91,9 @@ class Environment:
         return ours.map_bytes
 
     def _reserve_readers(self) -> None:
-        """Give the reader table real blocks: a full disk must not become a bus error when it is touched."""
+        """Give the reader table real blocks:
+
+        a full disk must not become a bus error when it is touched."""
         file = os.open(self.file("lock.mdb"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.posix_fallocate(file, 0, (self.settings.readers + 8) * READER_BYTES)
@@ -108,20 +113,33 @@ class Environment:
                 max_spare_txns=1,
                 sync=self.settings.sync,
                 metasync=self.settings.sync,
-                lib_version=ENGINE if fresh else None,
+                lib_version=cast(int, ENGINE if fresh else None),
             )
         except (lmdb.Error, OSError) as error:
             raise Unavailable(f"cannot open the store {self.path}: {error}") from error
 
+    def read(self) -> Reading:
+        """A read transaction. The caller ends it. Raises Unavailable when there are too many."""
+        try:
+            return cast(Reading, self.lmdb.begin())
+        except lmdb.ReadersFullError:
+            self.lmdb.reader_check()
+        except lmdb.Error as error:
+            raise translate(error) from error
+        try:
+            return cast(Reading, self.lmdb.begin())
+        except lmdb.Error as error:
+            raise translate(error) from error
+
     @contextmanager
-    def write(self) -> Iterator[lmdb.Transaction]:
+    def write(self) -> Iterator[Writing]:
         """The write transaction, through the gate; committed at the end, aborted by an error.
 
         Threads of one process exclude each other before they come here (see committer)."""
         self.gate.enter()
         try:
             with self.lmdb.begin(write=True) as transaction:
-                yield transaction
+                yield cast(Writing, transaction)
         except lmdb.Error as error:
             raise translate(error) from error
         finally:

@@ -1,15 +1,16 @@
 """One writer at a time, in turn, and always known.
 
-LMDB has a write mutex of its own, but it does not tell who holds it, cannot be waited for with a bound, and lets a
-busy process starve the others. So every write transaction of Exuvia passes this gate first:
+LMDB has a write mutex of its own, but it does not tell who holds it, cannot be waited for with a
+bound, and lets a busy process starve the others. So every write transaction of Exuvia passes this
+gate first:
 
     take TURN   wait for WRITER   (count the tenure)   give TURN back   write   give WRITER back
 
-Whoever waits for WRITER holds TURN, so the process that just wrote cannot overtake it. The two numbers in `notes`
-grow with every turn and tenure: a waiter that sees the same holders *and* the same numbers for long knows that it is one
-and the same write transaction that lasts. A process stopped between taking a lock and counting changes nothing: the
-kernel already names it as holder, and the number stands still.
-"""
+Whoever waits for WRITER holds TURN, so the process that just wrote cannot overtake it. The two
+numbers in `notes` grow with every turn and tenure: a waiter that sees the same holders *and* the
+same numbers for long knows that it is one and the same write transaction that lasts. A process
+stopped between taking a lock and counting changes nothing: the kernel already names it as holder,
+and the number stands still."""
 
 import mmap
 import os
@@ -22,7 +23,9 @@ _NOTES = struct.Struct("<QQ")
 
 
 class Holders(NamedTuple):
-    """Who keeps the gate now: pids of other processes (0: nobody), and the numbers of turn and tenure."""
+    """Who keeps the gate now:
+
+    pids of other processes (0: nobody), and the numbers of turn and tenure."""
 
     turn: int
     writer: int

@@ -1,8 +1,8 @@
-"""All processes of a store share one kernel, one pid namespace and a local disk; here it is checked.
+"""All processes of a store share a kernel, a pid namespace and a local disk; here it is checked.
 
-The first process to open a store (nobody else has it open) records where that is; the others compare. LMDB's shared
-memory and the kernel's locks mean nothing across hosts, and a holder's pid means nothing across pid namespaces.
-"""
+The first process to open a store (nobody else has it open) records where that is; the others
+compare. LMDB's shared memory and the kernel's locks mean nothing across hosts, and a holder's pid
+means nothing across pid namespaces."""
 
 import os
 
@@ -11,20 +11,8 @@ import msgspec
 from exuvia.base.errors import Unavailable
 
 FORMAT = 1
-_NETWORK = (
-    "nfs",
-    "cifs",
-    "smb",
-    "ceph",
-    "9p",
-    "afs",
-    "lustre",
-    "gluster",
-    "gfs2",
-    "ocfs2",
-    "beegfs",
-)
-_NETWORK_FUSE = ("fuse.",)
+_NETWORK = ("nfs", "cifs", "smb", "ceph", "9p", "afs", "lustre", "gfs2", "ocfs2", "fuse.")
+_LOCAL_FUSE = ("fuse.fuse-overlayfs",)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -44,7 +32,7 @@ def here(map_bytes: int) -> Place:
 
 
 def file_system(path: str) -> str:
-    """The kind of file system a path is on, as /proc/self/mountinfo names it; '' if it is not listed."""
+    """The kind of file system, as /proc/self/mountinfo names it; '' if it is not listed."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with open("/proc/self/mountinfo") as file:
@@ -58,7 +46,7 @@ def file_system(path: str) -> str:
 def require_local(path: str) -> None:
     """Raises Unavailable where the folder is on a network file system."""
     kind = file_system(path)
-    if kind.startswith(_NETWORK) or kind.startswith(_NETWORK_FUSE):
+    if kind.startswith(_NETWORK) and kind not in _LOCAL_FUSE:
         raise Unavailable(f"the store {path} is on {kind}; it needs a disk of this host")
 
 

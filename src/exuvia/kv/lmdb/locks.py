@@ -1,4 +1,6 @@
-"""Record locks of the kernel on one file: they end with their process, and the kernel names the holder.
+"""Record locks of the kernel on one file:
+
+they end with their process, and the kernel names the holder.
 
     byte                 held by
     DOOR                 a process that is opening the store
@@ -6,11 +8,11 @@
     WRITER               the process that writes
     MEMBERS + pid        every process that has the store open
 
-POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the holder's pid, so
-that there is no moment in which a lock is taken and nobody knows by whom. Their two traps are kept out here: they do
-not exclude threads of one process (callers hold a mutex of their own), and closing *any* descriptor of the file gives
-all of a process's locks up (the file is opened once).
-"""
+POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
+holder's pid, so that there is no moment in which a lock is taken and nobody knows by whom. Their
+two traps are kept out here: they do not exclude threads of one process (callers hold a mutex of
+their own), and closing *any* descriptor of the file gives all of a process's locks up (the file
+is opened once)."""
 
 import errno
 import fcntl
@@ -51,7 +53,9 @@ class LockFile:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def holder(self, byte: int, width: int = 1) -> tuple[int, int] | None:
-        """(pid, byte) of another process's lock in the range, or None. The pid is 0 if it is not in our namespace."""
+        """(pid, byte) of another process's lock in the range, or None.
+
+        The pid is 0 if it is not in our namespace."""
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, width, 0)
         kind, _, start, _, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
         return None if kind == fcntl.F_UNLCK else (pid, start)

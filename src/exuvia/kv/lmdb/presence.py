@@ -1,8 +1,9 @@
-"""Proof of life: a record lock on a file named after the holder. The kernel gives it back when the process ends.
+"""Proof of life:
 
-This process's own names are kept in a set, because a record lock never conflicts with its own process, and because
-opening and closing a held file a second time would give the lock away.
-"""
+a record lock on a file named after the holder. The kernel gives it back when the process ends.
+
+This process's own names are kept in a set, because a record lock never conflicts with its own
+process, and because opening and closing a held file a second time would give the lock away."""
 
 import fcntl
 import os
@@ -46,7 +47,9 @@ class Presences:
         return FilePresence(self, name)
 
     def _take(self, path: str) -> int | None:
-        """The locked file, or None. A file that was removed while we took it proves nothing: again."""
+        """The locked file, or None.
+
+        A file that was removed while we took it proves nothing: again."""
         while True:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:

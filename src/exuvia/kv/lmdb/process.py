@@ -1,4 +1,6 @@
-"""Other processes of this host: whether a pid is still the same process, whether it is stopped, and its end.
+"""Other processes of this host:
+
+whether a pid is still the same process, whether it is stopped, and its end.
 
 Source: proc(5) `/proc/PID/stat`, pidfd_open(2).
 """
@@ -10,7 +12,9 @@ from typing import NamedTuple
 
 
 class Process(NamedTuple):
-    """A process that can be told from a later one with its pid. `started` is in clock ticks since boot."""
+    """A process that can be told from a later one with its pid.
+
+    `started` is in clock ticks since boot."""
 
     pid: int
     started: int
@@ -38,9 +42,12 @@ def is_stopped(pid: int) -> bool:
 
 
 def end(process: Process, still: Callable[[], bool]) -> bool:
-    """SIGKILL, if the pid is still that process and `still` holds. False if not so, PermissionError if we may not.
+    """SIGKILL, if the pid is still that process and `still` holds.
 
-    The descriptor pins the process before the questions are asked, so nothing can be recycled in between."""
+    False if not so, PermissionError if we may not.
+
+    The descriptor pins the process before the questions are asked, so nothing can be recycled in
+    between."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -1,19 +1,18 @@
 """Readers that cannot be forgotten.
 
-LMDB keeps every page a reader may still need, so one forgotten reader lets the file grow without bound. A snapshot
-therefore ends when it was not used for `idle_s`, or is older than `query_s`; its next use raises Unavailable. Ending
-may happen while another thread reads: every touch of LMDB is made under the snapshot's own lock, cursors live only
-inside one touch, and a scan goes on from its last key.
-"""
+LMDB keeps every page a reader may still need, so one forgotten reader lets the file grow without
+bound. A snapshot therefore ends when it was not used for `idle_s`, or is older than `query_s`;
+its next use raises Unavailable. Ending may happen while another thread reads: every touch of LMDB
+is made under the snapshot's own lock, cursors live only inside one touch, and a scan goes on from
+its last key."""
 
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-import lmdb
-
 from exuvia.base.errors import Broken, Unavailable
+from exuvia.kv.lmdb.native import Reading
 from exuvia.kv.packet import Span
 
 FIRST_KEY = b"\x01"
@@ -35,17 +34,19 @@ class LmdbSnapshot:
         "_transaction",
         "_used_s",
         "_why",
+        "number",
         "sequence",
     )
 
     def __init__(
         self,
-        transaction: lmdb.Transaction,
+        transaction: Reading,
         sequence: int,
         forget: Callable[["LmdbSnapshot"], None],
     ) -> None:
-        self._transaction: lmdb.Transaction | None = transaction
+        self._transaction: Reading | None = transaction
         self.sequence = sequence
+        self.number = -1
         self._forget = forget
         self._forked = False
         self._lock = threading.Lock()
@@ -53,7 +54,7 @@ class LmdbSnapshot:
         self._born_s = self._used_s = -1.0
         self._why = "the snapshot is closed"
 
-    def _live(self) -> lmdb.Transaction:
+    def _live(self) -> Reading:
         """To be called with the lock held."""
         if self._transaction is None:
             require_same_process(self._forked)
@@ -64,8 +65,7 @@ class LmdbSnapshot:
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
         with self._lock:
-            raw: bytes | None = self._live().get(key)
-            return raw
+            return self._live().get(key)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw values of those keys that are there."""
@@ -94,7 +94,7 @@ class LmdbSnapshot:
         with self._lock, self._live().cursor() as cursor:
             if not cursor.set_range(low):
                 return []
-            pairs: Pairs = list(islice(cursor.iternext(), count))
+            pairs = list(islice(cursor.iternext(), count))
         if pairs[-1][0] >= high:
             del pairs[bisect_left(pairs, (high,)) :]
         return pairs
@@ -105,7 +105,7 @@ class LmdbSnapshot:
             found = cursor.prev() if cursor.set_range(high) else cursor.last()
             if not found:
                 return []
-            pairs: Pairs = list(islice(cursor.iterprev(), count))
+            pairs = list(islice(cursor.iterprev(), count))
         if pairs[-1][0] < low:
             pairs.reverse()
             pairs = pairs[bisect_left(pairs, (low,)) :]
@@ -127,11 +127,11 @@ class LmdbSnapshot:
         with self._lock, self._live().cursor() as cursor:
             if not cursor.set_range(low):
                 return [], []
-            keys: list[bytes] = list(islice(cursor.iternext(keys=True, values=False), rows))
+            keys = list(islice(cursor.iternext(keys=True, values=False), rows))
             if keys[-1] >= high:
                 del keys[bisect_left(keys, high) :]
             cursor.set_range(low)
-            values: list[bytes] = list(islice(cursor.iternext(keys=False, values=True), len(keys)))
+            values = list(islice(cursor.iternext(keys=False, values=True), len(keys)))
         return keys, values
 
     def keys(self, span: Span, limit: int) -> list[bytes]:
@@ -139,7 +139,7 @@ class LmdbSnapshot:
         with self._lock, self._live().cursor() as cursor:
             if not cursor.set_range(max(span.start, FIRST_KEY)):
                 return []
-            keys: list[bytes] = list(islice(cursor.iternext(keys=True, values=False), limit))
+            keys = list(islice(cursor.iternext(keys=True, values=False), limit))
         if keys[-1] >= span.end:
             del keys[bisect_left(keys, span.end) :]
         return keys
@@ -153,7 +153,7 @@ class LmdbSnapshot:
         """The last key before and the first at or after, both of which must exist."""
         with self._lock, self._live().cursor() as cursor:
             cursor.set_range(key)
-            after: bytes = cursor.key()
+            after = cursor.key()
             cursor.prev()
             return cursor.key(), after
 
@@ -189,7 +189,7 @@ class LmdbSnapshot:
         self._forked = True
 
 
-_parents: list[lmdb.Transaction | None] = []
+_parents: list[Reading | None] = []
 """Readers of the process that forked this one: never to be given back here."""
 
 

@@ -1,18 +1,19 @@
 """How many keys, and where to cut, without reading them all.
 
-LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as a binary tree: the
-first bit in which the first and the last key differ parts them in two halves, neither of them empty. Its size is
-estimated by Knuth's random descents (Estimating the efficiency of backtrack programs, 1975): go down choosing halves
-by chance, and two to the number of choices, times what is left where the end can be counted, has the right mean. The
-heaviest piece is then halved again and again and both halves estimated anew, so that what is rare and far away
-(one huge handle behind a million small ones) does not spoil the rest.
+LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as
+a binary tree: the first bit in which the first and the last key differ parts them in two halves,
+neither of them empty. Its size is estimated by Knuth's random descents (Estimating the efficiency
+of backtrack programs, 1975): go down choosing halves by chance, and two to the number of choices,
+times what is left where the end can be counted, has the right mean. The heaviest piece is then
+halved again and again and both halves estimated anew, so that what is rare and far away (one huge
+handle behind a million small ones) does not spoil the rest.
 
-Precision: exact up to EXACT_KEYS; mostly within 10 %, rarely beyond 30 %, on dense, random and clustered keys.
-A hundred parts of five million keys take about 0.1 s.
-"""
+Precision: exact up to EXACT_KEYS; mostly within 10 %, rarely beyond 30 %, on dense, random and
+clustered keys. A hundred parts of five million keys take about 0.1 s."""
 
 import heapq
 import random
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from exuvia.kv.packet import Span
@@ -66,7 +67,7 @@ def split(view: View, span: Span, parts: int) -> list[Span]:
         bounds = [span.start, *keys[size::size], span.end]
     else:
         bounds = [span.start, *_cuts(_survey(view, span, max(PIECES, 4 * parts)), parts), span.end]
-    return [Span(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+    return [Span(a, b) for a, b in pairwise(bounds) if a < b]
 
 
 def _cuts(pieces: list[Piece], parts: int) -> list[bytes]:
@@ -103,7 +104,9 @@ def _survey(view: View, span: Span, pieces: int) -> list[Piece]:
 
 
 def boundary(first: bytes, last: bytes) -> bytes:
-    """A key b with first < b <= last: where the first bit that differs turns to one. Needs first < last."""
+    """A key b with first < b <= last:
+
+    where the first bit that differs turns to one. Needs first < last."""
     size = max(len(first), len(last))
     low = int.from_bytes(first.ljust(size, b"\0"), "big")
     high = int.from_bytes(last.ljust(size, b"\0"), "big")

@@ -5,15 +5,12 @@ import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-import lmdb
-
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.caretaker import Caretaker, Loop
 from exuvia.kv.lmdb.committer import Committer
 from exuvia.kv.lmdb.environment import Environment
-from exuvia.kv.lmdb.failures import translate
 from exuvia.kv.lmdb.presence import FilePresence, Presences
 from exuvia.kv.lmdb.settings import LmdbSettings
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
@@ -50,7 +47,7 @@ class LmdbStore:
         self._closed = self._forked = False
         _stores.add(self)
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def begin(self) -> Transaction:
         """A transaction on a fresh snapshot."""
@@ -58,23 +55,11 @@ class LmdbStore:
 
     def snapshot(self) -> LmdbSnapshot:
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""
-        transaction = self._read()
+        self._require_open()
+        transaction = self._environment.read()
         view = LmdbSnapshot(transaction, read_sequence(transaction), self._caretaker.forget)
         self._caretaker.watch(view)
         return view
-
-    def _read(self) -> lmdb.Transaction:
-        self._require_open()
-        try:
-            return self._environment.lmdb.begin()
-        except lmdb.ReadersFullError:
-            self._environment.lmdb.reader_check()
-        except lmdb.Error as error:
-            raise translate(error) from error
-        try:
-            return self._environment.lmdb.begin()
-        except lmdb.Error as error:
-            raise translate(error) from error
 
     def _require_open(self) -> None:
         if self._closed:
@@ -85,7 +70,7 @@ class LmdbStore:
         """Change how long snapshots live, unused and at all."""
         self._caretaker.idle_s, self._caretaker.query_s = idle_s, query_s
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
         """Validate and apply; returns once it is on disk."""
@@ -110,11 +95,12 @@ class LmdbStore:
         result: BulkResult = self._committer.run(partial(apply_bulk, bulk=bulk), alone=True)
         return result
 
-    # -- waking and presence -----------------------------------------------------------------------------------
+    # -- waking and presence ---------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""
-        transaction = self._read()
+        self._require_open()
+        transaction = self._environment.read()
         try:
             raw = transaction.get(k.meta("channel", channel))
         finally:
@@ -136,7 +122,7 @@ class LmdbStore:
         self._require_open()
         return self._presences.held(name)
 
-    # -- spans -------------------------------------------------------------------------------------------------
+    # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
         """About how many keys; see kv/lmdb/spans.py for how exact."""
@@ -165,7 +151,7 @@ class LmdbStore:
         finally:
             view.close()
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Finish the commit under way, end all snapshots, leave. Twice is harmless."""

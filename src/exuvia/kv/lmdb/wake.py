@@ -1,11 +1,11 @@
 """Waiting on channels, across processes.
 
-A process that waits binds one datagram socket in the store's `wake/` folder. A commit that touched a channel sends
-an empty message to each socket there; whoever gets one reads its channel's counter again in the store. The message
-says nothing, so none can be lost that matters: a full queue means that the receiver will look anyway, and it will
-look after the commit. A socket nobody listens on is removed by the first sender who finds out. `fallback_s` covers
-what is left, such as a process that could not bind.
-"""
+A process that waits binds one datagram socket in the store's `wake/` folder. A commit that
+touched a channel sends an empty message to each socket there; whoever gets one reads its
+channel's counter again in the store. The message says nothing, so none can be lost that matters:
+a full queue means that the receiver will look anyway, and it will look after the commit. A socket
+nobody listens on is removed by the first sender who finds out. `fallback_s` covers what is left,
+such as a process that could not bind."""
 
 import os
 import socket
@@ -41,7 +41,7 @@ class Wake:
         """Short enough for a socket however long the store's path is."""
         return f"/proc/self/fd/{self._folder}/{name}"
 
-    # -- waiting -----------------------------------------------------------------------------------------------
+    # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait until the counter is > after or time is up; the counter."""
@@ -85,7 +85,7 @@ class Wake:
             if self._waiters:
                 self._changed.notify_all()
 
-    # -- waking ------------------------------------------------------------------------------------------------
+    # -- waking ----------------------------------------------------------------------------------
 
     def announce(self) -> None:
         """A commit touched a channel: wake this process's waiters and all others'."""
@@ -108,7 +108,7 @@ class Wake:
         for name in os.listdir(self._folder):
             self._send(name)
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
     def orphan(self) -> None:
         """In a forked child: let the parent's socket go."""

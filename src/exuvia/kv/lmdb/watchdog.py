@@ -1,9 +1,9 @@
-"""Ends a process that stopped, or hangs, while it keeps the gate (see gate), after `stall_s` of waiting for it.
+"""Ends a process that stopped, or hangs, while it keeps the gate (see gate).
 
-A process stopped inside a write transaction stops all writers of the store; nothing but its end helps, and its end is
-always safe: LMDB drops the transaction it had open. The waiter's own time is counted in small bounded pieces, so a
-waiter that was itself stopped, or a host that slept, blames nobody for the gap.
-"""
+A process stopped inside a write transaction stops all writers of the store; nothing but its end
+helps, and its end is always safe: LMDB drops the transaction it had open. The waiter's own time
+is counted in small bounded pieces, so a waiter that was itself stopped, or a host that slept,
+blames nobody for the gap."""
 
 import logging
 

@@ -1,4 +1,6 @@
-"""What a commit does inside the write transaction. Called with the gate held; raises before it has written anything.
+"""What a commit does inside the write transaction.
+
+Called with the gate held; raises before it has written anything.
 
 A stored value is `[u64 little-endian commit sequence][payload]`.
 """
@@ -7,10 +9,9 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-import lmdb
-
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY
+from exuvia.kv.lmdb.native import Reading, Writing
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
 from exuvia.kv.validate import check, require_short, settle
 
@@ -26,17 +27,17 @@ class Bulk(NamedTuple):
     overwrite: bool
 
 
-def read_sequence(transaction: lmdb.Transaction) -> int:
+def read_sequence(transaction: Reading) -> int:
     """The last commit sequence that the transaction sees."""
-    return int.from_bytes(transaction.get(SEQUENCE_KEY, b""), "little")
+    return int.from_bytes(transaction.get(SEQUENCE_KEY) or b"", "little")
 
 
-def _next_sequence(transaction: lmdb.Transaction) -> tuple[int, bytes]:
+def _next_sequence(transaction: Writing) -> tuple[int, bytes]:
     sequence = read_sequence(transaction) + 1
     return sequence, sequence.to_bytes(SEQUENCE_BYTES, "little")
 
 
-def apply_packet(transaction: lmdb.Transaction, packet: Packet) -> int:
+def apply_packet(transaction: Writing, packet: Packet) -> int:
     """Validate and write one packet; its sequence. Raises what kv/validate.py raises."""
     after = settle(packet, transaction.get)
     for channel in packet.channels:
@@ -55,7 +56,7 @@ def apply_packet(transaction: lmdb.Transaction, packet: Packet) -> int:
     return sequence
 
 
-def apply_bulk(transaction: lmdb.Transaction, bulk: Bulk) -> BulkResult:
+def apply_bulk(transaction: Writing, bulk: Bulk) -> BulkResult:
     """Put sorted keys where nothing stands; see Store.bulk."""
     for requirement in bulk.requirements:
         check(requirement, transaction.get)
@@ -74,14 +75,12 @@ def apply_bulk(transaction: lmdb.Transaction, bulk: Bulk) -> BulkResult:
     return BulkResult(sequence, placed, present)
 
 
-def _present(
-    transaction: lmdb.Transaction, keys: Sequence[bytes], stamp: bytes
-) -> list[tuple[int, bytes]]:
+def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[tuple[int, bytes]]:
     """What is not ours bears another stamp, or stands twice in the list."""
     found = []
     before = None
     for position, key in enumerate(keys):
-        raw = transaction.get(key)
+        raw = transaction.get(key) or b""
         if raw[:SEQUENCE_BYTES] != stamp or key == before:
             found.append((position, raw[SEQUENCE_BYTES:]))
         before = key
