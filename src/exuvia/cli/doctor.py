@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from exuvia.base.errors import ExuviaError
 
@@ -81,7 +82,7 @@ def _store(url: str) -> Iterator[Finding]:
     from exuvia.kv.open import open_store
 
     if url.startswith("lmdb://"):
-        yield _room(Path(url.removeprefix("lmdb://")))
+        yield _room(Path(unquote(urlsplit(url).path)))
     try:
         opened = open_store(url)
     except ExuviaError as error:

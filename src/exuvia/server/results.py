@@ -20,6 +20,7 @@ from exuvia.base.types import (
     INTEGER_BITS,
     Family,
     FieldType,
+    Flag,
     TypeCode,
     unpack_date,
     unpack_datetime,
@@ -59,7 +60,7 @@ class Agreed(NamedTuple):
 def text_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
     """The function that gives a value's bytes in the text protocol, without its length."""
     code = TypeCode(kind.Tp)
-    if code in INTEGER_BITS:
+    if code in INTEGER_BITS and not kind.Flag & Flag.ZEROFILL:
         return b"%d".__mod__
     if code == TypeCode.NULL:
         return lambda value: str(value).encode()

@@ -1,0 +1,162 @@
+"""Real node processes: started on free loopback ports, ended by process id, every wait bounded.
+
+with running_nodes(folder, 2) as (first, second):
+    with first.connect() as connection: ...
+"""
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+READY_S = 40.0
+STOP_S = 5.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class NodeProcess:
+    """One `exuvia serve`. `stop` (or `kill`) must be called in the end."""
+
+    def __init__(self, store: str, log: Path, lease_s: float = 45.0, options: tuple[str, ...] = ()):
+        self.log = log
+        command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
+        command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
+        command += ["--lease", str(lease_s), *options]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        with log.open("w") as errors:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, env=environment
+            )
+        self.line = ""
+        self.port = self.status_port = 0
+
+    def wait_ready(self, timeout_s: float = READY_S) -> "NodeProcess":
+        """Read the ready line."""
+        assert self.process.stdout is not None
+        found, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        self.line = self.process.stdout.readline().decode() if found else ""
+        ports = re.findall(r"127\.0\.0\.1:(\d+)", self.line)
+        if len(ports) != 2:
+            self.kill()
+            raise AssertionError(f"a node did not get ready: {self.log.read_text()[-3000:]}")
+        self.port, self.status_port = int(ports[0]), int(ports[1])
+        return self
+
+    @property
+    def pid(self) -> int:
+        """The front's process id."""
+        return self.process.pid
+
+    def connect(self, database: str | None = None, **settings: Any) -> Any:
+        """A PyMySQL connection."""
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", database=database, **settings
+        )
+
+    def get(self, page: str) -> tuple[int, str]:
+        """(HTTP status, body) of a page of the status port."""
+        url = f"http://127.0.0.1:{self.status_port}{page}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def status(self) -> dict[str, Any]:
+        """/status as a dictionary."""
+        found: dict[str, Any] = json.loads(self.get("/status")[1])
+        return found
+
+    def back_pid(self) -> int:
+        """The back's process id, once it runs."""
+        return int(until(lambda: self.status()["back_pid"]))
+
+    def send(self, number: int) -> None:
+        """Send the front a signal."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def stop(self) -> float:
+        """SIGTERM; how long it took to end. Kills it (and fails) after STOP_S. Unit: s."""
+        began = time.monotonic()
+        self.send(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"no end in {STOP_S} s: {self.log.read_text()[-3000:]}") from None
+        finally:
+            self._close()
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """SIGKILL the front; its back has to end by itself."""
+        self.send(signal.SIGKILL)
+        self.process.wait(STOP_S)
+        self._close()
+
+    def _close(self) -> None:
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 15.0, about: str = "") -> Any:
+    """The condition's first true value. AssertionError when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, about or "it did not happen in time"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@contextlib.contextmanager
+def running_nodes(
+    folder: Path, count: int = 1, lease_s: float = 45.0, options: tuple[str, ...] = ()
+) -> Iterator[list[NodeProcess]]:
+    """`count` nodes on one fresh store below `folder`, stopped at the end whatever happened."""
+    url = f"lmdb://{folder / 'store'}"
+    nodes = [
+        NodeProcess(url, folder / f"node{number}.log", lease_s, options) for number in range(count)
+    ]
+    try:
+        for node in nodes:
+            node.wait_ready()
+        yield nodes
+    finally:
+        end_all(nodes)
+
+
+def end_all(nodes: list[NodeProcess]) -> None:
+    """End every node that still runs, all at once."""
+    for node in nodes:
+        node.send(signal.SIGTERM)
+    for node in nodes:
+        try:
+            node.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            node.kill()
+        node._close()

@@ -1,0 +1,295 @@
+"""The protocol itself, with a session that answers from a script: framing, answers, bad peers."""
+
+import datetime
+import socket
+import struct
+import threading
+from decimal import Decimal
+
+import mysql.connector
+import pymysql
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mysql.connector.constants import ClientFlag
+
+from exuvia.base.errors import Broken, Conflict, Deposed, SchemaChanged, Unavailable
+from exuvia.base.mysql import refuse
+from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.prepared import Statement
+from exuvia.server.statements import split
+from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, text_columns
+from support.node_processes import until
+from support.wire_server import WireServer
+
+
+def connect(server: WireServer, **settings):
+    return pymysql.connect(host="127.0.0.1", port=server.port, user="root", **settings)
+
+
+def read_packet(peer: socket.socket) -> bytes:
+    header = peer.recv(4, socket.MSG_WAITALL)
+    return peer.recv(int.from_bytes(header[:3], "little"), socket.MSG_WAITALL)
+
+
+# -- framing ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 40))
+def test_payloads_arrive_whole_however_the_stream_is_cut(payloads: list[bytes], step: int) -> None:
+    stream = b"".join(len(each).to_bytes(3, "little") + b"\0" + each for each in payloads)
+    incoming = Incoming(1000)
+    found = []
+    for start in range(0, len(stream), step):
+        found += [payload for _, payload in incoming.feed(stream[start : start + step])]
+    assert found == payloads
+
+
+@pytest.mark.parametrize("size", [0xFFFFFE, 0xFFFFFF, 0x1000000, 0x2000001])
+def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
+    outgoing = Outgoing(0)
+    outgoing.add(bytes(size))
+    [(_, payload)] = Incoming(1 << 26).feed(bytes(outgoing.take()))
+    assert len(payload) == size
+
+
+def test_texts_are_split_at_semicolons_outside_of_strings_names_and_comments() -> None:
+    assert split("SELECT 1") == ["SELECT 1"]
+    assert split("SELECT ';'; SELECT `;` -- ;\n; /* ; */ # ;\n") == [
+        "SELECT ';'",
+        " SELECT `;` -- ;\n",
+    ]
+    assert split(r"SELECT '\';';SELECT ''';'") == [r"SELECT '\';'", "SELECT ''';'"]
+    assert split("/*!40101 SET x */; SELECT 2;") == ["/*!40101 SET x */", " SELECT 2"]
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_counts_warnings_and_text_of_a_write_reach_the_client(quick: bool) -> None:
+    done = Result(affected=3, last_insert_id=7, warnings=[Note("Warning", 1, "w")], info="Rows: 3")
+    with WireServer({"INSERT": done}, quick) as server, connect(server) as connection:
+        cursor = connection.cursor()
+        assert (cursor.execute("INSERT"), cursor.lastrowid) == (3, 7)
+        assert connection._result.message.endswith(b"Rows: 3")
+        assert cursor.warning_count == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "state"),
+    [
+        (refuse(1146, "a", "b"), 1146, "42S02"),
+        (Conflict("lost update"), 1213, "40001"),
+        (SchemaChanged(), 8028, "HY000"),
+        (Deposed("gone"), 8027, "HY000"),
+        (Unavailable("the disk is away"), 8022, "HY000"),
+        (Broken("two owners"), 1105, "HY000"),
+        (ZeroDivisionError("inside"), 1105, "HY000"),
+    ],
+)
+def test_every_class_of_error_has_its_code_and_the_connection_lives_on(error, code, state) -> None:
+    with WireServer({"BAD": error, "SELECT": Result(text_columns("a"), [["fine"]])}) as server:
+        driver = mysql.connector.connect(host="127.0.0.1", port=server.port, user="root")
+        cursor = driver.cursor()
+        with pytest.raises(mysql.connector.Error) as caught:
+            cursor.execute("BAD")
+        assert (caught.value.errno, caught.value.sqlstate) == (code, state)
+        cursor.execute("SELECT")
+        assert cursor.fetchall() == [("fine",)]
+        driver.close()
+
+
+def test_several_statements_are_answered_one_by_one_up_to_the_first_error() -> None:
+    script = {"SELECT 1": Result(text_columns("a"), [["1"]]), "BAD": refuse(1105, "no")}
+    flag = pymysql.constants.CLIENT.MULTI_STATEMENTS
+    with WireServer(script) as server, connect(server, client_flag=flag) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT 1; UPDATE x; BAD; NEVER")
+        assert cursor.fetchall() == (("1",),)
+        assert cursor.nextset()
+        with pytest.raises(pymysql.err.MySQLError):
+            cursor.nextset()
+        assert [text.strip() for text in server.log[-3:]] == ["SELECT 1", "UPDATE x", "BAD"]
+
+
+def test_several_statements_are_refused_to_a_client_that_did_not_ask_for_them() -> None:
+    with WireServer() as server:
+        driver = mysql.connector.connect(
+            host="127.0.0.1",
+            port=server.port,
+            user="root",
+            client_flags=[-ClientFlag.MULTI_STATEMENTS],
+        )
+        with pytest.raises(mysql.connector.Error) as caught:
+            driver.cmd_query("DELETE 1; DELETE 2")
+        assert caught.value.errno == 1064
+        assert not any("DELETE" in text for text in server.log)
+        driver.close()
+
+
+def test_answers_larger_than_a_packet_and_many_rows_arrive() -> None:
+    script = {
+        "BIG": Result(text_columns("a"), [["x" * 17_000_000]]),
+        "MANY": Result([OutputColumn("n", BIGINT)], [[n] for n in range(50_000)]),
+    }
+    with WireServer(script) as server, connect(server) as connection:
+        cursor = connection.cursor()
+        cursor.execute("BIG")
+        assert len(cursor.fetchone()[0]) == 17_000_000
+        cursor.execute("MANY")
+        assert cursor.fetchall() == tuple((n,) for n in range(50_000))
+        cursor.execute("INSERT " + "y" * 17_000_000)
+        assert len(server.log[-1]) == 17_000_007
+
+
+def test_a_slow_reader_holds_up_only_itself() -> None:
+    rows = [["z" * 1000] for _ in range(60_000)]
+    with WireServer({"HUGE": Result(text_columns("a"), rows)}) as server:
+        slow = connect(server)
+        slow._execute_command(3, "HUGE")  # asked, not read
+        with connect(server) as other:
+            other.ping()
+        slow._force_close()
+        until(lambda: server.log.count("closed") == 2)
+
+
+# -- prepared statements ---------------------------------------------------------------------------
+
+
+def test_parameters_of_every_kind_arrive_as_values() -> None:
+    with WireServer() as server:
+        driver = mysql.connector.connect(host="127.0.0.1", port=server.port, user="root")
+        cursor = driver.cursor(prepared=True)
+        moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 60)
+        sent = (
+            1,
+            -(2**40),
+            "it's ü",
+            None,
+            1.5,
+            Decimal("12.30"),
+            moment,
+            datetime.date(1999, 1, 2),
+        )
+        for _ in range(2):
+            cursor.execute("SELECT ?,?,?,?,?,?,?,?", sent)
+            assert cursor.fetchall()[0][2:4] == ("it's ü", None)
+        expected = [1, -(2**40), "it's ü", None, 1.5, Decimal("12.30")]
+        seen = server.log[-1]
+        assert seen.startswith(repr(expected)[:-1])
+        assert "'2026-01-02 03:04:05.000060', '1999-01-02'" in seen
+        driver.close()
+
+
+def test_an_execution_without_types_uses_those_of_the_first() -> None:
+    statement = Statement(None, 1)
+    head = struct.pack("<IBI", 1, 0, 1)
+    first = statement.read(head + b"\0" + b"\1" + b"\x08\x00" + struct.pack("<q", -5), "utf8")
+    second = statement.read(head + b"\0" + b"\0" + struct.pack("<q", 77), "utf8")
+    assert (first, second) == ([-5], [77])
+
+
+@pytest.mark.parametrize("cut", range(9, 20))
+def test_a_truncated_execution_is_malformed_and_harmless(cut: int) -> None:
+    whole = struct.pack("<IBI", 1, 0, 1) + b"\0\1\x08\x00" + struct.pack("<q", -5)
+    with pytest.raises(type(refuse(1835))) as caught:
+        Statement(None, 1).read(whole[:cut], "utf8")
+    assert caught.value.code == 1835
+
+
+# -- bad peers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 64,
+        b"\xff" * 4096,
+        b"\x05\0\0\1abcde",
+        b"\x20\0\0\1" + b"\xff" * 32,
+    ],
+)
+def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> None:
+    with WireServer() as server, connect(server) as good:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as peer:
+            read_packet(peer)
+            peer.sendall(garbage)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(4096):
+                pass
+        good.ping()
+        until(lambda: len(server.connections.all()) == 1)
+
+
+def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_runs() -> None:
+    release = threading.Event()
+    slow = lambda: (release.wait(10), Result())[1]  # noqa: E731
+    with WireServer({"SLOW": slow}) as server:
+        client = connect(server)
+        client._execute_command(3, "SLOW")
+        until(lambda: "SLOW" in server.log)
+        client._force_close()
+        until(lambda: "interrupted" in server.log)
+        assert "closed" not in server.log
+        release.set()
+        until(lambda: "closed" in server.log)
+
+
+def test_commands_sent_ahead_are_answered_in_order() -> None:
+    script = {f"Q{n}": Result(text_columns("a"), [[str(n)]]) for n in range(200)}
+    with WireServer(script) as server, connect(server) as connection:
+        stream = b"".join(
+            struct.pack("<I", len(f"Q{n}") + 1) + b"\x03" + f"Q{n}".encode() for n in range(200)
+        )
+        connection._sock.sendall(stream)
+        for n in range(200):
+            connection._next_seq_id = 1
+            connection._read_query_result()
+            assert connection._result.rows == ((str(n),),)
+
+
+def test_too_many_connections_are_told_1040() -> None:
+    with WireServer(most=2) as server, connect(server), connect(server):
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            connect(server)
+        assert caught.value.args[0] == 1040
+
+
+def test_a_login_to_a_database_that_is_not_there_is_refused() -> None:
+    with WireServer() as server:
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            connect(server, database="missing")
+        assert caught.value.args[0] == 1049
+
+
+def test_an_unknown_command_is_1047_and_bytes_that_are_no_text_are_1300() -> None:
+    with WireServer() as server, connect(server) as connection:
+        for command, body, code in ((0x55, b"", 1047), (3, b"SELECT '\xff'", 1300)):
+            connection._execute_command(command, body)
+            with pytest.raises(pymysql.err.MySQLError) as caught:
+                connection._read_ok_packet()
+            assert caught.value.args[0] == code
+        connection.ping()
+
+
+def test_reset_and_change_user_begin_a_new_session() -> None:
+    with WireServer() as server:
+        driver = mysql.connector.connect(host="127.0.0.1", port=server.port, user="root")
+        driver.cmd_reset_connection()
+        driver.cmd_change_user("another", "", "test")
+        assert (len(server.sessions), server.log.count("closed")) == (3, 2)
+        driver.close()
+
+
+def test_kill_ends_a_connection_and_kill_query_interrupts_it() -> None:
+    with WireServer() as server:
+        victim = connect(server)
+        [process] = server.connections.list()
+        assert (process.user, process.command) == ("root", "Sleep")
+        assert server.connections.kill(process.id, query_only=False)
+        until(lambda: not server.connections.all())
+        with pytest.raises(pymysql.err.OperationalError):
+            victim.query("SELECT 1")
+        assert not server.connections.kill(process.id, query_only=True)
