@@ -1,4 +1,4 @@
-"""How long one small schema change takes on two idle nodes, asked of the owner's node and of the other.
+"""How long one small schema change takes on two idle nodes, asked of either node.
 
 Goals: CREATE TABLE under 20 ms, ADD INDEX on an empty table under 50 ms (medians).
 """

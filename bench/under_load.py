@@ -1,8 +1,9 @@
-"""A fill under load: clients arrive at a fixed rate (open loop) while indexes are built over their table.
+"""A fill under load: clients arrive at a fixed rate (open loop) while indexes are built.
 
-A closed loop hides stalls, because a slow answer delays the next question; here each transaction has an appointed
-time, and its latency counts from then. First the clients alone, then the same with ADD INDEX / DROP INDEX repeated
-for the whole time. Goals: no client error, and a p99 at most twice that without the fill.
+A closed loop hides stalls, because a slow answer delays the next question; here each transaction
+has an appointed time, and its latency counts from then. First the clients alone, then the same with
+ADD INDEX and DROP INDEX repeated for the whole time. Goals: no client error, and a p99 at most
+twice that without the fill.
 """
 
 import argparse
@@ -23,7 +24,7 @@ RETRY = {1213, 1412, 8028, 9007}
 
 
 def transaction(cursor: Any, rng: random.Random, rows: int) -> None:
-    """Like sysbench's oltp_read_write, a third of its size: 4 reads, 2 updates, a delete and an insert."""
+    """Like sysbench's oltp_read_write, a third of its size."""
     cursor.execute("BEGIN")
     for _ in range(3):
         cursor.execute("SELECT c FROM sbtest1 WHERE id = %s", (rng.randrange(1, rows),))

@@ -1,7 +1,7 @@
 """The house rules, counted. A rule nobody checks is not a rule.
 
-Functions <= 40 lines, files <= 300, no unfinished marks, no banned calls, no dead modules, no skipped tests.
-An exception is listed here with its reason.
+Functions <= 40 lines, files <= 300, no unfinished marks, no banned calls, no dead modules, no
+skipped tests. An exception is listed here with its reason.
 """
 
 import ast
@@ -100,9 +100,9 @@ def test_public_functions_say_what_they_do() -> None:
         if not ast.get_docstring(tree) and path.read_text().strip():
             silent.append(f"{relative(path)}: module")
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                if not ast.get_docstring(node):
-                    silent.append(f"{relative(path)}:{node.name}")
+            is_public = isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"
+            if is_public and not ast.get_docstring(node):
+                silent.append(f"{relative(path)}:{node.name}")
     assert not silent
 
 
@@ -131,7 +131,11 @@ def test_no_module_is_dead() -> None:
     assert not dead
 
 
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "docs/architecture.md", "LICENSE"])
+DOCUMENTS = ("README.md", "CHANGELOG.md", "docs/architecture.md", "LICENSE")
+NAMED = re.compile(r"`((?:src|tests|bench|docs|tools)/[\w./-]+\.\w+)`")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_documents_a_newcomer_opens_exist(document: str) -> None:
     assert (ROOT / document).read_text().strip()
 
@@ -139,7 +143,7 @@ def test_the_documents_a_newcomer_opens_exist(document: str) -> None:
 def test_documents_name_only_files_that_exist() -> None:
     missing = []
     for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for path in re.findall(r"`((?:src|tests|bench|docs|tools)/[\w./-]+\.\w+)`", document.read_text()):
+        for path in NAMED.findall(document.read_text()):
             if not (ROOT / path).exists():
                 missing.append(f"{relative(document)} -> {path}")
     assert not missing

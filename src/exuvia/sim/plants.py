@@ -1,4 +1,4 @@
-"""Bugs put in on purpose, one rule left out each: a simulator that does not find them proves nothing.
+"""Bugs put in on purpose, one rule left out each: a simulator that misses them proves nothing.
 
 stale plan         a statement plans with a cached table, not with its snapshot's        law 1
 no write reorg     the fill begins in WRITE_ONLY, while some still only delete           law 1
@@ -6,7 +6,7 @@ loose fence        a commit may be two revisions behind                         
 fill overwrites    what stands is replaced by what the fill read                         law 6
 blind release      a unique entry is removed whoever's it is                             law 5
 same epoch         an undone reorg keeps its epoch                                       law 2
-no delete only     (known gap) the state is skipped: safe here, since plans come from the data's snapshot
+no delete only     (known gap) safe here, since plans come from the data's own snapshot
 """
 
 from collections.abc import Callable, Iterator

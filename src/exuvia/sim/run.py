@@ -1,4 +1,4 @@
-"""One seed from beginning to end: first safety under faults, then the faults stop and it must converge."""
+"""One seed: first safety under faults, then the faults stop and it must converge."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,8 +1,8 @@
 """Two nodes of two processes each, a schema change, and a seed that interleaves them.
 
-A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a process
-may be paused, as long as several leases; at any commit it may be killed, before or after; a commit's
-wake-ups may be lost. After every commit the laws are judged.
+A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a
+process may be paused, as long as several leases; at any commit it may be killed, before or after;
+a commit's wake-ups may be lost. After every commit the laws are judged.
 """
 
 from collections.abc import Sequence

@@ -14,8 +14,8 @@ SCHEMA = {
     "nation": "n_nationkey INT PRIMARY KEY, n_name CHAR(25) NOT NULL, n_regionkey INT NOT NULL, "
     "n_comment VARCHAR(152)",
     "supplier": "s_suppkey INT PRIMARY KEY, s_name CHAR(25) NOT NULL, s_address VARCHAR(40) "
-    "NOT NULL, s_nationkey INT NOT NULL, s_phone CHAR(15) NOT NULL, s_acctbal DECIMAL(15,2) NOT NULL, "
-    "s_comment VARCHAR(101) NOT NULL",
+    "NOT NULL, s_nationkey INT NOT NULL, s_phone CHAR(15) NOT NULL, "
+    "s_acctbal DECIMAL(15,2) NOT NULL, s_comment VARCHAR(101) NOT NULL",
     "part": "p_partkey INT PRIMARY KEY, p_name VARCHAR(55) NOT NULL, p_mfgr CHAR(25) NOT NULL, "
     "p_brand CHAR(10) NOT NULL, p_type VARCHAR(25) NOT NULL, p_size INT NOT NULL, "
     "p_container CHAR(10) NOT NULL, p_retailprice DECIMAL(15,2) NOT NULL, "
