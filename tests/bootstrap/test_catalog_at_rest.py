@@ -5,6 +5,7 @@ import pytest
 from exuvia.base.errors import Broken, Conflict, SchemaChanged
 from exuvia.catalog import meta
 from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
@@ -155,3 +156,16 @@ def test_diffs_are_read_in_order_and_the_oldest_are_let_go(store):
     step(store, lambda txn: None)
     assert look(store, meta.diffs, 1, 4) is None
     assert [d.version for d in look(store, meta.diffs, 2, 4)] == [3, 4]
+
+
+def test_a_table_begins_at_its_auto_increment_and_goes_on_after_a_recovery(store):
+    numbered = evolve(T, auto_inc_id=1000)
+    create(store, numbered)
+    ids = IdAllocator(store)
+    assert ids.next(100) == 1000
+    step(store, lambda txn: meta.drop_table(txn, numbered))
+    create(store, numbered)
+    assert IdAllocator(store).next(100) > 1000
+    step(store, lambda txn: meta.drop_table(txn, numbered))
+    step(store, lambda txn: meta.forget_counters(txn, 100))
+    assert look(store, ids.peek, 100) == 1

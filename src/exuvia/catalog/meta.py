@@ -121,20 +121,26 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     if before is not None and _place(before) != _place(info):
         txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
     _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
-    if before is None and info.auto_inc_id > 1:
+    is_counted = txn.get(keys.meta("auto", info.id)) is not None
+    if before is None and info.auto_inc_id > 1 and not is_counted:
         txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
     txn.put(keys.meta("table", info.id), to_json(info))
 
 
 def drop_table(txn: Transaction, info: TableInfo) -> None:
-    """Remove a table's info, name, revision and counters. Its rows stay for later deletion."""
+    """Remove a table's info, name and revision. Rows stay for later deletion, or for a recovery;
+    so do the counters of ids, which `forget_counters` removes with the last row."""
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     txn.delete(keys.meta("table", info.id))
     txn.delete(keys.revision(info.id))
+
+
+def forget_counters(txn: Transaction, table_id: int) -> None:
+    """Remove the counters of a dropped table whose rows are gone."""
     for kind in ("auto", "rowid"):
-        if txn.get(keys.meta(kind, info.id)) is not None:
-            txn.delete(keys.meta(kind, info.id))
+        if txn.get(keys.meta(kind, table_id)) is not None:
+            txn.delete(keys.meta(kind, table_id))
 
 
 def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:

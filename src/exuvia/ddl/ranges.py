@@ -11,7 +11,7 @@ Source: seed 002, the optimised delete; table and columns of TiDB.
 from itertools import islice
 
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import reader, writer
+from exuvia.catalog import meta, reader, writer
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl.queue import Row, system_table
 from exuvia.ddl.world import DeleteRange
@@ -24,7 +24,7 @@ from exuvia.kv.transaction import Transaction
 BATCH_KEYS = 5_000
 IDLE_S = 1.0
 _ORDINAL_BITS = 24
-_START, _END, _DONE_AT = 2, 3, 4
+_ELEMENT, _START, _END, _DONE_AT = 1, 2, 3, 4
 
 
 def leave(txn: Transaction, job_id: int, ordinal: int, each: DeleteRange) -> None:
@@ -73,14 +73,20 @@ class Gc:
 
     def _empty(self, txn: Transaction, row: Row) -> bool:
         """Remove a batch; whether there was anything."""
-        span = Span(bytes.fromhex(str(row[_START])), bytes.fromhex(str(row[_END])))
-        batch = [key for key, _ in txn.scan(span, limit=self._batch_keys)]
+        batch = [key for key, _ in txn.scan(_span(row), limit=self._batch_keys)]
         for key in batch:
             txn.write(Kind.REMOVE, key, b"")
         return bool(batch)
 
 
+def _span(row: Row) -> Span:
+    return Span(bytes.fromhex(str(row[_START])), bytes.fromhex(str(row[_END])))
+
+
 def _move_to_done(txn: Transaction, handle: bytes, row: Row) -> None:
     writer.delete(txn, system_table(txn, "gc_delete_range"), handle, row)
+    element = int(str(row[_ELEMENT]))
+    if _span(row) == keys.table_span(element):
+        meta.forget_counters(txn, element)
     done = [*row[:_DONE_AT], txn.sequence]
     writer.insert(txn, system_table(txn, "gc_delete_range_done"), done, handle)
