@@ -19,6 +19,7 @@
     m/sync/{job}            the version a job's last step published: what is to be acknowledged
     m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
+    m/progress/{job}{run}{task}   rows a running task has done, for display only
     m/channel/{name}        counters that `wait` waits on
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry

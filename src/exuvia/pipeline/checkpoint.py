@@ -126,11 +126,9 @@ def finished(txn: Transaction, order: Order) -> Finished:
 
 def forget(txn: Transaction, job_id: int) -> None:
     """Remove all that is remembered for the job, in the transaction that ends it."""
-    table = _table()
-    for handle, row in list(reader.scan(txn, table, _handles(job_id))):
-        writer.delete(txn, table, handle, row)
-    for key, _ in list(txn.scan(k.span_of(k.meta("progress", job_id)))):
-        txn.delete(key)
+    for span in (_handles(job_id), k.span_of(k.meta("progress", job_id))):
+        for key, _ in list(txn.scan(span)):
+            txn.delete(key)
 
 
 def pairs_of(task: Task, progress: Progress) -> list[tuple[bytes, bytes]]:

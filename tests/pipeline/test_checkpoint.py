@@ -1,0 +1,174 @@
+"""Progress is a set of finished spans: restarts, overlaps and late tasks are harmless, nothing finished is redone."""
+
+import pytest
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
+
+from exuvia.base.errors import Deposed, Unavailable
+from exuvia.catalog import reader, writer
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.system_tables import DATABASES, SYSTEM
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import BulkResult
+from exuvia.pipeline import checkpoint
+from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.verify import check_index
+
+INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
+INDEX = INFO.index("ik")
+assert INDEX
+DIAL = Fixed(Settings(batch_rows=10, span_rows=25))
+
+
+class Counting(MemoryStore):
+    """Counts how often each index entry was offered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: list[bytes] = []
+
+    def bulk(self, keys, *rest, **more) -> BulkResult:  # type: ignore[no-untyped-def]
+        result = super().bulk(keys, *rest, **more)
+        self.offered.extend(keys)
+        return result
+
+
+def world(rows: int = 100) -> tuple[Counting, Table]:
+    store = Counting()
+    before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
+    txn = store.begin()
+    for n in range(rows):
+        writer.insert(txn, before, [n, n * 7 % 100])
+    txn.commit()
+    table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    return store, table
+
+
+def reorg_of(store: MemoryStore, table: Table, epoch: int = 1) -> Reorg:
+    return Reorg(store, JOB, epoch, table, [INDEX.id], dial=DIAL)
+
+
+def finish(reorg: Reorg, start: float = 0.0) -> Progress:
+    for n in range(10_000):
+        reached = reorg.step(start + n)
+        if not isinstance(reached, Running | Waiting):
+            return reached
+    raise AssertionError("never ended")
+
+
+@pytest.mark.parametrize("steps", [0, 3, 9, 17, 25, 31])
+def test_a_restart_does_not_redo_finished_spans(steps: int) -> None:
+    store, table = world()
+    first = reorg_of(store, table)
+    for n in range(steps):
+        first.step(float(n))
+    done = first.spans_done
+    finished = checkpoint.finished(store.begin(), first._order)
+    first.stop()
+    offered = set(store.offered)
+    store.offered.clear()
+    begin_reorg(store, 2)
+    second = reorg_of(store, table, epoch=2)
+    ended = finish(second)
+    assert isinstance(ended, Done)
+    assert (ended.rows, ended.spans_skipped) == (100, finished.count)
+    assert ended.spans_done + ended.spans_skipped == 4
+    assert done <= finished.count
+    again = len(offered & set(store.offered))
+    assert again <= 25, "at most the span under way is done again"
+    assert check_index(store, table, INDEX, "slow").faults == []
+
+
+def test_a_finished_span_is_a_row_of_tidb_ddl_reorg_and_goes_with_the_job() -> None:
+    store, table = world()
+    assert isinstance(finish(reorg_of(store, table)), Done)
+    system = Table(SYSTEM["tidb_ddl_reorg"], 1, DATABASES[2], 1)
+    at = {column.name.L: n for n, column in enumerate(system.info.cols)}
+    rows = [row for _, row in reader.scan(store.begin(), system)]
+    assert len(rows) == 4
+    assert {row[at["job_id"]] for row in rows} == {JOB}
+    assert {row[at["physical_id"]] for row in rows} == {table.info.id}
+    assert {row[at["ele_id"]] for row in rows} == {INDEX.id}
+    starts = sorted(row[at["start_key"]] for row in rows)
+    assert starts[0] == table.row_span().start
+    txn = store.begin()
+    checkpoint.forget(txn, JOB)
+    txn.commit()
+    assert list(reader.scan(store.begin(), system)) == []
+    assert store.count(k.span_of(k.meta("progress", JOB))) == 0
+
+
+def test_rows_done_grow_and_never_pass_the_tables_rows() -> None:
+    store, table = world()
+    reorg = reorg_of(store, table)
+    seen = []
+    for n in range(10_000):
+        reached = reorg.step(n / 10)
+        if isinstance(reached, Done):
+            break
+        assert isinstance(reached, Running)
+        seen.append(reached.rows_done)
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 8
+    assert seen[-1] == 100
+    assert reorg.step(1e6) == reached, "an ended reorg stays ended"
+
+
+def test_an_empty_table_is_done_at_once() -> None:
+    store, table = world(rows=0)
+    assert finish(reorg_of(store, table)) == Done(0, 1, 0)
+
+
+def test_a_store_that_is_full_makes_the_reorg_wait_and_say_so_and_go_on_later() -> None:
+    store, table = world()
+    real = store.bulk
+    reorg = reorg_of(store, table)
+    reorg.step(0.0)
+
+    def full(*_: object, **__: object) -> BulkResult:
+        raise Unavailable("the store is full")
+
+    store.bulk = full  # type: ignore[method-assign]
+    reached: Progress = reorg.step(1.0)
+    while isinstance(reached, Running):
+        reached = reorg.step(1.0)
+    assert isinstance(reached, Waiting)
+    assert reached.reason == "the store is full"
+    assert isinstance(reorg.step(1.5), Waiting), "not tried again before its time"
+    store.bulk = real  # type: ignore[method-assign]
+    assert isinstance(finish(reorg, 10.0), Done)
+
+
+def test_a_snapshot_before_the_reorgs_revision_is_not_read() -> None:
+    store, table = world()
+    ahead = Table(table.info, 3, table.database, 1)
+    reorg = reorg_of(store, ahead)
+    reached = reorg.step(0.0)
+    while isinstance(reached, Running):
+        reached = reorg.step(0.0)
+    assert isinstance(reached, Waiting)
+    assert "revision 2" in reached.reason and "3" in reached.reason
+
+
+def test_a_new_epoch_stops_the_old_driver_for_good() -> None:
+    store, table = world()
+    old = reorg_of(store, table)
+    old.step(0.0)
+    begin_reorg(store, 2)
+    with pytest.raises(Deposed):
+        finish(old)
+    assert isinstance(finish(reorg_of(store, table, epoch=2)), Done)
+
+
+@pytest.mark.parametrize("mode", ["full", "sample", "off"])
+def test_a_fault_stops_the_index_unless_verification_is_off(mode: str) -> None:
+    store, table = world(40)
+    ghost = table.form(INDEX).key([500, 3], k.i64(500))[0]
+    store.bulk([ghost], b"\0")
+    dial = Fixed(Settings(span_rows=25, verify=mode))
+    ended = finish(Reorg(store, JOB, 1, table, [INDEX.id], dial=dial))
+    assert isinstance(ended, Done if mode == "off" else Failed)

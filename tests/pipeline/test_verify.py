@@ -1,0 +1,152 @@
+"""Law 9: planted faults are found by the fast way and by the slow one; live writes raise no alarm."""
+
+import random
+from contextlib import suppress
+
+import pytest
+from support.tables import publish, table_info
+
+from exuvia.base.errors import Conflict, Duplicate
+from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.entry import LIVE, TOMBSTONE
+from exuvia.kv.memory import MemoryStore
+from exuvia.pipeline.faults import FaultJudge
+from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.matching import verification
+from exuvia.pipeline.settings import Fixed
+from exuvia.pipeline.verify import check_index, order_for
+
+INFO = table_info(
+    "id int not null",
+    "k int",
+    "u varchar(10)",
+    primary="id",
+    plain={"ik": "k"},
+    unique={"iu": "u"},
+)
+PLAIN, UNIQUE = INFO.index("ik"), INFO.index("iu")
+assert PLAIN and UNIQUE
+ROWS = 600
+
+
+def filled() -> tuple[MemoryStore, Table]:
+    store = MemoryStore()
+    table = publish(store, INFO, 1)
+    txn = store.begin()
+    for n in range(ROWS):
+        writer.insert(txn, table, [n, n % 10 if n % 7 else None, f"u{n}" if n % 5 else None])
+    txn.commit()
+    return store, table
+
+
+def plant(store: MemoryStore, table: Table, kind: str, unique: bool) -> None:
+    index = UNIQUE if unique else PLAIN
+    row = [121, 121 % 10, "u121"]
+    key, _ = keycodec.index_key(table, index, row, k.i64(121))
+    txn = store.begin()
+    if kind == "missing":
+        txn.delete(key)
+    elif kind == "entombed":
+        txn.put(key, TOMBSTONE)
+    elif kind == "orphan":
+        ghost, _ = keycodec.index_key(table, index, [ROWS + 5, 3, "ghost"], k.i64(ROWS + 5))
+        txn.put(ghost, LIVE + (k.i64(ROWS + 5) if unique else b""))
+    elif kind == "wrong values":
+        stale, _ = keycodec.index_key(table, index, [121, 8, "stale"], k.i64(121))
+        txn.put(stale, LIVE + (k.i64(121) if unique else b""))
+    else:
+        txn.put(key, LIVE + k.i64(122))
+    txn.commit()
+
+
+FAULTS = [
+    ("missing", False, "missing"),
+    ("missing", True, "missing"),
+    ("entombed", False, "missing"),
+    ("entombed", True, "missing"),
+    ("orphan", False, "orphan"),
+    ("orphan", True, "orphan"),
+    ("wrong values", False, "wrong"),
+    ("wrong values", True, "wrong"),
+    ("wrong handle", True, "wrong"),
+    ("wrong handle", False, "wrong"),
+]
+
+
+@pytest.mark.parametrize("mode", ["fast", "slow"])
+@pytest.mark.parametrize(("kind", "unique", "verdict"), FAULTS)
+def test_a_planted_fault_is_found(mode: str, kind: str, unique: bool, verdict: str) -> None:
+    store, table = filled()
+    index = UNIQUE if unique else PLAIN
+    assert check_index(store, table, index, mode).faults == []
+    plant(store, table, kind, unique)
+    faults = check_index(store, table, index, mode).faults
+    assert [fault.kind for fault in faults][:1] == [verdict]
+    assert len(faults) <= 2
+    assert {fault.handle for fault in faults} <= {"121", "122", str(ROWS + 5)}
+
+
+def test_a_fault_is_told_as_error_8223_with_both_sides_values() -> None:
+    store, table = filled()
+    plant(store, table, "wrong values", unique=True)
+    (fault,) = check_index(store, table, UNIQUE, "slow").faults
+    error = fault.refusal("t")
+    assert error.code == 8223
+    for part in ("t", "iu", "121", "[stale]", "[u121]"):
+        assert part in error.message
+
+
+def test_an_index_gone_entirely_is_reported_capped() -> None:
+    store, table = filled()
+    txn = store.begin()
+    for key, _ in list(txn.scan(table.index_span(PLAIN))):
+        txn.delete(key)
+    txn.commit()
+    assert len(check_index(store, table, PLAIN, "fast").faults) == 100
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_live_writes_between_the_scans_raise_no_alarm(seed: int) -> None:
+    """Every task of both rounds reads another snapshot; writers commit in between."""
+    store, table = filled()
+    chance = random.Random(seed)
+    differed = 0
+    for index in (PLAIN, UNIQUE):
+        waves = verification(store, order_for(table, (index.id,)), 100)
+        tasks = next(waves)
+        try:
+            while True:
+                wave = InlineWave(store, tasks, Fixed(), lambda: 0.0)
+                while not wave.done():
+                    write(store, table, chance)
+                    wave.step()
+                differed += tasks[0].kind == "collect rows"
+                tasks = waves.send(sorted(wave.outcomes, key=lambda o: o.ordinal))
+        except StopIteration as end:
+            assert end.value == []
+    assert differed
+
+
+def write(store: MemoryStore, table: Table, chance: random.Random) -> None:
+    txn = store.begin()
+    n = chance.randrange(ROWS)
+    old = reader.get(txn, table, k.i64(n))
+    new = [n, chance.randrange(10), f"u{chance.randrange(2 * ROWS)}"]
+    with suppress(Conflict, Duplicate):
+        if old is None:
+            writer.insert(txn, table, new)
+        elif chance.random() < 0.3:
+            writer.delete(txn, table, k.i64(n), old)
+        else:
+            writer.update(txn, table, k.i64(n), old, new)
+        txn.commit()
+
+
+def test_a_key_that_changed_since_the_scans_is_no_fault() -> None:
+    store, table = filled()
+    judge = FaultJudge(table, PLAIN)
+    gone, _ = keycodec.index_key(table, PLAIN, [1, 99, None], k.i64(1))
+    assert judge.compare(store, [], [(gone, b"", b"")]) == []
+    assert judge.compare(store, [(gone, b"", k.i64(1))], []) == []
