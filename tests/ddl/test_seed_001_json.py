@@ -151,7 +151,7 @@ def test_the_job_of_the_same_statement_has_the_seeds_fields_in_the_seeds_order()
     found = without_ours(json.loads(encode(job)))
     assert {key: found[key] for key in SEED} == SEED
     assert [key for key in found if key in SEED] == list(SEED)
-    assert [key for key in found["raw_args"][0]] == list(_TABLE)
+    assert list(found["raw_args"][0]) == list(_TABLE)
 
 
 def test_the_first_table_and_job_of_a_store_have_the_seeds_ids():

@@ -3,7 +3,8 @@
 Two rows, two values, one index, plain and unique: every database, every statement, every pair.
 """
 
-from itertools import product
+from functools import cache
+from itertools import pairwise, product
 
 import pytest
 
@@ -13,7 +14,8 @@ from exuvia.ddl.action import Action, Step, compatible, load
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import INDEX
-from support.state_worlds import can_meet
+from support import production_worlds
+from support.state_worlds import can_meet, execute
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -32,6 +34,24 @@ PAIRS = list(product(SchemaState, repeat=2))
 def test_the_relation_is_the_one_that_trying_everything_finds(unique):
     found = {pair: can_meet(*pair, unique)[0] for pair in PAIRS}
     assert found == {pair: compatible(*pair) for pair in PAIRS}
+
+
+@pytest.mark.parametrize("unique", [False, True], ids=["plain", "unique"])
+def test_the_writer_and_the_store_do_what_the_relation_needs(unique):
+    """The same search, each statement done by production code; what it made is the model's too."""
+    compared = 0
+
+    @cache
+    def run(world, statement, state, unique):
+        nonlocal compared
+        compared += 1
+        after = production_worlds.execute(world, statement, state, unique)
+        assert after == execute(world, statement, state, unique), (world, statement, state.name)
+        return after
+
+    found = {pair: can_meet(*pair, unique, run)[0] for pair in PAIRS}
+    assert found == {pair: compatible(*pair) for pair in PAIRS}
+    assert compared > 500
 
 
 def test_the_search_is_not_trivial():
@@ -55,7 +75,7 @@ def test_every_action_walks_through_neighbours_that_may_meet(action):
 
 
 def path(*states):
-    return tuple(Step(a, b) for a, b in zip(states, states[1:], strict=False))
+    return tuple(Step(a, b) for a, b in pairwise(states))
 
 
 @pytest.mark.parametrize(

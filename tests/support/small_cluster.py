@@ -104,10 +104,14 @@ class SmallCluster:
     def submitter_of(self, node: Front | Owner) -> Submitter:
         return Submitter(self.store, Schemas(self.store), node.member, self.clock)
 
-    def _new_owner(self) -> Owner:
+    def another_owner(self) -> Owner:
+        """A back that has not campaigned yet."""
         name = f"back{next(self._names)}"
         reorgs = self._reorgs(self.store)
-        owner = Owner(self.store, self.clock, name, reorgs, self._pools, self._tick_s)
+        return Owner(self.store, self.clock, name, reorgs, self._pools, self._tick_s)
+
+    def _new_owner(self) -> Owner:
+        owner = self.another_owner()
         owner.campaign.step(self.clock.monotonic())
         return owner
 

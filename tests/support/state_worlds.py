@@ -65,10 +65,11 @@ def execute(world: Small, statement: Statement, state: SchemaState, unique: bool
     old = world.rows[row]
     if old is not None and duty.removes:
         key = key_of(old, row, unique)
-        if index.get(key, row) in (row, TOMB):
-            index.pop(key, None)
-            if duty.entombs:
-                index[key] = TOMB
+        holder = index.get(key)
+        if duty.entombs and (holder in (row, None) or not unique):
+            index[key] = TOMB
+        elif holder is not None and (holder == row or not unique):
+            del index[key]
     if value is not None and duty.adds:
         key = key_of(value, row, unique)
         if index.get(key, row) not in (row, TOMB):

@@ -16,6 +16,7 @@ the step that leaves this state, or one with the same duties (WRITE_REORG is lef
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
@@ -94,7 +95,7 @@ def load(action: Action) -> Action:
 
 
 def _check_chain(action: Action) -> None:
-    for step, following in zip(action.path, action.path[1:], strict=False):
+    for step, following in pairwise(action.path):
         if step.target != following.source:
             raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
     ends = {action.path[0].source, action.path[-1].target}

@@ -209,7 +209,7 @@ class JobWorker:
             self._parts.campaign.guard(txn)
             queue.update(txn, job)
             txn.commit()
-            return min(LEAST_BACK_OFF_S * 2 ** min(job.err_count, 10), MOST_BACK_OFF_S)
+            return min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)
         except Conflict:
             return LEAST_BACK_OFF_S
         finally:

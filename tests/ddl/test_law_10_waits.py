@@ -1,0 +1,168 @@
+"""Law 10: a job that waits says for what: the node, the older job, the worker slot, the error."""
+
+from exuvia.base.errors import Unavailable
+from exuvia.ddl import queue, requests
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import evolve
+from exuvia.ddl.manager import Pools
+from exuvia.pipeline.progress import Done, Running
+from support.small_cluster import SmallCluster
+from support.small_tables import abc, column, index
+
+
+class Held:
+    """A reorg that goes on until it is let go; `ready` False: it cannot run at all."""
+
+    free = False
+    ready = True
+
+    def step(self, now):
+        if not self.ready:
+            raise Unavailable("no Java was found")
+        return Done(3) if self.free else Running(2, 50.0, 9.0, "fill", "1 spans done")
+
+    def stop(self):
+        pass
+
+
+def cluster_with(held, **options):
+    cluster = SmallCluster(reorgs=lambda store: lambda *_: held, **options)
+    for name in ("t1", "t2", "t3"):
+        cluster.run(requests.create_table(cluster.database(), abc(name)))
+        one_row(cluster, name)
+    return cluster
+
+
+def one_row(cluster, name):
+    from exuvia.catalog import writer
+
+    txn = cluster.store.begin()
+    writer.insert(txn, cluster.table(name), [1, 1, 1])
+    txn.commit()
+
+
+def add_index(cluster, name):
+    info = cluster.table(name).info
+    return cluster.submit(requests.add_index(cluster.database(), info, index("i", "a")))
+
+
+def wait_of(cluster, job_id, rounds=300):
+    for _ in range(rounds):
+        job = cluster.job(job_id)
+        if job.exuvia_wait:
+            return job
+        cluster.step()
+    return cluster.job(job_id)
+
+
+def test_a_job_without_a_worker_says_how_many_are_busy():
+    held = Held()
+    cluster = cluster_with(held, pools=Pools(4, 2))
+    first, second, third = (add_index(cluster, name) for name in ("t1", "t2", "t3"))
+    waiting = wait_of(cluster, third)
+    assert waiting.exuvia_wait == "waiting: reorg worker (2 of 2 busy)"
+    assert waiting.state == JobState.QUEUEING
+    held.free = True
+    for job_id in (first, second, third):
+        assert cluster.finish(job_id).exuvia_wait == ""
+
+
+def test_a_job_behind_another_names_it():
+    held = Held()
+    cluster = cluster_with(held)
+    first = add_index(cluster, "t1")
+    info = cluster.table("t1").info
+    second = cluster.submit(requests.add_column(cluster.database(), info, column("c")))
+    waiting = wait_of(cluster, second)
+    assert waiting.exuvia_wait == f"waiting: job {first} (add index test.t1)"
+    assert waiting.dependency_id == first
+    held.free = True
+    assert cluster.finish(second).dependency_id == 0
+
+
+def test_a_job_that_waits_for_a_front_names_it_and_its_blocker():
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc()))
+    front, t = cluster.fronts[0], cluster.table("t")
+    front.locks.hold("txn", t.info.id, t.revision, "open transaction of connection 12 wrote t")
+    info = t.info
+    job_id = cluster.submit(requests.add_column(cluster.database(), info, column("c")))
+    for _ in range(400):
+        cluster.step()
+    reason = cluster.job(job_id).exuvia_wait
+    assert reason.startswith("waiting: node front0: open transaction of connection 12 wrote t")
+    front.locks.release("txn")
+    assert cluster.finish(job_id).state == JobState.SYNCED
+
+
+def test_a_silent_front_is_named_then_fenced_after_its_lease():
+    cluster = SmallCluster(fronts=2)
+    cluster.run(requests.create_table(cluster.database(), abc()))
+    silent = cluster.fronts.pop()
+    info = cluster.table("t").info
+    job_id = cluster.submit(requests.add_column(cluster.database(), info, column("c")))
+    cluster.step(70)
+    assert "node front1: " in cluster.job(job_id).exuvia_wait
+    assert cluster.finish(job_id).state == JobState.SYNCED
+    silent.member.step(cluster.clock.monotonic())
+    assert silent.member.fenced
+
+
+def test_a_fill_shows_rows_rate_and_time_left():
+    held = Held()
+    cluster = cluster_with(held)
+    job_id = add_index(cluster, "t1")
+    cluster.step(200)
+    job = cluster.job(job_id)
+    assert (job.row_count, job.exuvia_note) == (2, "fill, 50 rows/s, 9 s left, 1 spans done")
+    held.free = True
+    assert cluster.finish(job_id).row_count == 3
+
+
+def test_a_fill_that_cannot_run_says_why_and_goes_on_later():
+    held = Held()
+    held.ready = False
+    cluster = cluster_with(held)
+    job_id = add_index(cluster, "t1")
+    cluster.step(200)
+    assert cluster.job(job_id).row()[-1] == "waiting: no Java was found"
+    assert cluster.job(job_id).err_count == 0
+    held.ready = held.free = True
+    assert cluster.finish(job_id).state == JobState.SYNCED
+
+
+def test_a_cancel_is_seen_in_the_middle_of_a_fill():
+    held = Held()
+    cluster = cluster_with(held)
+    job_id = add_index(cluster, "t1")
+    cluster.step(100)
+    txn = cluster.store.begin()
+    queue.update(txn, evolve(queue.get(txn, job_id), state=JobState.CANCELLING))
+    txn.commit()
+    job = cluster.finish(job_id)
+    assert job.state == JobState.ROLLBACK_DONE
+    assert (job.error().code, job.error().message) == (8214, "Cancelled DDL job")
+
+
+def test_a_paused_job_keeps_its_place_and_gives_its_worker_back():
+    held = Held()
+    cluster = cluster_with(held, pools=Pools(4, 1))
+    first, second = add_index(cluster, "t1"), add_index(cluster, "t2")
+    info = cluster.table("t1").info
+    third = cluster.submit(requests.add_column(cluster.database(), info, column("c")))
+    cluster.step(100)
+    change_state(cluster, first, JobState.PAUSING)
+    held.free = True
+    assert cluster.finish(second).state == JobState.SYNCED
+    cluster.step(300)
+    assert cluster.job(first).state == JobState.PAUSED
+    assert cluster.job(third).state == JobState.QUEUEING
+    change_state(cluster, first, JobState.QUEUEING)
+    assert cluster.finish(third).state == cluster.finish(first).state == JobState.SYNCED
+
+
+def change_state(cluster, job_id, state):
+    txn = cluster.store.begin()
+    queue.update(txn, evolve(queue.get(txn, job_id), state=state))
+    txn.notify("job")
+    txn.commit()

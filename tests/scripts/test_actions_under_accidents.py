@@ -1,0 +1,54 @@
+"""Every action x {run, undo, crash, deposed owner} at each of its steps, with writes at every round.
+
+At the end of each: rows equal the model of what committed, public indexes are exact, what was dropped
+or undone is gone from the store, and the job is in history in the state its accident calls for.
+"""
+
+import pytest
+
+from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl.codes import JobState
+from support.scripts import ASKED, ROWS, Play, check, scripts, steps_of
+
+SEEDS = 3
+CASES = scripts()
+
+
+def expected(script):
+    """States the job may end in."""
+    undoable = script.label.startswith("add ")
+    if script.accident != "undo" or (not undoable and script.at):
+        ends = {JobState.SYNCED}
+    elif script.at == 0:
+        ends = {JobState.CANCELLED}
+    elif script.at >= steps_of(script.label):
+        ends = {JobState.SYNCED}  # past the point of no return
+    else:
+        ends = {JobState.ROLLBACK_DONE}
+    if script.label in ("add index, unique", "add index, two"):
+        ends |= {JobState.ROLLBACK_DONE}  # writes made a duplicate before anybody judged it
+    return ends
+
+
+@pytest.mark.parametrize("script", CASES, ids=str)
+def test_an_action_under_an_accident(script):
+    for seed in range(SEEDS):
+        play = Play(script, seed)
+        job = play.run()
+        assert job.state in expected(script), job.describe()
+        check(play, job)
+        assert play.traffic.committed + play.traffic.refused > ROWS
+
+
+def test_every_action_every_accident_and_every_step_is_there():
+    assert {label.split(",")[0] for label in ASKED} == {a.label for a in ACTIONS.values()}
+    wanted = sum(1 + 3 * (steps_of(label) + 1) for label in ASKED)
+    assert len(CASES) == len(set(CASES)) == wanted
+    print(f"{len(CASES)} scripts, {SEEDS} seeds each")
+
+
+def test_both_ends_of_a_unique_build_are_reached():
+    """Else the scripts prove nothing about one of them."""
+    script = next(each for each in CASES if each.label == "add index, unique")
+    ends = [Play(script, seed).run().state for seed in range(60)]
+    assert {JobState.SYNCED, JobState.ROLLBACK_DONE} <= set(ends)

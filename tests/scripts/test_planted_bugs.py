@@ -1,0 +1,68 @@
+"""The scripts are able to fail: each rule that is taken away is noticed by one of them."""
+
+import pytest
+
+from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.ddl import apply
+from exuvia.ddl.world import ReorgOrder
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.transaction import Transaction
+from support.scripts import Play, check, scripts
+
+
+def noticed():
+    """The first script that fails, or None."""
+    for seed in range(6):
+        for script in scripts():
+            if script.label.startswith("add index"):
+                play = Play(script, seed)
+                try:
+                    check(play, play.run())
+                except AssertionError:
+                    return script
+    return None
+
+
+def fence_is_off_by_one(patch):
+    require = Transaction.require_at_most
+    patch.setattr(
+        Transaction, "require_at_most", lambda self, key, limit: require(self, key, limit + 1)
+    )
+
+
+def an_undo_keeps_the_epoch(patch):
+    move = apply._move_epoch
+
+    def without_leaving(txn, job_id, order):
+        move(txn, job_id, ReorgOrder.NONE if order == ReorgOrder.LEAVE else order)
+
+    patch.setattr(apply, "_move_epoch", without_leaving)
+
+
+def the_fill_overwrites(patch):
+    bulk = MemoryStore.bulk
+
+    def overwriting(self, keys, payloads, requirements=(), puts=(), report=False, overwrite=True):
+        return bulk(self, keys, payloads, requirements, puts, report, True)
+
+    patch.setattr(MemoryStore, "bulk", overwriting)
+
+
+def removals_leave_no_tombstone(patch):
+    for state in (SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG):
+        patch.setitem(DUTIES, state, DUTIES[state]._replace(entombs=False))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        fence_is_off_by_one,
+        an_undo_keeps_the_epoch,
+        the_fill_overwrites,
+        removals_leave_no_tombstone,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_a_planted_bug_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert noticed() is not None
