@@ -109,9 +109,11 @@ def lagging(txn: Transaction, job_id: int) -> list[Lag]:
 
 
 class Waiter:
-    """Waits for others on behalf of an owner; `guard` puts its epoch into what it writes."""
+    """Waits for others on behalf of an owner; `guard` puts its epoch into what it writes.
 
-    channel = "ack"
+    A job's worker asks `lagging`; one loop calls `step`, which needs no wake-up."""
+
+    channel = "member"
 
     def __init__(
         self, store: Store, guard: Callable[[Transaction], None] = lambda txn: None

@@ -15,6 +15,7 @@ from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Waiter
 from exuvia.ddl.filling import Reorg
 from exuvia.ddl.owner import Ddl
 from exuvia.node import logs
@@ -55,7 +56,9 @@ class Back:
 
     def start(self) -> None:
         """Give every loop its thread."""
-        self._loops.start(self.base.member, self.campaign, self.base.loader, *self._ddl.loops())
+        base = self.base
+        waiter = Waiter(base.store, self.campaign.guard)
+        self._loops.start(base.member, self.campaign, waiter, base.loader, *self._ddl.loops())
 
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""
