@@ -1,11 +1,11 @@
 """System variables: definitions by name, global values in the store.
 
-    @@global.x    m/var/{x}, or the definition's default        every node reads the same;
-                                                                mysql.global_variables shows it
-    @@session.x   the session's own, begun with the global one  kept by sql/
+@@global.x    m/var/{x}, or the definition's default        every node reads the same;
+                                                            mysql.global_variables shows it
+@@session.x   the session's own, begun with the global one  kept by sql/
 
-    SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
-    unknown 1193
+SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-only 1238,
+unknown 1193
 """
 
 from exuvia.base.mysql import refuse
@@ -15,6 +15,27 @@ from exuvia.catalog.variables_mysql import MYSQL
 from exuvia.catalog.variables_tidb import TIDB
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
+
+__all__ = [
+    "ALIASES",
+    "VARIABLES",
+    "Checked",
+    "Setting",
+    "Variable",
+    "all_globals",
+    "canonical",
+    "check",
+    "fill",
+    "find",
+    "find_readable",
+    "find_settable",
+    "get_global",
+    "read_flag",
+    "read_float",
+    "read_int",
+    "reset_global",
+    "set_global",
+]
 
 VARIABLES: dict[str, Variable] = {
     each.name: each for each in sorted((*MYSQL, *TIDB), key=lambda v: v.name)
