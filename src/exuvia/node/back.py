@@ -12,7 +12,7 @@ import signal
 import threading
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import Unavailable
+from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
@@ -92,7 +92,11 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     options = Options(asked.store, lease_s=asked.lease, spark_master=asked.spark_master)
-    back = Back(options, asked.address, SystemClock(), stop)
+    try:
+        back = Back(options, asked.address, SystemClock(), stop)
+    except (ExuviaError, OSError) as error:
+        _log.critical("the back cannot start", extra={"reason": str(error)})
+        return 1
     back.start()
     _log.info("the back runs", extra={"member": back.base.member.id})
     stop.wait()

@@ -1,0 +1,108 @@
+"""A loop's thread: what ends it, what it retries, what wakes it."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
+from exuvia.kv.memory import MemoryStore
+from exuvia.node.loops import Loops
+from support.node_processes import until
+
+
+class Scripted:
+    """A loop that follows a script of errors, then asks to sleep for `pause_s`."""
+
+    channel = "job"
+
+    def __init__(self, *script: Exception, pause_s: float = 0.0) -> None:
+        self.script = list(script)
+        self.pause_s = pause_s
+        self.steps = 0
+
+    def step(self, now: float) -> float:
+        self.steps += 1
+        if self.script:
+            raise self.script.pop(0)
+        return self.pause_s
+
+
+class Running:
+    def __init__(self, loop: Scripted) -> None:
+        self.store = MemoryStore()
+        self.broken: list[str] = []
+        self.loops = Loops(self.store, SystemClock(), self.broken.append)
+        self.loops.start(loop)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.loops.stop(5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Conflict("lost update"),
+        Deposed("fenced"),
+        Unavailable("the store is away"),
+        Refused(1114, "HY000", "full"),
+    ],
+)
+def test_what_may_pass_is_tried_again(error: Exception) -> None:
+    loop = Scripted(error, error, pause_s=0.01)
+    with Running(loop) as running:
+        until(lambda: loop.steps > 4)
+        assert (running.broken, running.loops.broken()) == ([], [])
+
+
+@pytest.mark.parametrize("error", [Broken("two owners"), ZeroDivisionError("a bug")])
+def test_what_must_not_happen_ends_the_loop_loudly(error: Exception, caplog) -> None:
+    caplog.set_level(logging.CRITICAL)
+    loop = Scripted(error)
+    with Running(loop) as running:
+        until(lambda: running.broken)
+        assert running.broken == running.loops.broken() == ["Scripted"]
+        assert loop.steps == 1
+    assert [record.loop for record in caplog.records] == ["Scripted"]
+
+
+def test_a_notice_wakes_a_sleeping_loop_and_one_during_its_step_is_not_lost() -> None:
+    loop = Scripted(pause_s=0.9)
+    with Running(loop) as running:
+        until(lambda: loop.steps == 1)
+        began = SystemClock().monotonic()
+        notify(running.store)
+        until(lambda: loop.steps == 2)
+        assert SystemClock().monotonic() - began < 0.5
+
+    during = Noticed(lambda: notify(store))
+    with Running(during) as running:
+        store = running.store
+        during.go.set()
+        until(lambda: during.steps == 2, timeout_s=0.8)
+
+
+class Noticed(Scripted):
+    """A loop whose first step is when the notice comes."""
+
+    def __init__(self, notice: Callable[[], None]) -> None:
+        super().__init__(pause_s=1.0)
+        self.go = threading.Event()
+        self.notice = notice
+
+    def step(self, now: float) -> float:
+        if not self.steps:
+            self.go.wait(5)
+            self.notice()
+        return super().step(now)
+
+
+def notify(store: MemoryStore) -> None:
+    txn = store.begin()
+    txn.notify("job")
+    txn.commit()

@@ -1,0 +1,74 @@
+"""The front keeps its back alive; the back does not outlive its front."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from exuvia.base.clock import SystemClock
+from exuvia.node.supervise import Supervisor
+from support.node_processes import ROOT, is_alive, until
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def test_a_child_that_ends_is_started_again_until_the_stop() -> None:
+    supervisor = Supervisor(SLEEPER, SystemClock())
+    supervisor.start()
+    first = until(lambda: supervisor.pid)
+    os.kill(first, signal.SIGKILL)
+    second = until(lambda: supervisor.pid not in (None, first) and supervisor.pid)
+    supervisor.begin_stop()
+    supervisor.finish_stop(5)
+    assert supervisor.starts == 2
+    assert not is_alive(second)
+
+
+def test_a_child_that_does_not_listen_is_ended_by_force() -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+    supervisor = Supervisor([sys.executable, "-c", deaf], SystemClock())
+    supervisor.start()
+    pid = until(lambda: supervisor.pid)
+    until(lambda: ignores(pid))
+    supervisor.begin_stop()
+    supervisor.finish_stop(0.2)
+    assert not is_alive(pid)
+
+
+def ignores(pid: int) -> bool:
+    """Whether SIGTERM is ignored there."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("SigIgn:"):
+            return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+    return False
+
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-m", "exuvia.node.back", sys.argv[1], "--parent",
+    str(__import__("os").getpid()), "--address", "here", "--lease", "45"], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_back_ends_when_its_front_is_killed(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    url = f"lmdb://{tmp_path / 'store'}"
+    log = tmp_path / "log"
+    with log.open("w") as errors:
+        parent = subprocess.Popen(
+            [sys.executable, "-c", PARENT, url],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+        )
+    assert parent.stdout is not None
+    back = int(parent.stdout.readline())
+    until(lambda: "the back runs" in log.read_text())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until(lambda: not is_alive(back), timeout_s=5)
+    assert "the back stopped" in log.read_text()
