@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from exuvia.base.errors import Broken, SchemaChanged
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Flag
 from exuvia.catalog.keyform import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.layout import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
@@ -57,7 +57,7 @@ class IndexForm:
 
 def _position(table: TableInfo, column_id: int, name: str) -> int:
     for position, column in enumerate(table.cols):
-        if column.id == column_id or (not column_id and column.name.L == name):
+        if column.id == column_id or (not column_id and name == column.name.L):
             return position
     raise Broken(f"table {table.name.O} has an index on a column it has not")
 
@@ -78,6 +78,7 @@ class Table:
             (keys.database_revision(database.id), database_revision + 1),
         )
         self._decoders: dict[int, RowDecoder] = {}
+        self.plans: dict[int, object] = {}  # of catalog/vector.py, by layout
 
     @cached_property
     def columns(self) -> tuple[ColumnInfo, ...]:
@@ -162,7 +163,7 @@ class Table:
             return tuple(_position(self.info, p.exuvia_column, p.name.L) for p in parts)
         if not self.info.pk_is_handle:
             return ()
-        found = [n for n, c in enumerate(self.info.cols) if c.type.Flag & 2]
+        found = [n for n, c in enumerate(self.info.cols) if c.type.Flag & Flag.PRI_KEY]
         return tuple(found[:1])
 
     @cached_property

@@ -1,0 +1,142 @@
+"""Many values of one column as one array, and many rows as some columns: what the vectorised codec works on.
+
+    family                  `values`                                   NULL
+    INT DATETIME TIME       int64                                      any number, and True in `nulls`
+    UINT                    uint64                                     likewise
+    FLOAT                   float64                                    likewise
+    DATE                    int32 (packed)                             likewise
+    DECIMAL                 int64, V16 or V32: scaled as in the row    likewise
+    STRING JSON             pyarrow string                             null in the array too
+    BYTES                   pyarrow binary                             null in the array too
+
+`nulls` is None where no value is NULL. Nothing here is changed once made.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals
+from exuvia.catalog.layout import packer_of, storage_of, unpacker_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Keys = Array | list[bytes]
+Value = Any
+
+DTYPES = {"q": "<i8", "Q": "<u8", "d": "<f8", "i": "<i4", "16s": "V16", "32s": "V32"}
+
+
+class Vector(NamedTuple):
+    """Values of one type, see the module."""
+
+    field: FieldType
+    values: Any
+    nulls: Array | None
+
+    def to_list(self) -> list[Value]:
+        """The same values as rows hold them."""
+        if not storage_of(self.field).code:
+            return list(self.values.to_pylist())
+        found = self.values.tolist()
+        unpack = unpacker_of(self.field)
+        if unpack is not None:
+            found = [unpack(value) for value in found]
+        if self.nulls is None:
+            return list(found)
+        return [None if n else v for v, n in zip(found, self.nulls.tolist(), strict=True)]
+
+    def take(self, positions: Array) -> "Vector":
+        """The values at the positions, in that order."""
+        if storage_of(self.field).code:
+            values = self.values[positions]
+        else:
+            values = self.values.take(pa.array(positions))
+        return Vector(self.field, values, None if self.nulls is None else self.nulls[positions])
+
+
+def arrow_type(field: FieldType) -> pa.DataType:
+    """The pyarrow type of a family that has no fixed width."""
+    return pa.binary() if field.family == Family.BYTES else pa.string()
+
+
+def vector_of(values: Sequence[Value], field: FieldType) -> Vector:
+    """A vector of values as rows hold them: the slow way, for few values and for casts."""
+    nulls: Array | None = np.fromiter((v is None for v in values), dtype=bool, count=len(values))
+    if nulls is not None and not nulls.any():
+        nulls = None
+    storage = storage_of(field)
+    if not storage.code:
+        return Vector(field, pa.array(values, type=arrow_type(field)), nulls)
+    pack = packer_of(field)
+    zero = bytes(decimals.width_of(field)) if storage.code.endswith("s") else 0
+    packed: list[Any] = [zero if v is None else (v if pack is None else pack(v)) for v in values]
+    if isinstance(zero, bytes):
+        return Vector(field, np.frombuffer(b"".join(packed), dtype=DTYPES[storage.code]), nulls)
+    return Vector(field, np.array(packed, dtype=DTYPES[storage.code]), nulls)
+
+
+def constant(value: Value, field: FieldType, rows: int) -> Vector:
+    """The same value so many times."""
+    one = vector_of([value], field)
+    return one.take(np.zeros(rows, dtype=np.int64))
+
+
+def mixed(parts: Sequence[tuple[Array, Vector]], rows: int) -> Vector:
+    """One vector from parts that belong at the given positions, which cover `rows` together."""
+    order = np.empty(rows, dtype=np.int64)
+    order[np.concatenate([at for at, _ in parts])] = np.arange(rows)
+    vectors = [part for _, part in parts]
+    field = vectors[0].field
+    if storage_of(field).code:
+        values = np.concatenate([part.values for part in vectors])
+    else:
+        values = pa.concat_arrays([part.values for part in vectors])
+    nulls = None
+    if any(part.nulls is not None for part in vectors):
+        nulls = np.concatenate([_nulls_of(part) for part in vectors])
+    return Vector(field, values, nulls).take(order)
+
+
+def _nulls_of(part: Vector) -> Array:
+    return np.zeros(len(part.values), dtype=bool) if part.nulls is None else part.nulls
+
+
+class Columns:
+    """Some columns of some rows. `handles` are an array of V8 for integers, else a list of bytes.
+
+    `column(position)` is made when first asked for; `positions` are those of the table's columns."""
+
+    def __init__(
+        self,
+        fields: Sequence[FieldType],
+        names: Sequence[str],
+        positions: Sequence[int],
+        handles: Keys,
+        make: Callable[[int], Vector],
+    ) -> None:
+        self.positions = list(positions)
+        self.names = names
+        self.fields = fields
+        self.handles = handles
+        self.rows = len(handles)
+        self._make = make
+        self._made: dict[int, Vector] = {}
+
+    def column(self, position: int) -> Vector:
+        """The values of the column at that position of the table."""
+        found = self._made.get(position)
+        if found is None:
+            found = self._made[position] = self._make(position)
+        return found
+
+    def to_rows(self) -> list[list[Value]]:
+        """The rows, with the columns asked for, in the order asked for."""
+        lists = [self.column(position).to_list() for position in self.positions]
+        return [list(row) for row in zip(*lists, strict=True)] if lists else [[]] * self.rows
+
+    def handle_list(self) -> list[bytes]:
+        """The handles as bytes."""
+        return self.handles if isinstance(self.handles, list) else list(self.handles.tolist())

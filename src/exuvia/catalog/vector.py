@@ -1,0 +1,235 @@
+"""Many rows at once: stored bytes to columns, by layout, without a Python object for each value.
+
+    raws of one layout   [seq 8][head: layout id, nulls, fixed columns, ends][variable bytes]
+                             |                                                |
+      heads sliced, joined   v         fixed column = a view of one           v   raws joined once
+                         structured array                   value i = row start + head + ends, as Arrow string views
+
+    layouts mixed        grouped by layout id, decoded apart, put back in order
+    type changed since   cast value by value (catalog/assign.py): rare, rows written before a MODIFY COLUMN
+    column added since   its origin default
+
+The row codec (catalog/layout.py) defines the meaning; tests/catalog holds the two equal on every type.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from exuvia.base.types import FieldType
+from exuvia.catalog.arrow import to_arrow
+from exuvia.catalog.columns import (
+    DTYPES,
+    Array,
+    Columns,
+    Keys,
+    Vector,
+    arrow_type,
+    constant,
+    mixed,
+    vector_of,
+)
+from exuvia.catalog.layout import SIZES, Shape, cast_of
+from exuvia.catalog.table import Table
+from exuvia.catalog.values import origin_default_of
+from exuvia.catalog.vectorkeys import index_keys
+from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.packet import SEQUENCE_BYTES
+
+__all__ = ["Columns", "Vector", "decode", "index_keys", "to_arrow"]
+
+_INLINE = 12  # an Arrow view holds so many bytes itself
+_MOST_BYTES = 1 << 31
+
+
+def decode(
+    table: Table,
+    keys: list[bytes],
+    raws: list[bytes],
+    positions: Sequence[int] | None = None,
+) -> Columns:
+    """Rows as the store's chunks give them, as columns at `positions` (all by default).
+
+    Raises SchemaChanged for a row of a later revision's layout."""
+    wanted = range(len(table.info.cols)) if positions is None else positions
+    groups = _groups(table, raws)
+
+    def make(position: int) -> Vector:
+        if len(groups) == 1:
+            return groups[0].column(position)
+        parts = [(group.at, group.column(position)) for group in groups]
+        if not parts:
+            return vector_of([], table.info.cols[position].type)
+        return mixed(parts, len(raws))
+
+    fields = [table.info.cols[position].type for position in wanted]
+    names = [table.info.cols[position].name.O for position in wanted]
+    return Columns(fields, names, wanted, handles_of(table, keys), make)
+
+
+def handles_of(table: Table, keys: list[bytes]) -> Keys:
+    """The handles that end these row keys."""
+    if table.info.is_common_handle:
+        return [key[HANDLE_AT:] for key in keys]
+    width = HANDLE_AT + 8
+    whole = np.frombuffer(b"".join(keys), dtype=[("prefix", f"V{HANDLE_AT}"), ("handle", "V8")])
+    assert whole.dtype.itemsize == width
+    found: Array = np.ascontiguousarray(whole["handle"])
+    return found
+
+
+def _groups(table: Table, raws: list[bytes]) -> list["_Group"]:
+    if not raws:
+        return []
+    first = _layout_id(raws[0])
+    single = _Group.of(table, first, raws)
+    if single is not None:
+        return [single]
+    ids = np.frombuffer(b"".join([raw[8:10] for raw in raws]), dtype="<u2")
+    groups = []
+    for layout_id in np.unique(ids).tolist():
+        at = np.flatnonzero(ids == layout_id)
+        group = _Group.of(table, layout_id, [raws[n] for n in at.tolist()])
+        if group is None:
+            raise AssertionError("rows of one layout id have heads of one layout")
+        group.at = at
+        groups.append(group)
+    return groups
+
+
+def _layout_id(raw: bytes) -> int:
+    return raw[SEQUENCE_BYTES] | raw[SEQUENCE_BYTES + 1] << 8
+
+
+class _Plan:
+    """Where a layout's columns are, as numpy sees them."""
+
+    def __init__(self, table: Table, layout_id: int) -> None:
+        layout = table.layout_by_id(layout_id)
+        shape = Shape(layout)
+        names = ["layout", "nulls"]
+        formats: list[Any] = ["<u2", (np.uint8, (shape.bitmap_bytes,))]
+        offsets = [0, 2]
+        for n, code in enumerate(shape.codes):
+            names.append(f"f{n}")
+            formats.append(DTYPES[code])
+            offsets.append(shape.offset_of(n))
+        if shape.variable:
+            names.append("ends")
+            formats.append(("<u4", (len(shape.variable),)))
+            offsets.append(shape.ends_at)
+        self.head_bytes = shape.head_bytes
+        self.dtype = np.dtype(
+            {"names": names, "formats": formats, "offsets": offsets, "itemsize": shape.head_bytes}
+        )
+        self.places: dict[int, tuple[int, str, int, FieldType]] = {}
+        for k, (n, column) in enumerate(shape.fixed):
+            self.places[column.column] = (n, f"f{k}", 0, column.type)
+        for k, (n, column) in enumerate(shape.variable):
+            self.places[column.column] = (n, "", k, column.type)
+
+
+class _Group:
+    """Rows of one layout. `at` says where they belong among all rows."""
+
+    def __init__(self, table: Table, plan: _Plan, raws: list[bytes], heads: Array) -> None:
+        self.at: Array = np.arange(0)
+        self._table = table
+        self._plan = plan
+        self._raws = raws
+        self._heads = heads
+        self._joined: tuple[bytes, Array] | None = None
+        self._has_nulls = bool(heads["nulls"].any())
+
+    @classmethod
+    def of(cls, table: Table, layout_id: int, raws: list[bytes]) -> "_Group | None":
+        """The rows as a group, None if not all of them have that layout."""
+        plan = plan_of(table, layout_id)
+        end = SEQUENCE_BYTES + plan.head_bytes
+        joined = b"".join([raw[SEQUENCE_BYTES:end] for raw in raws])
+        if len(joined) != len(raws) * plan.head_bytes:
+            return None
+        heads = np.frombuffer(joined, dtype=plan.dtype)
+        if not (heads["layout"] == layout_id).all():
+            return None
+        return cls(table, plan, raws, heads)
+
+    def column(self, position: int) -> Vector:
+        """One column of these rows, as the table's type now is."""
+        column = self._table.info.cols[position]
+        place = self._plan.places.get(column.id)
+        if place is None:
+            return constant(origin_default_of(column), column.type, len(self._raws))
+        number, name, variable, field = place
+        nulls = self._nulls(number)
+        if name:
+            stored = Vector(field, np.ascontiguousarray(self._heads[name]), nulls)
+        else:
+            stored = Vector(field, self._texts(variable, field, nulls), nulls)
+        cast = cast_of(field, column.type)
+        if cast is None:
+            return Vector(column.type, stored.values, nulls)
+        values = [None if v is None else cast(v) for v in stored.to_list()]
+        return vector_of(values, column.type)
+
+    def _nulls(self, number: int) -> Array | None:
+        if not self._has_nulls:
+            return None
+        bits: Array = self._heads["nulls"][:, number >> 3] & (1 << (number & 7)) != 0
+        return bits if bits.any() else None
+
+    def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
+        if self._joined is None:
+            lengths = np.fromiter(map(len, self._raws), dtype=np.int64, count=len(self._raws))
+            self._joined = b"".join(self._raws), np.cumsum(lengths) - lengths
+        data, rows = self._joined
+        ends = self._heads["ends"]
+        base = rows + (SEQUENCE_BYTES + self._plan.head_bytes)
+        begin = ends[:, variable - 1].astype(np.int64) if variable else np.zeros_like(rows)
+        lengths = ends[:, variable].astype(np.int64) - begin
+        if len(data) >= _MOST_BYTES:
+            pairs = zip((base + begin).tolist(), lengths.tolist(), strict=True)
+            parts = [data[start : start + length] for start, length in pairs]
+            gathered = pa.array(parts, type=pa.binary(), mask=nulls)
+            return gathered.cast(arrow_type(field))
+        return texts_of(data, base + begin, lengths, field, nulls)
+
+
+def plan_of(table: Table, layout_id: int) -> _Plan:
+    """The numpy plan of a layout; kept with the table."""
+    plan = table.plans.get(layout_id)
+    if not isinstance(plan, _Plan):
+        plan = table.plans[layout_id] = _Plan(table, layout_id)
+    return plan
+
+
+def texts_of(
+    data: bytes, starts: Array, lengths: Array, field: FieldType, nulls: Array | None
+) -> pa.Array:
+    """The texts at these places of the data, as an Arrow array: views into the data first, then one copy by Arrow.
+
+    Source of a view's form: Arrow columnar format, "Variable-size Binary View Layout"."""
+    rows = len(starts)
+    padded = np.frombuffer(data + bytes(_INLINE), dtype=np.uint8)
+    windows = np.lib.stride_tricks.as_strided(padded, (len(data) + 1, _INLINE), (1, 1))
+    head = windows[starts]
+    head[np.arange(_INLINE) >= lengths[:, None]] = 0
+    views = np.zeros((rows, 16), dtype=np.uint8)
+    views[:, :4] = lengths.astype("<i4").view(np.uint8).reshape(rows, 4)
+    views[:, 4:] = head
+    far = np.flatnonzero(lengths > _INLINE)
+    if len(far):
+        views[far, 8:12] = 0
+        views[far, 12:] = starts[far].astype("<i4").view(np.uint8).reshape(len(far), 4)
+    validity = None
+    if nulls is not None:
+        validity = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
+    kind = arrow_type(field)
+    view_type = pa.binary_view() if kind == pa.binary() else pa.string_view()
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(view_type, rows, buffers).cast(kind)
+
+
+assert SIZES.keys() - {"I"} == DTYPES.keys(), "every stored form has a numpy type"

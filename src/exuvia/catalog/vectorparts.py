@@ -1,0 +1,167 @@
+"""One part of an index key for many rows, where its bytes vary: a column of bytes, marker included.
+
+The same bytes as catalog/keyform.py gives value by value, which is also what is called for values that have no fast
+way: texts with control characters or, under a folding collation, other than ASCII; DECIMALs of more than 18 digits.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from exuvia.base.types import Family
+from exuvia.catalog.collation import END_NO_PAD, END_PAD, Collation, collation
+from exuvia.catalog.columns import Array, Vector
+from exuvia.catalog.decimals import GROUP, GROUP_DIGITS, SMALL_DIGITS, scale_of
+from exuvia.catalog.keyform import NULL, NULL_NUMBER, NUMBERS, PRESENT, encoder_of
+
+_SPACE = 0x20
+_DELETE = 0x7F  # the last ASCII character, and a control one
+_SIGN = np.uint64(1 << 63)
+
+
+def join_rows(parts: list[Any]) -> pa.Array:
+    """The parts of each row put together. Parts are binary arrays or scalars."""
+    return pc.binary_join_element_wise(*parts, pa.scalar(b""))
+
+
+def part_bytes(part: Vector, length: int) -> pa.Array:
+    """The encoded part of every row. `length` is an index prefix in characters or bytes, -1 for all."""
+    family = part.field.family
+    if family in NUMBERS:
+        return _by_value(part, length) if part.nulls is not None else _numbers(part)
+    if family == Family.DECIMAL:
+        return _decimals(part) if part.values.dtype.itemsize == 8 else _by_value(part, length)
+    found = collation(part.field.Collate) if family == Family.STRING else None
+    values = _first(part.values, length, is_text=family == Family.STRING)
+    body = _body(values, found)
+    if body is None:
+        return _by_value(part, length)
+    end = END_PAD if found is not None and found.pads else END_NO_PAD
+    whole = join_rows([pa.scalar(PRESENT), body, pa.scalar(end)])
+    return whole if part.nulls is None else pc.fill_null(whole, NULL)
+
+
+def _by_value(part: Vector, length: int) -> pa.Array:
+    encode = encoder_of(part.field, length)
+    return pa.array([encode(value) for value in part.to_list()], type=pa.binary())
+
+
+def _numbers(part: Vector) -> pa.Array:
+    rows = len(part.values)
+    words = np.empty(rows, dtype=[("marker", "u1"), ("value", ">u8")])
+    words["marker"] = 1
+    words["value"] = sortable(part)
+    return _fixed_bytes(words.view(np.uint8).reshape(rows, len(NULL_NUMBER)))
+
+
+def sortable(part: Vector) -> Array:
+    """Numbers as unsigned words that sort like them. Shape (n,), uint64."""
+    if part.field.family == Family.UINT:
+        return np.asarray(part.values, dtype=np.uint64)
+    if part.field.family == Family.FLOAT:
+        bits = (part.values + 0.0).view(np.uint64)
+        turned: Array = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
+        return turned
+    words: Array = part.values.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN
+    return words
+
+
+def _fixed_bytes(matrix: Array) -> pa.Array:
+    rows, width = matrix.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def _first(values: pa.Array, length: int, is_text: bool) -> pa.Array:
+    if length < 0:
+        return values
+    if is_text:
+        return pc.utf8_slice_codeunits(values, 0, length)
+    return pc.binary_slice(values.cast(pa.binary()), 0, length)
+
+
+def _body(values: pa.Array, found: Collation | None) -> pa.Array | None:
+    """The sort keys without their ends; None where some text needs the slow way."""
+    if found is None or (found.fold is None and not found.pads):
+        return pc.replace_substring(values.cast(pa.binary()), b"\0", b"\0\xff")
+    if found.pads:
+        values = pc.utf8_rtrim(values, " ")
+    offsets, data = _buffers(values)
+    if len(data) and data.min() < _SPACE:
+        return None
+    if found.fold is not None:
+        if len(data) and data.max() >= _DELETE:
+            return None
+        data = _table_of(found)[data]
+    offsets_buffer = pa.py_buffer(offsets)
+    body = pa.Array.from_buffers(
+        pa.binary(), len(values), [values.buffers()[0], offsets_buffer, pa.py_buffer(data)]
+    )
+    return pc.replace_substring(body, b" ", b" \x02") if found.pads else body
+
+
+def _buffers(values: pa.Array) -> tuple[Array, Array]:
+    """Offsets (n + 1, from 0, int32) and the bytes they are in."""
+    if values.offset:
+        values = pa.concat_arrays([values])
+    _, offsets_buffer, data_buffer = values.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
+        values.offset : values.offset + len(values) + 1
+    ]
+    if data_buffer is None:
+        return offsets - offsets[0], np.zeros(0, dtype=np.uint8)
+    data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], data
+
+
+def _table_of(found: Collation) -> Array:
+    """What each ASCII byte that is no control character becomes under a folding collation."""
+    fold = found.fold
+    assert fold is not None
+    table = np.arange(256, dtype=np.uint8)
+    for code in range(_SPACE, _DELETE):
+        table[code] = ord(fold(chr(code)))
+    return table
+
+
+# -- DECIMAL up to 18 digits -----------------------------------------------------------------------
+
+
+def _decimals(part: Vector) -> pa.Array:
+    """See catalog/decimals.py: at most two groups of nine digits on either side of the point."""
+    scale = scale_of(part.field)
+    values = part.values.astype(np.int64, copy=False)
+    size = np.abs(values)
+    whole, rest = np.divmod(size, 10**scale)
+    rest = rest * 10 ** (SMALL_DIGITS - scale)
+    groups = np.stack([*np.divmod(whole, GROUP), *np.divmod(rest, GROUP)], axis=1)
+    stands = np.stack(
+        [groups[:, 0] > 0, np.ones(len(values), dtype=bool), rest > 0, groups[:, 3] > 0], axis=1
+    )
+    follows = np.zeros_like(stands)
+    follows[:, :3] = stands[:, 1:]
+    words = (groups << 1 | follows).astype(">u4")
+    rows = len(values)
+    matrix = np.empty((rows, 18), dtype=np.uint8)
+    matrix[:, 0] = 1
+    matrix[:, 1] = 0x81 + stands[:, 0]
+    matrix[:, 2:] = words.view(np.uint8).reshape(rows, 16)
+    matrix[values < 0, 1:] ^= 0xFF
+    mask = np.ones((rows, 18), dtype=bool)
+    mask[:, 2:] = np.repeat(stands, 4, axis=1)
+    if part.nulls is not None:
+        matrix[part.nulls, 0] = 0
+        mask[part.nulls, 1:] = False
+    offsets = np.zeros(rows + 1, dtype=np.int32)
+    np.cumsum(mask.sum(axis=1), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(matrix[mask])]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)
+
+
+assert GROUP_DIGITS * 2 == SMALL_DIGITS

@@ -1,0 +1,177 @@
+"""One row and many rows: what the row codec writes, both codecs read, on every type."""
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exuvia.base.errors import Broken, SchemaChanged
+from exuvia.catalog import vector
+from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table, with_layout
+from exuvia.kv import keys
+from support.rows import (
+    BIGINT,
+    DECIMAL,
+    DECIMAL_WIDE,
+    INT,
+    VALUES,
+    column,
+    info_of,
+    planned,
+    table_of,
+    text,
+)
+
+SEQUENCE = bytes(8)
+EVERY = [(kind, values) for kind, values in VALUES.values()]
+FIELDS = [kind for kind, _ in EVERY]
+ROW = st.tuples(*(st.none() | values for _, values in EVERY)).map(list)
+
+
+def encoded(table: Table, rows: list[list[Any]]) -> tuple[list[bytes], list[bytes]]:
+    """Row keys and raw values as a store's chunks give them."""
+    places = [table.row_prefix + keys.i64(n) for n in range(len(rows))]
+    return places, [SEQUENCE + table.encoder.encode(row) for row in rows]
+
+
+@given(ROW)
+@settings(max_examples=60, deadline=None)
+def test_a_row_comes_back_as_it_was_written(row: list[Any]) -> None:
+    table = table_of(FIELDS)
+    back = table.decode(table.encoder.encode(row))
+    assert back == row
+    assert [type(value) for value in back] == [type(value) for value in row]
+
+
+@given(st.lists(ROW, max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_many_rows_decode_as_each_does(rows: list[list[Any]]) -> None:
+    table = table_of(FIELDS)
+    columns = vector.decode(table, *encoded(table, rows))
+    assert columns.to_rows() == rows
+    assert columns.handle_list() == [keys.i64(n) for n in range(len(rows))]
+
+
+@pytest.mark.parametrize("named", VALUES)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
+    field, values = VALUES[named]
+    table = table_of([INT, field])
+    rows = [[n, v] for n, v in enumerate(data.draw(st.lists(st.none() | values, max_size=20)))]
+    assert vector.decode(table, *encoded(table, rows), [1]).to_rows() == [[v] for _, v in rows]
+
+
+def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
+    """A table that gets a column with a default, loses another, and has a third changed."""
+    first = info_of([INT, text(), DECIMAL])
+    added = column(4, INT, origin_default="7", default="8")
+    second = with_layout(evolve(first, cols=(*first.cols, added)))
+    changed = evolve(second.cols[2], type=DECIMAL_WIDE)
+    third = with_layout(evolve(second, cols=(second.cols[0], changed, second.cols[3])))
+    return first, second, third
+
+
+def test_rows_of_older_layouts_are_read_as_the_table_is_now() -> None:
+    first, second, third = map(planned, evolved())
+    old = first.encoder.encode([1, "gone", Decimal(12)])
+    new = second.encoder.encode([2, "gone", None, 9])
+    assert [len(each.info.exuvia_layouts) for each in (first, second, third)] == [1, 2, 3]
+    assert second.decode(old) == [1, "gone", 12, 7]
+    assert [str(value) for value in third.decode(old)] == ["1", "12." + "0" * 30, "7"]
+    assert third.decode(new) == [2, None, 9]
+
+
+def test_layouts_mixed_decode_as_each_row_does() -> None:
+    first, second, third = map(planned, evolved())
+    payloads = []
+    for n in range(40):
+        payloads.append(first.encoder.encode([n, "x" * n, Decimal(n)]))
+        payloads.append(second.encoder.encode([n, None, Decimal(n), n % 3 or None]))
+        payloads.append(third.encoder.encode([n, Decimal(n), None]))
+    places = [third.row_prefix + keys.i64(n) for n in range(len(payloads))]
+    columns = vector.decode(third, places, [SEQUENCE + each for each in payloads])
+    assert columns.to_rows() == [third.decode(each) for each in payloads]
+
+
+def test_a_later_revisions_layout_is_a_schema_change() -> None:
+    first, second, _ = map(planned, evolved())
+    new = second.encoder.encode([2, "", None, 9])
+    with pytest.raises(SchemaChanged):
+        first.decode(new)
+    with pytest.raises(SchemaChanged):
+        vector.decode(first, [first.row_prefix + keys.i64(1)], [SEQUENCE + new])
+
+
+def test_the_layout_holds_the_columns_whose_state_adds() -> None:
+    info = info_of([INT, BIGINT])
+    hidden = evolve(info.cols[1], state=SchemaState.DELETE_ONLY)
+    narrower = with_layout(evolve(info, cols=(info.cols[0], hidden)))
+    assert [c.column for c in planned(narrower).layout.columns] == [1]
+    back = with_layout(evolve(narrower, cols=info.cols))
+    assert back.exuvia_layouts == narrower.exuvia_layouts, "an older layout serves again"
+    assert planned(back).layout.id == 1
+
+
+def test_a_table_without_its_layout_is_broken() -> None:
+    info = evolve(info_of([INT]), exuvia_layouts=())
+    with pytest.raises(Broken):
+        _ = planned(info).layout
+
+
+def test_a_wider_integer_needs_no_new_layout() -> None:
+    info = info_of([INT])
+    wider = evolve(info, cols=(evolve(info.cols[0], type=BIGINT),))
+    assert with_layout(wider) is wider
+
+
+def arrow_kinds() -> dict[str, pa.DataType]:
+    return {
+        "int": pa.int64(),
+        "unsigned": pa.uint64(),
+        "decimal": pa.decimal128(10, 2),
+        "decimal_middle": pa.decimal128(30, 10),
+        "decimal_wide": pa.string(),
+        "double": pa.float64(),
+        "date": pa.int64(),
+        "datetime": pa.int64(),
+        "time": pa.int64(),
+        "enum": pa.uint64(),
+        "json": pa.string(),
+        "blob": pa.binary(),
+        "bin": pa.string(),
+    }
+
+
+@pytest.mark.parametrize("named", arrow_kinds())
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_arrow_has_the_same_values(named: str, data: st.DataObject) -> None:
+    field, values = VALUES[named]
+    table = table_of([field])
+    rows = [[v] for v in data.draw(st.lists(st.none() | values, max_size=12))]
+    batch = vector.to_arrow(vector.decode(table, *encoded(table, rows)))
+    batch.validate(full=True)
+    found = batch.column(0)
+    assert found.type == arrow_kinds()[named]
+    wanted = [v for (v,) in rows]
+    if named == "decimal_wide":
+        wanted = [None if v is None else f"{v:f}" for v in wanted]
+    assert found.to_pylist() == wanted
+    assert batch.schema.names == ["c1"]
+
+
+def test_duckdb_reads_a_batch_as_it_is() -> None:
+    import duckdb
+
+    picked = [VALUES[n][0] for n in arrow_kinds()]
+    table = table_of(picked)
+    batch = vector.to_arrow(vector.decode(table, *encoded(table, [[None] * len(picked)])))
+    connection = duckdb.connect()
+    assert connection.sql("SELECT * FROM batch").fetchall() == [(None,) * len(picked)]
+    connection.close()
