@@ -34,7 +34,7 @@ class DeafStore(MemoryStore):
 
 
 class Running:
-    """An owner whose loops have threads, as a node gives them; `sources` are the wake-ups it has."""
+    """An owner whose loops have threads, as in a node; `sources` are the wake-ups it has."""
 
     def __init__(self, sources):
         self.store = DeafStore()

@@ -1,7 +1,7 @@
-"""Every action x {run, undo, crash, deposed owner} at each of its steps, with writes at every round.
+"""Every action x {run, undo, crash, deposed owner} at each step, with writes at every round.
 
-At the end of each: rows equal the model of what committed, public indexes are exact, what was dropped
-or undone is gone from the store, and the job is in history in the state its accident calls for.
+At the end of each: rows equal the model of what committed, public indexes are exact, what was
+dropped or undone is gone from the store, and the job is in history as its accident calls for.
 """
 
 import pytest

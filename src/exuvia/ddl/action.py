@@ -61,6 +61,11 @@ class Action(NamedTuple):
     refuses: tuple[Refuse, ...] = ()
     undo: Optional["Action"] = None
 
+    @property
+    def has_reorg(self) -> bool:
+        """Whether one of its steps waits for rows to be read or written."""
+        return any(step.after for step in self.path)
+
     def step_from(self, state: SchemaState) -> Step:
         """The step that leaves the state or, entered from the other side, one of its duties."""
         for step in self.path:

@@ -109,7 +109,7 @@ def _take(job: Job, world: World, action: Action, step: Step) -> Decision:
         moves=True,
         ranges=step.leaves(placed_job, world) if step.leaves else (),
         event=step.event(placed_job, world, after) if step.event and ends else None,
-        reorg=_reorg_order(left, step.target),
+        reorg=_reorg_order(job, left, step.target),
     )
 
 
@@ -124,14 +124,16 @@ def _with_result(job: Job, after: World) -> Job:
     return evolve(job, binlog=evolve(binlog, FinishedTS=after.now))
 
 
-def _reorg_order(left: SchemaState, target: SchemaState) -> ReorgOrder:
+def _reorg_order(job: Job, left: SchemaState, target: SchemaState) -> ReorgOrder:
+    if not ACTIONS[job.type].has_reorg:
+        return ReorgOrder.NONE
     if target == SchemaState.WRITE_REORG:
         return ReorgOrder.START
     return ReorgOrder.LEAVE if left == SchemaState.WRITE_REORG else ReorgOrder.NONE
 
 
 def _pause(job: Job, world: World) -> Decision:
-    reorg = ReorgOrder.LEAVE if job.schema_state == SchemaState.WRITE_REORG else ReorgOrder.NONE
+    reorg = _reorg_order(job, job.schema_state, SchemaState.ABSENT)
     paused = evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS")
     return Decision(job=paused, before=world, after=world, parks=True, reorg=reorg)
 

@@ -1,11 +1,11 @@
 """What a schema change would do, printed before anything is done: the same decisions, in memory.
 
-add index d.t
-  1  none -> delete only                            version +1
-  2  delete only -> write only                      version +1
-  3  write only -> write reorganization             version +1, reorg begins
-  4  write reorganization -> public                 reorg ends, version +1, event add index
-  5  into history: synced
+    add index d.t
+      1  none -> delete only                     version +1
+      2  delete only -> write only               version +1
+      3  write only -> write reorganization      reorg begins, version +1
+      4  write reorganization -> public          reorg ends, version +1, event add index
+      5  into history: synced
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _line(before: Decision | None, decision: Decision) -> str:
     effects += [f"{len(decision.ranges)} range(s) to empty" if decision.ranges else ""]
     effects += [f"event {decision.event.type}" if decision.event else ""]
     walk = f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
-    return f"{walk:<50}{', '.join(effect for effect in effects if effect)}"
+    return f"{walk:<40}{', '.join(effect for effect in effects if effect)}"
 
 
 def _origin(decision: Decision) -> str:

@@ -1,0 +1,86 @@
+"""Seed 002, the optimised delete: metadata first, data later, in batches, by the owner alone."""
+
+import itertools
+
+from exuvia.catalog import reader, writer
+from exuvia.ddl import queue, ranges, requests
+from exuvia.ddl.codes import JobState
+from exuvia.kv import keys
+from support.small_cluster import SmallCluster
+from support.small_tables import abc, index
+
+
+def filled(rows, **options):
+    cluster = SmallCluster(**options)
+    indexes = (index("ia", "a"), index("ub", "b", unique=True))
+    cluster.run(requests.create_table(cluster.database(), abc(indexes=indexes)))
+    t = cluster.table("t")
+    txn = cluster.store.begin()
+    for n in range(rows):
+        writer.insert(txn, t, [n, n % 5, n])
+    txn.commit()
+    return cluster, t
+
+
+def rows_of(cluster, name):
+    def read(txn):
+        return [row for _, row in reader.scan(txn, queue.system_table(txn, name))]
+
+    return cluster.read(read)
+
+
+def test_a_dropped_table_is_emptied_after_its_job_has_ended():
+    cluster, t = filled(50)
+    cluster.owner.ddl.gc._batch_keys = 7
+    job = cluster.run(requests.drop_table(cluster.database(), t.info))
+    span = keys.table_span(t.info.id)
+    left = cluster.store.count(span)
+    assert job.state == JobState.SYNCED and left > 0
+    assert [row[:4] for row in rows_of(cluster, "gc_delete_range")] == [
+        [job.id, t.info.id, span.start.hex(), span.end.hex()]
+    ]
+    counts = [left]
+    while cluster.read(ranges.waiting):
+        cluster.step()
+        counts.append(cluster.store.count(span))
+    assert counts[-1] == 0
+    assert all(0 <= before - after <= 7 for before, after in itertools.pairwise(counts))
+    assert [row[:2] for row in rows_of(cluster, "gc_delete_range_done")] == [[job.id, t.info.id]]
+
+
+def test_a_dropped_database_leaves_a_range_for_each_table():
+    cluster, t = filled(5)
+    cluster.run(requests.create_table(cluster.database(), abc("t2")))
+    other = cluster.table("t2")
+    job = cluster.run(requests.drop_database(cluster.database()))
+    done = {row[1] for row in rows_of(cluster, "gc_delete_range")}
+    done |= {row[1] for row in rows_of(cluster, "gc_delete_range_done")}
+    assert done == {t.info.id, other.info.id} and job.state == JobState.SYNCED
+    cluster.step(20)
+    assert cluster.store.count(keys.table_span(t.info.id)) == 0
+
+
+def test_a_failed_unique_build_leaves_nothing_and_names_every_duplicate():
+    cluster, t = filled(20)
+    wanted = index("ua", "a", unique=True)
+    job = cluster.run(requests.add_index(cluster.database(), t.info, wanted))
+    assert job.state == JobState.ROLLBACK_DONE
+    lines = job.error().message.splitlines()
+    assert lines[0] == "Duplicate entry '0' for key 't.ua'"
+    assert set(lines) == {f"Duplicate entry '{n}' for key 't.ua'" for n in range(5)}
+    assert (job.error().code, job.error().state) == (1062, "23000")
+    cluster.step(20)
+    built = keys.span_of(keys.index_prefix(t.info.id, 3))
+    assert cluster.store.count(built) == 0
+    assert [i.idx_name.O for i in cluster.table("t").info.indexes] == ["ia", "ub"]
+
+
+def test_an_owner_that_was_deposed_empties_nothing():
+    cluster, t = filled(20)
+    cluster.run(requests.drop_table(cluster.database(), t.info))
+    sleeper = cluster.owner.ddl.gc
+    left = cluster.store.count(keys.table_span(t.info.id))
+    cluster.owner.step = lambda now: None
+    cluster.crash_owner()
+    sleeper.step(cluster.clock.monotonic())
+    assert cluster.store.count(keys.table_span(t.info.id)) == left
