@@ -75,9 +75,9 @@ def test_a_restart_does_not_redo_finished_spans(steps: int) -> None:
     second = reorg_of(store, table, epoch=2)
     ended = finish(second)
     assert isinstance(ended, Done)
-    assert (ended.rows, ended.spans_skipped) == (100, finished.count)
+    assert (ended.rows, ended.spans_skipped) == (100, finished.number)
     assert ended.spans_done + ended.spans_skipped == 4
-    assert done <= finished.count
+    assert done <= finished.number
     again = len(offered & set(store.offered))
     assert again <= 25, "at most the span under way is done again"
     assert check_index(store, table, INDEX, "slow").faults == []

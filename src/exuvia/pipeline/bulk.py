@@ -18,8 +18,9 @@ import numpy as np
 
 from exuvia.base.errors import Duplicate
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog import keycodec, vector
+from exuvia.catalog import keycodec, keyform, vector, vectorkeys, vectorparts
 from exuvia.catalog.table import Table
+from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.columnar import payloads
 from exuvia.pipeline.inline import InlineWave
@@ -63,7 +64,21 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
     values = payloads(table, columns, batch.num_rows)
     if hidden:
         return _row_ids(first_row_id, batch.num_rows), values
-    return vector.handles_of(table, values), values
+    return _handles(table, values), values
+
+
+def _handles(table: Table, values: list[bytes]) -> Keys:
+    """Handles that follow from rows' primary keys."""
+    blank, unstamped = [table.row_prefix + bytes(8)] * len(values), bytes(SEQUENCE_BYTES)
+    raws = [unstamped + value for value in values]
+    columns = vector.decode(table, blank, raws, table.handle_positions)
+    parts = [columns.column(position) for position in table.handle_positions]
+    form = table.handle_form
+    if form is None:
+        words = vectorkeys.sortable(parts[0]).astype(">u8")
+        return words.view("V8")
+    joined = vectorparts.join_rows([vectorparts.part_bytes(part, -1) for part in parts])
+    return [keyform.cut(value, form.limit) for value in joined.to_pylist()]
 
 
 def _row_ids(first: int, rows: int) -> Array:

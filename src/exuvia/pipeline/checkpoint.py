@@ -45,7 +45,7 @@ class Finished(NamedTuple):
 
     spans: SpanSet
     rows: int
-    count: int
+    number: int
 
 
 class _Nothing:
@@ -55,6 +55,9 @@ class _Nothing:
 
     def get(self, key: bytes) -> None:
         return None
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        return {}
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return iter(())
@@ -114,14 +117,14 @@ def finished(txn: Transaction, order: Order) -> Finished:
     """The finished spans of the order's element and physical table, and their rows."""
     table = _table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
-    spans, rows, count = SpanSet(), 0, 0
+    spans, rows, number = SpanSet(), 0, 0
     wanted = (order.index_ids[0], ELEMENT, order.info.id)
     for _, row in reader.scan(txn, table, _handles(order.job_id)):
         if (row[at["ele_id"]], row[at["ele_type"]], row[at["physical_id"]]) == wanted:
             spans.add(Span(row[at["start_key"]], row[at["end_key"]]))
             rows += json.loads(row[at["reorg_meta"]])["rows"]
-            count += 1
-    return Finished(spans, rows, count)
+            number += 1
+    return Finished(spans, rows, number)
 
 
 def forget(txn: Transaction, job_id: int) -> None:

@@ -64,11 +64,11 @@ def of_rows(
         yield [_of_columns(table, index, columns) for index in indexes]
 
 
-def _of_columns(table: Table, index: IndexInfo, columns: "vector.Columns") -> Entries:
+def _of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entries:
     keys, nulls = vector.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)
-    if not nulls.any():
+    if nulls is None:
         return Entries(keys, columns.handles, columns.handles)
     suffixes = [
         b"" if null else handle

@@ -8,7 +8,7 @@ The text of a fault is that of TiDB's error 8223: handle, values in the index, v
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
@@ -25,7 +25,8 @@ WORD_BYTES = 8
 MOST_FAULTS = 100
 
 
-class Fault(NamedTuple):
+@dataclass(frozen=True)
+class Fault:
     """One finding, in words. `entry` and `row` are the values each side has, or "" where there is none."""
 
     kind: str

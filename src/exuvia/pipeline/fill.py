@@ -15,7 +15,7 @@ the tombstones make that harmless.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,7 +38,8 @@ Steps = Generator[Batch, None, Outcome]
 Taken = list[tuple[bytes, bytes]]
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True)
+class Run:
     """One index's entries of one span in key order. `repeats`: (key, handle) that came a second time."""
 
     index: IndexInfo
@@ -54,7 +55,8 @@ def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
     keys = take(keys, order)
     if not index.is_unique:
         return Run(index, keys, None, [])
-    suffixes = take(joined([part.suffixes or [] for part in parts]), order)
+    held = [part.suffixes for part in parts if part.suffixes is not None]
+    suffixes = take(joined(held), order)
     again = repeats(keys)
     if not len(again):
         return Run(index, keys, suffixes, [])

@@ -12,8 +12,8 @@ Ours is put only if row and entry are still as the snapshot showed them; otherwi
 again.
 """
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Duplicate
 from exuvia.catalog import keycodec, reader, writer
@@ -35,7 +35,8 @@ class Verdict(Enum):
     PLACED = 2
 
 
-class Judge(NamedTuple):
+@dataclass(frozen=True)
+class Judge:
     """Judges keys of one unique index for a reorg."""
 
     store: Store

@@ -143,7 +143,7 @@ class Reorg:
         finally:
             txn.rollback()
         if not self._known:
-            self._known, self.spans_skipped = True, finished.count
+            self._known, self.spans_skipped = True, finished.number
         spans = cut(self._store, finished.spans.missing(self._table.row_span()), self._span_rows())
         tasks = [
             Task(kind="fill", order=self._order, span=span, ordinal=n)

@@ -28,7 +28,7 @@ _SCHEMA = "ordinal long, outcome binary"
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "OFF",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -81,7 +81,7 @@ class Wave:
         try:
             self.outcomes = self._run(self)
         except Exception as error:  # whatever Spark raises becomes a reason to wait or to fail
-            self.error = _first_line(error)
+            self.error = _in_words(error)
 
     def step(self) -> float:
         """Spark goes on by itself; returns when to look again. Unit: s."""
@@ -158,7 +158,7 @@ def _build(master: str, conf: dict[str, str]) -> Any:
     os.environ["PYTHONPATH"] = _python_path()
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName("exuvia")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master(master).appName("exuvia")
     builder = builder.config("spark.executorEnv.PYTHONPATH", _python_path())
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -196,6 +196,8 @@ def _interrupt_tag(session: Any, tag: str) -> None:
         context.cancelJobsWithTag(tag)
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+def _in_words(error: Exception) -> str:
+    """The line that says most: the last one of a Python worker's traceback, else the first."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    ends = [n for n, line in enumerate(lines) if line.startswith(" SQLSTATE")]
+    return lines[ends[0] - 1] if ends and ends[0] else lines[0]

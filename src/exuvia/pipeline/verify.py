@@ -7,8 +7,8 @@ sample    the slow way on a few short ranges of both sides
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import reader
@@ -27,7 +27,8 @@ _SAMPLES = 16
 _SAMPLE_ROWS = 256
 
 
-class Report(NamedTuple):
+@dataclass(frozen=True)
+class Report:
     """What a check saw. No faults: index and table agree."""
 
     index: str
