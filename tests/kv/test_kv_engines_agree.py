@@ -1,0 +1,124 @@
+"""The engines are one: random histories of interleaved transactions end alike on all of them.
+
+Every answer counts: what reads return, which commit is refused with what, what stands at the end.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from exuvia.base.errors import ExuviaError
+from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.open import open_store
+from exuvia.kv.packet import AtMost, Equal, Span, Unchanged
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+KEYS = [b"t%d" % n for n in range(9)]
+NUMBERS = [b"m%d" % n for n in range(3)]
+ROWS = [LIVE + b"r1", LIVE + b"r2"]
+STEPS = 400
+
+
+class World:
+    """One store, three open transactions; `act` gives each outcome as plain data."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.open: list[Transaction] = [store.begin() for _ in range(3)]
+        self.marks = [0, 0, 0]
+
+    def act(self, dice: random.Random) -> object:
+        slot = dice.randrange(3)
+        try:
+            return getattr(self, dice.choice(ACTS))(slot, dice)
+        except ExuviaError as error:
+            return (type(error).__name__, str(error))
+
+    def read(self, slot: int, dice: random.Random) -> object:
+        keys = dice.sample(KEYS, 3)
+        return (self.open[slot].get(keys[0]), self.open[slot].get_many(keys))
+
+    def scan(self, slot: int, dice: random.Random) -> object:
+        low, high = sorted(dice.sample([*KEYS, b"t", b"u"], 2))
+        limit = dice.choice([None, 0, 1, 3])
+        return list(self.open[slot].scan(Span(low, high), limit, dice.random() < 0.5))
+
+    def write(self, slot: int, dice: random.Random) -> object:
+        self.open[slot].write(dice.choice(list(Kind)), dice.choice(KEYS), dice.choice(ROWS))
+        return None
+
+    def number(self, slot: int, dice: random.Random) -> object:
+        self.open[slot].put(dice.choice(NUMBERS), dice.randrange(4).to_bytes(8, "big"))
+        return None
+
+    def require(self, slot: int, dice: random.Random) -> object:
+        self.open[slot].require(dice.choice(KEYS))
+        self.open[slot].require_at_most(dice.choice(NUMBERS), dice.randrange(4))
+        if dice.random() < 0.3:
+            self.open[slot].require_equal(NUMBERS[0], dice.randrange(4).to_bytes(8, "big"))
+        return None
+
+    def mark(self, slot: int, dice: random.Random) -> object:
+        self.marks[slot] = self.open[slot].mark()
+        return self.marks[slot]
+
+    def back(self, slot: int, dice: random.Random) -> object:
+        self.open[slot].back_to(self.marks[slot])
+        return self.open[slot].has_writes
+
+    def commit(self, slot: int, dice: random.Random) -> object:
+        txn = self.open[slot]
+        if dice.random() < 0.3:
+            txn.notify("job")
+        try:
+            return txn.commit() >= 0
+        finally:
+            self.open[slot], self.marks[slot] = self.store.begin(), 0
+
+    def bulk(self, slot: int, dice: random.Random) -> object:
+        keys = sorted(dice.choices(KEYS, k=4))
+        needs = [Equal(NUMBERS[1], bytes(8)), AtMost(NUMBERS[2], 3), Unchanged(KEYS[0], 0, "seen")]
+        wants = needs[: dice.choice([0, 0, 0, 1, 2, 3])]
+        puts = [(dice.choice(NUMBERS), bytes(8))]
+        payloads = dice.choice([LIVE, [LIVE + b"%d" % n for n in range(4)]])
+        found = self.store.bulk(keys, payloads, wants, puts, report=dice.random() < 0.7)
+        return (found.placed, found.present)
+
+    def look(self, slot: int, dice: random.Random) -> object:
+        return (self.store.count(Span(b"t", b"u")), self.store.counter("job"))
+
+    def end(self) -> object:
+        for txn in self.open:
+            txn.rollback()
+        last = self.store.begin()
+        found = list(last.scan(Span(b"m", b"u")))
+        last.rollback()
+        watched = {key: sequence for key, _, sequence in self.store.watch(Span(b"m", b"u"), 0)}
+        order = sorted(watched, key=lambda key: (watched[key], key))
+        return (found, order)
+
+
+ACTS = [
+    *["write"] * 6,
+    *["read", "scan", "number", "commit"] * 2,
+    *["require", "mark", "back", "bulk", "look"],
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_histories_end_alike(seed: int, tmp_path: Path) -> None:
+    worlds = [
+        World(open_store("memory:")),
+        World(open_store(f"lmdb://{tmp_path}/store?sync=0")),
+    ]
+    dice = [random.Random(seed) for _ in worlds]
+    outcomes = set()
+    for step in range(STEPS):
+        answers = [world.act(die) for world, die in zip(worlds, dice, strict=True)]
+        assert answers[0] == answers[1], f"step {step}"
+        outcomes.add(answers[0][0] if isinstance(answers[0], tuple) else "plain")
+    assert worlds[0].end() == worlds[1].end()
+    assert {"Conflict", "Duplicate"} <= outcomes
+    worlds[1].store.close()

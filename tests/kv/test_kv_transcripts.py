@@ -1,0 +1,511 @@
+"""What a store promises, one transcript an anomaly, the same on every engine."""
+
+from itertools import pairwise
+
+import pytest
+
+from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.entry import LIVE, TOMBSTONE, Kind
+from exuvia.kv.packet import LONGEST_KEY, AtMost, Equal, Span
+from exuvia.kv.store import Store
+
+ALL = Span(b"t", b"u")
+
+
+def fill(store: Store, **payloads: str) -> int:
+    """Put t-keys by name; the commit's sequence."""
+    txn = store.begin()
+    for name, payload in payloads.items():
+        txn.put(b"t" + name.encode(), payload.encode())
+    return txn.commit()
+
+
+def rows(store: Store) -> dict[str, str]:
+    """Every t-key and its payload."""
+    txn = store.begin()
+    found = {key[1:].decode(): payload.decode() for key, payload in txn.scan(ALL)}
+    txn.rollback()
+    return found
+
+
+def payload_at(store: Store, key: bytes) -> bytes | None:
+    txn = store.begin()
+    found = txn.get(key)
+    txn.rollback()
+    return found
+
+
+# -- snapshots ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_does_not_move(store: Store) -> None:
+    fill(store, a="1", b="2")
+    reader = store.begin()
+    fill(store, a="9", c="3")
+    assert reader.get(b"ta") == b"1"
+    assert [key for key, _ in reader.scan(ALL)] == [b"ta", b"tb"]
+    assert reader.get_many([b"tc", b"tb", b"ta"]) == [None, b"2", b"1"]
+    reader.rollback()
+    assert rows(store) == {"a": "9", "b": "2", "c": "3"}
+
+
+def test_sequences_grow_and_say_what_a_snapshot_sees(store: Store) -> None:
+    first, second = fill(store, a="1"), fill(store, b="2")
+    reader = store.begin()
+    assert first < second == reader.sequence
+    reader.rollback()
+
+
+def test_no_dirty_read(store: Store) -> None:
+    writer, reader = store.begin(), store.begin()
+    writer.put(b"ta", b"1")
+    assert reader.get(b"ta") is None
+    writer.rollback()
+    assert store.begin().get(b"ta") is None
+
+
+def test_a_transaction_reads_its_own_writes(store: Store) -> None:
+    fill(store, a="1", c="3", e="5")
+    txn = store.begin()
+    txn.put(b"tb", b"2")
+    txn.delete(b"tc")
+    txn.put(b"te", b"50")
+    txn.put(b"tf", b"6")
+    seen = [(b"ta", b"1"), (b"tb", b"2"), (b"te", b"50"), (b"tf", b"6")]
+    assert list(txn.scan(ALL)) == seen
+    assert list(txn.scan(ALL, reverse=True)) == seen[::-1]
+    assert list(txn.scan(ALL, limit=2)) == seen[:2]
+    assert list(txn.scan(ALL, limit=2, reverse=True)) == seen[:1:-1]
+    assert list(txn.scan(Span(b"tb", b"te"))) == seen[1:2]
+    assert txn.get_many([b"tc", b"te", b"ta", b"tz"]) == [None, b"50", b"1", None]
+    txn.commit()
+    assert rows(store) == {"a": "1", "b": "2", "e": "50", "f": "6"}
+
+
+def test_a_scan_is_not_led_astray_by_what_is_written_meanwhile(store: Store) -> None:
+    fill(store, a="1", b="2", c="3")
+    txn = store.begin()
+    txn.put(b"ta", b"10")
+    seen = []
+    for key, payload in txn.scan(ALL):
+        seen.append((key, payload))
+        txn.put(b"tb", b"20")
+        txn.delete(b"tc")
+        txn.put(key + b"x", b"new")
+    assert seen == [(b"ta", b"10"), (b"tb", b"2"), (b"tc", b"3")]
+
+
+def test_chunks_give_raw_values_and_keep_to_the_span(store: Store) -> None:
+    sequence = fill(store, **{f"k{n:03}": str(n) for n in range(25)})
+    view = store.snapshot()
+    chunks = list(view.chunks(Span(b"tk003", b"tk020"), rows=5))
+    view.close()
+    assert [len(keys) for keys, _ in chunks] == [5, 5, 5, 2]
+    assert chunks[0][0][0] == b"tk003"
+    assert chunks[-1][0][-1] == b"tk019"
+    assert chunks[0][1][0] == sequence.to_bytes(8, "little") + b"3"
+
+
+def test_long_scans_cross_every_chunk_border(store: Store) -> None:
+    keys = [b"t" + n.to_bytes(4, "big") for n in range(6_000)]
+    store.bulk(keys, [str(n).encode() for n in range(6_000)])
+    txn = store.begin()
+    forward = list(txn.scan(ALL))
+    assert [key for key, _ in forward] == keys
+    assert list(txn.scan(ALL, reverse=True)) == forward[::-1]
+    inner = Span(keys[31], keys[5_000])
+    assert [key for key, _ in txn.scan(inner, reverse=True)] == keys[31:5_000][::-1]
+
+
+def test_an_abandoned_scan_leaves_nothing_behind(store: Store) -> None:
+    fill(store, a="1", b="2", c="3")
+    txn = store.begin()
+    scan = txn.scan(ALL)
+    next(scan)
+    txn.rollback()
+    del scan
+    assert fill(store, a="2") > 0
+
+
+# -- validation --------------------------------------------------------------------------------
+
+
+def test_lost_update_is_refused(store: Store) -> None:
+    fill(store, a="1")
+    one, two = store.begin(), store.begin()
+    one.put(b"ta", b"one")
+    two.put(b"ta", b"two")
+    one.commit()
+    with pytest.raises(Conflict, match="lost update"):
+        two.commit()
+    assert rows(store) == {"a": "one"}
+
+
+def test_lost_update_is_refused_for_deletes_and_inserts(store: Store) -> None:
+    fill(store, a="1")
+    deleter, inserter = store.begin(), store.begin()
+    deleter.delete(b"ta")
+    inserter.insert(b"tb", b"mine")
+    fill(store, a="2", b="2")
+    for late in (deleter, inserter):
+        with pytest.raises(Conflict):
+            late.commit()
+    assert rows(store) == {"a": "2", "b": "2"}
+
+
+def test_insert_over_an_existing_key_is_a_conflict(store: Store) -> None:
+    fill(store, a="1")
+    txn = store.begin()
+    with pytest.raises(Conflict):
+        txn.insert(b"ta", b"2")
+
+
+def test_a_key_deleted_and_put_back_has_changed(store: Store) -> None:
+    fill(store, a="1")
+    late = store.begin()
+    late.put(b"ta", b"late")
+    txn = store.begin()
+    txn.delete(b"ta")
+    txn.commit()
+    fill(store, a="1")
+    with pytest.raises(Conflict):
+        late.commit()
+
+
+def test_write_skew_is_refused_through_require(store: Store) -> None:
+    fill(store, x="on", y="on")
+    one, two = store.begin(), store.begin()
+    for txn, other, mine in ((one, b"ty", b"tx"), (two, b"tx", b"ty")):
+        assert txn.get(other) == b"on"
+        txn.require(other)
+        txn.put(mine, b"off")
+    one.commit()
+    with pytest.raises(Conflict, match="write skew"):
+        two.commit()
+    assert rows(store) == {"x": "off", "y": "on"}
+
+
+def test_require_holds_absence_too(store: Store) -> None:
+    txn = store.begin()
+    txn.require(b"ta")
+    txn.put(b"tb", b"only while a is absent")
+    fill(store, a="1")
+    with pytest.raises(Conflict, match="write skew"):
+        txn.commit()
+
+
+def test_known_gap_write_skew_happens_without_require(store: Store) -> None:
+    fill(store, x="on", y="on")
+    one, two = store.begin(), store.begin()
+    one.put(b"tx", b"off")
+    two.put(b"ty", b"off")
+    one.commit()
+    two.commit()
+    assert rows(store) == {"x": "off", "y": "off"}
+
+
+def test_known_gap_phantoms_are_not_prevented(store: Store) -> None:
+    counter = store.begin()
+    assert list(counter.scan(ALL)) == []
+    counter.put(b"m/sum", b"0 rows")
+    fill(store, a="1")
+    counter.commit()
+    assert payload_at(store, b"m/sum") == b"0 rows"
+    assert rows(store) == {"a": "1"}
+
+
+def test_a_refused_transaction_leaves_nothing(store: Store) -> None:
+    fill(store, a="1")
+    before = store.counter("job")
+    txn = store.begin()
+    txn.put(b"tb", b"2")
+    txn.put(b"ta", b"2")
+    txn.notify("job")
+    fill(store, a="3")
+    with pytest.raises(Conflict):
+        txn.commit()
+    assert rows(store) == {"a": "3"}
+    assert store.counter("job") == before
+
+
+def test_law_2_an_epoch_that_moved_on_deposes(store: Store) -> None:
+    fill(store, epoch="7")
+    owner = store.begin()
+    owner.require_equal(b"tepoch", b"7")
+    owner.put(b"ta", b"owner's")
+    fill(store, epoch="8")
+    with pytest.raises(Deposed):
+        owner.commit()
+    missing = store.begin()
+    missing.require_equal(b"tnone", b"7")
+    missing.put(b"ta", b"x")
+    with pytest.raises(Deposed):
+        missing.commit()
+    again = store.begin()
+    again.require_equal(b"tepoch", b"8")
+    again.put(b"ta", b"x")
+    again.commit()
+
+
+def test_law_1_writers_commit_at_most_one_revision_behind(store: Store) -> None:
+    def publish(revision: int) -> None:
+        txn = store.begin()
+        txn.put(k.revision(5), k.number(revision))
+        txn.commit()
+
+    def write_planned_with(revision: int) -> None:
+        txn = store.begin()
+        txn.require_at_most(k.revision(5), revision + 2)
+        txn.require_at_most(k.revision(5), revision + 1)
+        txn.put(b"trow", b"x")
+        txn.commit()
+
+    publish(3)
+    write_planned_with(3)
+    write_planned_with(2)
+    with pytest.raises(SchemaChanged):
+        write_planned_with(1)
+    txn = store.begin()
+    txn.delete(k.revision(5))
+    txn.commit()
+    with pytest.raises(SchemaChanged):
+        write_planned_with(3)
+
+
+# -- entries: laws 5 and 6 ---------------------------------------------------------------------
+
+ENTRY = b"ti-unique"
+MINE, YOURS = LIVE + b"mine", LIVE + b"yours"
+
+
+def write(store: Store, *kinds: Kind, payload: bytes = MINE, key: bytes = ENTRY) -> None:
+    txn = store.begin()
+    for kind in kinds:
+        txn.write(kind, key, payload)
+    txn.commit()
+
+
+def test_law_5_a_unique_key_is_judged_at_commit(store: Store) -> None:
+    late = store.begin()
+    late.write(Kind.CLAIM, ENTRY, MINE)
+    write(store, Kind.CLAIM, payload=YOURS)
+    with pytest.raises(Duplicate) as refused:
+        late.commit()
+    assert (refused.value.key, refused.value.handle) == (ENTRY, b"yours")
+
+
+def test_law_5_a_claim_sees_a_duplicate_at_once(store: Store) -> None:
+    write(store, Kind.CLAIM, payload=YOURS)
+    txn = store.begin()
+    with pytest.raises(Duplicate):
+        txn.write(Kind.CLAIM, ENTRY, MINE)
+
+
+@pytest.mark.parametrize("kind", [Kind.RELEASE, Kind.BURY])
+def test_law_5_only_the_row_that_holds_an_entry_removes_it(store: Store, kind: Kind) -> None:
+    write(store, Kind.CLAIM, payload=YOURS)
+    write(store, kind)
+    assert payload_at(store, ENTRY) == YOURS
+    write(store, kind, payload=YOURS)
+    assert payload_at(store, ENTRY) == (None if kind == Kind.RELEASE else TOMBSTONE)
+
+
+def test_an_entry_left_alone_was_not_written(store: Store) -> None:
+    write(store, Kind.CLAIM, payload=YOURS)
+    careful = store.begin()
+    careful.require(ENTRY)
+    careful.put(b"ta", b"x")
+    write(store, Kind.RELEASE)
+    careful.commit()
+
+
+def test_law_6_a_burial_leaves_a_tombstone_where_nothing_stood(store: Store) -> None:
+    write(store, Kind.BURY)
+    assert payload_at(store, ENTRY) == TOMBSTONE
+    write(store, Kind.CLAIM)
+    assert payload_at(store, ENTRY) == MINE
+
+
+def test_released_and_claimed_again_in_one_transaction(store: Store) -> None:
+    write(store, Kind.CLAIM)
+    txn = store.begin()
+    txn.write(Kind.RELEASE, ENTRY, MINE)
+    assert txn.get(ENTRY) is None
+    txn.write(Kind.CLAIM, ENTRY, YOURS)
+    txn.commit()
+    assert payload_at(store, ENTRY) == YOURS
+
+
+def test_law_6_plain_entries_need_no_validation(store: Store) -> None:
+    one, two = store.begin(), store.begin()
+    one.write(Kind.ENTOMB, ENTRY, b"")
+    two.write(Kind.PLACE, ENTRY, LIVE)
+    one.commit()
+    assert payload_at(store, ENTRY) == TOMBSTONE
+    two.commit()
+    assert payload_at(store, ENTRY) == LIVE
+    write(store, Kind.REMOVE)
+    assert payload_at(store, ENTRY) is None
+
+
+def test_law_6_a_fill_never_overwrites(store: Store) -> None:
+    write(store, Kind.PLACE, key=b"tb", payload=LIVE + b"writer")
+    write(store, Kind.ENTOMB, key=b"td")
+    keys = [b"ta", b"tb", b"tc", b"td"]
+    fills = [LIVE + key for key in keys]
+    result = store.bulk(keys, fills, puts=[(b"m/point", b"1")], report=True)
+    assert result.placed == 2
+    assert result.present == [(1, LIVE + b"writer"), (3, TOMBSTONE)]
+    assert payload_at(store, b"tb") == LIVE + b"writer"
+    assert payload_at(store, b"td") == TOMBSTONE
+    assert payload_at(store, b"tc") == LIVE + b"tc"
+    assert payload_at(store, b"m/point") == b"1"
+    again = store.bulk(keys, fills, report=True)
+    assert (again.placed, len(again.present)) == (0, 4)
+    assert store.bulk(keys, LIVE).present == []
+
+
+def test_a_bulk_reports_a_key_that_is_twice_in_its_own_list(store: Store) -> None:
+    result = store.bulk([b"ta", b"ta", b"tb"], [b"1", b"2", b"3"], report=True)
+    assert (result.placed, result.present) == (2, [(1, b"1")])
+    assert rows(store) == {"a": "1", "b": "3"}
+
+
+def test_a_bulk_may_overwrite_what_is_not_published(store: Store) -> None:
+    fill(store, a="old")
+    result = store.bulk([b"ta", b"tb"], b"new", overwrite=True, report=True)
+    assert (result.placed, result.present) == (2, [])
+    assert rows(store) == {"a": "new", "b": "new"}
+
+
+def test_law_2_a_bulk_checks_its_requirements_first(store: Store) -> None:
+    fill(store, epoch="1")
+    store.bulk([b"ta"], b"x", [Equal(b"tepoch", b"1")])
+    with pytest.raises(Deposed):
+        store.bulk([b"tb"], b"x", [Equal(b"tepoch", b"0")], puts=[(b"tc", b"y")])
+    with pytest.raises(SchemaChanged):
+        store.bulk([b"tb"], b"x", [AtMost(b"tnone", 9)])
+    assert rows(store) == {"a": "x", "epoch": "1"}
+
+
+def test_a_bulk_is_one_commit_that_writers_see(store: Store) -> None:
+    late = store.begin()
+    late.put(b"ta", b"late")
+    result = store.bulk([b"ta"], b"x")
+    with pytest.raises(Conflict):
+        late.commit()
+    reader = store.begin()
+    assert reader.sequence == result.sequence
+    reader.rollback()
+
+
+# -- keys --------------------------------------------------------------------------------------
+
+
+def test_a_key_may_be_long_but_not_longer(store: Store) -> None:
+    longest, longer = b"t" * LONGEST_KEY, b"t" * (LONGEST_KEY + 1)
+    txn = store.begin()
+    txn.put(longest, b"x")
+    with pytest.raises(Refused) as refused:
+        txn.put(longer, b"x")
+    assert refused.value.code == 1071
+    txn.commit()
+    assert payload_at(store, longest) == b"x"
+    assert payload_at(store, longer) is None
+    with pytest.raises(Refused):
+        store.bulk([b"ta", longer], b"x")
+    reader = store.begin()
+    assert [key for key, _ in reader.scan(Span(longest, longer))] == [longest]
+    assert list(reader.scan(Span(longer, b"u"))) == []
+    assert [key for key, _ in reader.scan(Span(b"t", longer), reverse=True)] == [longest]
+
+
+# -- savepoints --------------------------------------------------------------------------------
+
+
+def test_back_to_a_mark_forgets_what_came_after(store: Store) -> None:
+    fill(store, a="1", d="4")
+    txn = store.begin()
+    txn.put(b"tb", b"2")
+    mark = txn.mark()
+    txn.put(b"tb", b"20")
+    txn.put(b"tc", b"30")
+    txn.delete(b"ta")
+    assert list(txn.scan(ALL)) == [(b"tb", b"20"), (b"tc", b"30"), (b"td", b"4")]
+    txn.back_to(mark)
+    assert list(txn.scan(ALL)) == [(b"ta", b"1"), (b"tb", b"2"), (b"td", b"4")]
+    txn.put(b"tc", b"3")
+    txn.commit()
+    assert rows(store) == {"a": "1", "b": "2", "c": "3", "d": "4"}
+
+
+def test_back_to_a_mark_restores_judged_entries(store: Store) -> None:
+    write(store, Kind.CLAIM)
+    txn = store.begin()
+    txn.write(Kind.RELEASE, ENTRY, MINE)
+    mark = txn.mark()
+    txn.write(Kind.CLAIM, ENTRY, YOURS)
+    txn.back_to(mark)
+    assert txn.get(ENTRY) is None
+    txn.back_to(0)
+    assert txn.get(ENTRY) == MINE
+    assert not txn.has_writes
+
+
+def test_a_statement_undone_still_has_its_requirements(store: Store) -> None:
+    fill(store, a="1")
+    txn = store.begin()
+    txn.put(b"ta", b"2")
+    txn.back_to(0)
+    txn.put(b"tb", b"2")
+    fill(store, a="9")
+    with pytest.raises(Conflict):
+        txn.commit()
+
+
+# -- channels, presence, spans -----------------------------------------------------------------
+
+
+def test_channels_count_and_wake(store: Store) -> None:
+    start = store.counter("job")
+    txn = store.begin()
+    txn.notify("job")
+    txn.notify("job")
+    txn.commit()
+    assert store.counter("job") == start + 1
+    assert store.wait("job", start, 5) == start + 1
+    assert store.wait("job", start + 1, 0.01) == start + 1
+    assert store.wait("job", start + 1, 0) == start + 1
+    assert store.counter("other") == 0
+
+
+def test_a_presence_is_held_by_one(store: Store) -> None:
+    assert not store.held("node-1/back")
+    presence = store.hold("node-1/back")
+    assert store.held("node-1/back")
+    with pytest.raises(Unavailable):
+        store.hold("node-1/back")
+    presence.release()
+    presence.release()
+    assert not store.held("node-1/back")
+    store.hold("node-1/back").release()
+
+
+def test_a_small_span_is_counted_and_split_exactly(store: Store) -> None:
+    fill(store, **{f"k{n:03}": "x" for n in range(100)})
+    assert store.count(ALL) == 100
+    assert store.count(Span(b"tk010", b"tk020")) == 10
+    assert store.count(Span(b"x", b"y")) == 0
+    spans = store.split(ALL, 4)
+    assert [store.count(span) for span in spans] == [25, 25, 25, 25]
+    assert [spans[0].start, spans[-1].end] == [b"t", b"u"]
+    assert all(a.end == b.start for a, b in pairwise(spans))
+    assert store.split(Span(b"x", b"y"), 4) == [Span(b"x", b"y")]
+    assert store.split(ALL, 1) == [ALL]
+
+
+def test_watch_gives_what_was_written_after(store: Store) -> None:
+    before = fill(store, a="1", b="2")
+    after = fill(store, b="3", c="4")
+    assert list(store.watch(ALL, before)) == [(b"tb", b"3", after), (b"tc", b"4", after)]

@@ -1,0 +1,211 @@
+"""What is bounded: how long a snapshot lives, how large the file grows, what a full disk does."""
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.open import open_store
+from exuvia.kv.packet import Span
+from support.kv_children import hear, start, stop
+
+ALL = Span(b"t", b"u")
+MB = 1 << 20
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[LmdbStore]:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
+    yield store
+    store.close()
+
+
+def put(store: LmdbStore, number: int, size: int = 100) -> None:
+    txn = store.begin()
+    txn.put(b"t" + k.number(number), b"x" * size)
+    txn.commit()
+
+
+def file_bytes(store: LmdbStore) -> int:
+    return os.path.getsize(store._environment.file("data.mdb"))
+
+
+# -- snapshots end -----------------------------------------------------------------------------
+
+
+def test_a_snapshot_ends_when_idle_or_old_and_says_so(opened: LmdbStore) -> None:
+    opened.limit_snapshots(idle_s=60, query_s=600)
+    idle, busy = opened.begin(), opened.begin()
+    ended = {}
+    for now in range(10_000, 10_700, 5):
+        busy_alive = "busy" in ended or busy.get(b"ta") is None
+        opened._caretaker.step(now)
+        for name, txn in (("idle", idle), ("busy", busy)):
+            if name not in ended and txn.snapshot._transaction is None:  # type: ignore[attr-defined]
+                ended[name] = now - 10_000
+        assert busy_alive
+    assert ended == {"idle": 65, "busy": 605}
+    with pytest.raises(Unavailable, match="not used for 60 s"):
+        idle.get(b"ta")
+    with pytest.raises(Unavailable, match="open longer than 600 s"):
+        list(busy.scan(ALL))
+    idle.rollback()
+
+
+def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store?sync=0&idle_s=0.2"
+    store = cast(LmdbStore, open_store(url))
+    put(store, 0, MB)
+    forgotten = store.begin()
+    for _ in range(40):
+        put(store, 0, MB)
+    grown = file_bytes(store)
+    assert grown > 35 * MB
+    until = time.monotonic() + 10
+    while forgotten.snapshot._transaction is not None:  # type: ignore[attr-defined]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    for _ in range(200):
+        put(store, 0, MB)
+    assert file_bytes(store) <= grown + 3 * MB
+    with pytest.raises(Unavailable):
+        forgotten.get(b"ta")
+    store.close()
+
+
+def test_a_snapshot_nobody_has_any_more_is_given_back_at_once(opened: LmdbStore) -> None:
+    put(opened, 0)
+    held = opened.begin()
+    held.get(b"ta")
+    assert len(opened._caretaker.views()) == 1
+    del held
+    gc.collect()
+    assert len(opened._caretaker.views()) == 0
+    opened._caretaker.step(1.0)
+    assert opened._caretaker._views == {}
+
+
+def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
+    keys = [b"t" + k.number(n) for n in range(20_000)]
+    opened.bulk(keys, b"x" * 50)
+    outcomes: list[str] = []
+
+    def read() -> None:
+        view = opened.snapshot()
+        try:
+            while True:
+                found = sum(len(chunk) for chunk, _ in view.chunks(ALL, rows=500))
+                assert found == len(keys)
+        except Unavailable as error:
+            outcomes.append(str(error))
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for _ in range(5):
+        for thread in readers:
+            thread.start()
+        time.sleep(0.02)
+        for view in opened._caretaker.views():
+            view.end("ended from outside")
+        for thread in readers:
+            thread.join()
+        readers = [threading.Thread(target=read) for _ in range(4)]
+    assert outcomes == ["ended from outside"] * 20
+
+
+def test_too_many_snapshots_are_refused_and_harm_nobody(tmp_path: Path) -> None:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?readers=20"))
+    kept = []
+    with pytest.raises(Unavailable, match="too many snapshots"):
+        for _ in range(200):
+            kept.append(store.begin())
+    assert len(kept) >= 20
+    for txn in kept:
+        txn.rollback()
+    store.begin().rollback()
+    store.close()
+
+
+# -- full --------------------------------------------------------------------------------------
+
+
+def test_a_full_map_refuses_keeps_the_data_and_may_be_made_larger(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store"
+    store = cast(LmdbStore, open_store(f"{url}?map_bytes={2 * MB}"))
+    done = 0
+    with pytest.raises(Refused) as refused:
+        for done in range(1000):
+            put(store, done, 20_000)
+    assert refused.value.code == 1114
+    assert done > 50
+    with pytest.raises(Refused) as refused:
+        store.bulk([b"t" + k.number(2000)], b"x" * 100_000)
+    assert refused.value.code == 1114
+    assert store.count(ALL) == done
+    store.close()
+    larger = cast(LmdbStore, open_store(f"{url}?map_bytes={4 * MB}"))
+    put(larger, 5000, 20_000)
+    assert larger.count(ALL) == done + 1
+    larger.close()
+
+
+def test_in_a_full_map_only_the_packet_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?map_bytes={2 * MB}"))
+    put(store, 0)
+    outcomes: dict[int, str] = {}
+
+    def write(number: int, size: int) -> None:
+        try:
+            put(store, number, size)
+            outcomes[number] = "done"
+        except Refused as error:
+            outcomes[number] = str(error.code)
+
+    sizes = {1: 100, 2: 3 * MB, 3: 100, 4: 100}
+    threads = [threading.Thread(target=write, args=item) for item in sizes.items()]
+    with store._environment.write():
+        hold = threading.Thread(target=put, args=(store, 9))
+        hold.start()
+        for thread in threads:
+            thread.start()
+        while len(store._committer._queue) < 4:
+            time.sleep(0.001)
+    for thread in [hold, *threads]:
+        thread.join()
+    assert outcomes == {1: "done", 2: "1114", 3: "done", 4: "done"}
+    assert store.count(ALL) == 5
+    store.close()
+
+
+def test_a_full_disk_refuses_keeps_the_data_and_goes_on_later(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store"
+    child = start("run_out_of_disk", url, MB)
+    code, done = hear(child).split()
+    assert (code, hear(child)) == ("1021", "done")
+    stop(child)
+    store = open_store(url)
+    assert store.count(ALL) == int(done) + 1
+    txn = store.begin()
+    assert txn.get(b"t" + k.number(int(done))) == b"there is room again"
+    assert int(done) > 5
+    store.close()
+
+
+def test_the_size_of_the_map_is_the_first_opener_s_while_it_is_open(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store"
+    store = cast(LmdbStore, open_store(f"{url}?map_bytes={4 * MB}"))
+    child = start("open_there", url)
+    assert hear(child) == "opened"
+    stop(child)
+    assert '"map_bytes":4194304' in Path(store._environment.file("environment.json")).read_text()
+    store.close()
+    again = cast(LmdbStore, open_store(f"{url}?map_bytes={8 * MB}"))
+    assert again._environment.lmdb.info()["map_size"] == 8 * MB
+    again.close()

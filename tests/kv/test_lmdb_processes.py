@@ -1,0 +1,292 @@
+"""Many processes on one folder: whatever happens to one, nothing is lost, nobody is blocked."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+from typing import cast
+
+import pytest
+
+from exuvia.base.errors import Broken, Unavailable
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.open import open_store
+from exuvia.kv.packet import Span
+from support.kv_children import hear, start, stop
+
+Children = list[Popen[str]]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"lmdb://{tmp_path}/store?stall_s=0.6"
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    started: Children = []
+    yield started
+    stop(*started)
+
+
+def tell(child: Popen[str]) -> None:
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+
+
+def put(url_store: LmdbStore, key: bytes, payload: bytes = b"x") -> float:
+    """Commit one key; how long that took, in seconds."""
+    started = time.monotonic()
+    txn = url_store.begin()
+    txn.put(key, payload)
+    txn.commit()
+    return time.monotonic() - started
+
+
+def opened(url: str) -> LmdbStore:
+    return cast(LmdbStore, open_store(url))
+
+
+def test_no_lost_update_among_processes_and_threads(url: str, children: Children) -> None:
+    children += [start("count_up", url, 60, 2) for _ in range(4)]
+    assert [hear(child) for child in children] == ["open"] * 4
+    for child in children:
+        tell(child)
+    assert [hear(child) for child in children] == ["done"] * 4
+    store = opened(url)
+    txn = store.begin()
+    assert k.read_number(txn.get(b"m/sum")) == 4 * 60 * 2
+    assert txn.sequence == 4 * 60 * 2
+    store.close()
+
+
+def test_kill_loses_nothing_acknowledged_and_blocks_nobody(url: str, children: Children) -> None:
+    store = opened(url)
+    for name in "abcdef":
+        child = start("write_on", url, name)
+        children.append(child)
+        told = [int(hear(child)) for _ in range(40)]
+        child.kill()
+        rest = cast(str, child.communicate()[0]).split("\n")
+        told += [int(line) for line in rest[:-1]]
+        assert put(store, b"tz" + name.encode()) < 0.5
+        txn = store.begin()
+        found = txn.scan(k.span_of(b"t" + name.encode()))
+        numbers = [k.read_number(key[2:]) for key, _ in found]
+        txn.rollback()
+        assert numbers[: len(told)] == told == list(range(len(told)))
+        assert len(numbers) <= len(told) + 1
+    store.close()
+
+
+@pytest.mark.parametrize("where", ["writing", "turn taken", "not yet counted"])
+def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: Children) -> None:
+    store = opened(url)
+    put(store, b"ta")
+    child = start("stop_inside", url, where)
+    children.append(child)
+    pid = int(hear(child))
+    while stopped(pid) is False:
+        time.sleep(0.01)
+    reader = store.begin()
+    assert reader.get(b"ta") == b"x"
+    reader.rollback()
+    waited = put(store, b"tb")
+    assert child.wait(5) == -signal.SIGKILL
+    assert 0.5 < waited < 3
+    assert [process.pid for process in store._watchdog.ended] == [pid]
+    assert put(store, b"tc") < 0.5
+    store.close()
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_busy_process_is_not_taken_for_a_stopped_one(url: str, children: Children) -> None:
+    store = opened(url)
+    children += [start("write_on", url, name) for name in "ab"]
+    for child in children:
+        hear(child)
+    until = time.monotonic() + 2
+    waits = []
+    while time.monotonic() < until:
+        for child in children:
+            hear(child)
+        waits.append(put(store, b"tz"))
+    assert store._watchdog.ended == []
+    assert all(child.poll() is None for child in children)
+    assert max(waits) < 0.5
+    store.close()
+
+
+def test_who_waits_is_not_overtaken_by_a_busy_process(url: str, children: Children) -> None:
+    store = opened(url)
+    put(store, b"m/sum", k.number(0))
+    child = start("count_up", url, 300)
+    children.append(child)
+    hear(child)
+    tell(child)
+    waits = sorted(put(store, b"tz") for _ in range(100))
+    assert waits[-1] < 0.5
+    assert hear(child) == "done"
+    store.close()
+
+
+def test_the_readers_of_a_dead_process_are_freed(url: str, children: Children) -> None:
+    store = opened(url)
+    child = start("read_on", url)
+    children.append(child)
+    assert hear(child) == "reading"
+    assert str(child.pid) in store._environment.lmdb.readers()
+    child.kill()
+    child.wait()
+    store._caretaker._checked_s = float("-inf")
+    store._caretaker.step(time.monotonic())
+    assert str(child.pid) not in store._environment.lmdb.readers()
+    store.close()
+
+
+def test_a_wake_up_crosses_processes_at_once(url: str, children: Children) -> None:
+    store = opened(url)
+    child = start("wait_for", url, "job", 20)
+    children.append(child)
+    assert hear(child) == "waiting"
+    delays = []
+    for _ in range(20):
+        time.sleep(0.005)
+        txn = store.begin()
+        txn.notify("job")
+        txn.commit()
+        committed = time.monotonic_ns()
+        delays.append((int(hear(child).split()[1]) - committed) / 1e6)
+    assert sorted(delays)[10] < 20, "ms"
+    store.close()
+
+
+def test_the_socket_of_a_dead_waiter_is_removed(url: str, children: Children) -> None:
+    store = opened(url)
+    child = start("wait_for", url, "job", 1)
+    children.append(child)
+    hear(child)
+    folder = Path(store._environment.file("wake"))
+    while not list(folder.iterdir()):
+        time.sleep(0.01)
+    child.kill()
+    child.wait()
+    txn = store.begin()
+    txn.notify("job")
+    txn.commit()
+    assert list(folder.iterdir()) == []
+    store.close()
+
+
+def test_a_presence_ends_with_its_process(url: str, children: Children) -> None:
+    store = opened(url)
+    for way in ("released", "killed"):
+        child = start("hold_on", url, "node 1")
+        children.append(child)
+        assert hear(child) == "held"
+        assert store.held("node 1")
+        with pytest.raises(Unavailable):
+            store.hold("node 1")
+        if way == "released":
+            tell(child)
+            assert hear(child) == "released"
+        else:
+            child.kill()
+            child.wait()
+        assert not store.held("node 1")
+        store.hold("node 1").release()
+    store.close()
+
+
+def test_asking_for_our_own_presence_does_not_give_it_away(url: str, children: Children) -> None:
+    store = opened(url)
+    presence = store.hold("node 1")
+    assert store.held("node 1")
+    child = start("hold_on", url, "node 1")
+    children.append(child)
+    assert hear(child) == ""
+    assert store.held("node 1")
+    presence.release()
+    store.close()
+
+
+def test_a_forked_child_may_not_use_its_parents_store(url: str) -> None:
+    store = opened(url)
+    put(store, b"ta")
+    txn = store.begin()
+    presence = store.hold("parent")
+    child = os.fork()
+    if child == 0:
+        os._exit(sum(_is_broken(use) for use in (store.begin, lambda: txn.get(b"ta"))))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert txn.get(b"ta") == b"x"
+    assert put(store, b"tb") < 0.5
+    presence.release()
+    store.close()
+
+
+def _is_broken(use: object) -> bool:
+    try:
+        use()  # type: ignore[operator]
+    except Broken:
+        return True
+    return False
+
+
+def test_a_store_is_opened_once_a_process_and_may_be_opened_again(url: str) -> None:
+    store = opened(url)
+    put(store, b"ta")
+    with pytest.raises(Unavailable, match="already open"):
+        open_store(url)
+    store.close()
+    store.close()
+    with pytest.raises(Unavailable, match="closed"):
+        store.begin()
+    again = opened(url)
+    reader = again.begin()
+    assert list(reader.scan(Span(b"t", b"u"))) == [(b"ta", b"x")]
+    again.close()
+    with pytest.raises(Unavailable, match="closed"):
+        reader.get(b"ta")
+
+
+def test_another_pid_namespace_or_host_is_refused(url: str, children: Children) -> None:
+    store = opened(url)
+    record = Path(store._environment.file("environment.json"))
+    ours = record.read_text()
+    namespace = os.readlink("/proc/self/ns/pid")
+    for change, message in (
+        ((namespace, "pid:[1]"), "another pid namespace"),
+        ((Path("/proc/sys/kernel/random/boot_id").read_text().strip(), "else"), "another host"),
+    ):
+        record.write_text(ours.replace(*change))
+        child = start("open_there", url)
+        children.append(child)
+        assert message in hear(child)
+    record.write_text(ours.replace(namespace, "pid:[1]"))
+    store.close()
+    opened(url).close()
+    assert record.read_text() == ours
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "lmdb://host/path",
+        "lmdb:",
+        "postgres://x/y",
+        "",
+        "lmdb:///x?speed=1",
+        "lmdb:///x?stall_s=no",
+    ],
+)
+def test_a_url_that_is_none_is_refused(bad: str) -> None:
+    with pytest.raises(Unavailable):
+        open_store(bad)

@@ -1,0 +1,176 @@
+"""What other processes do to a store in the tests: one function a role, started by `start`.
+
+A child says what it has reached by one line on its standard output; `hear` waits for one.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, cast
+
+from exuvia.base.errors import Conflict, ExuviaError, Refused
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.open import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(role: str, *arguments: object) -> subprocess.Popen[str]:
+    """A process that runs a function of this module."""
+    code = f"from support import kv_children; kv_children.{role}{arguments!r}"
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"},
+    )
+
+
+def hear(child: subprocess.Popen[str]) -> str:
+    """The child's next line."""
+    return cast(IO[str], child.stdout).readline().strip()
+
+
+def stop(*children: subprocess.Popen[str]) -> None:
+    """End children, whatever they do, and close their pipes."""
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def say(text: object) -> None:
+    """Tell the parent."""
+    print(text, flush=True)
+
+
+def count_up(url: str, times: int, threads: int = 1) -> None:
+    """Add one to `m/sum`, `times` times in each thread, trying again when somebody was faster."""
+    store = open_store(url)
+    say("open")
+    sys.stdin.readline()
+
+    def work() -> None:
+        done = 0
+        while done < times:
+            txn = store.begin()
+            txn.put(b"m/sum", k.number(k.read_number(txn.get(b"m/sum")) + 1))
+            try:
+                txn.commit()
+                done += 1
+            except Conflict:
+                continue
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    store.close()
+    say("done")
+
+
+def write_on(url: str, name: str) -> None:
+    """Commit `t{name}{n}` for n = 0, 1, ... and say each n once it is acknowledged."""
+    store = open_store(url)
+    number = 0
+    while True:
+        txn = store.begin()
+        txn.put(b"t" + name.encode() + k.number(number), b"x" * 200)
+        txn.commit()
+        say(number)
+        number += 1
+
+
+def stop_inside(url: str, where: str) -> None:
+    """Be stopped inside a write transaction, or on the way to it."""
+    store = cast(LmdbStore, open_store(url))
+    environment = store._environment
+    say(os.getpid())
+
+    def freeze(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    if where == "writing":
+        with environment.write():
+            freeze()
+    gate = environment.gate
+    take = gate._locks.take
+    if where == "turn taken":
+        gate._locks.take = lambda byte: (take(byte), freeze())[0]  # type: ignore[method-assign]
+    if where == "not yet counted":
+        steps = iter((lambda: None, freeze))
+        gate._locks.take = lambda byte: (take(byte), next(steps)())[0]  # type: ignore[method-assign]
+    with environment.write():
+        say("was not stopped")
+
+
+def wait_for(url: str, channel: str, times: int) -> None:
+    """Wait on a channel again and again; say when each wake-up came, in nanoseconds."""
+    store = open_store(url)
+    seen = store.counter(channel)
+    say("waiting")
+    for _ in range(times):
+        seen = store.wait(channel, seen, 20)
+        say(f"{seen} {time.monotonic_ns()}")
+    store.close()
+
+
+def hold_on(url: str, name: str) -> None:
+    """Hold a presence until the end."""
+    store = open_store(url)
+    presence = store.hold(name)
+    say("held")
+    sys.stdin.readline()
+    presence.release()
+    say("released")
+    sys.stdin.readline()
+
+
+def read_on(url: str) -> None:
+    """Keep a snapshot open until the end."""
+    store = open_store(url)
+    view = store.snapshot()
+    say("reading")
+    sys.stdin.readline()
+    view.close()
+
+
+def open_there(url: str) -> None:
+    """Try to open; say how it went."""
+    try:
+        open_store(url).close()
+        say("opened")
+    except ExuviaError as error:
+        say(f"{type(error).__name__}: {error}")
+
+
+def run_out_of_disk(url: str, most_bytes: int) -> None:
+    """Write until the file may not grow, say the code, get room again, write once more."""
+    store = open_store(url)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, kept[1]))
+    code = 0
+    number = 0
+    while not code:
+        txn = store.begin()
+        txn.put(b"t" + k.number(number), b"x" * 50_000)
+        try:
+            txn.commit()
+            number += 1
+        except Refused as refused:
+            code = refused.code
+    say(f"{code} {number}")
+    resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+    txn = store.begin()
+    txn.put(b"t" + k.number(number), b"there is room again")
+    txn.commit()
+    store.close()
+    say("done")
