@@ -16,10 +16,12 @@ from typing import NamedTuple, Protocol
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, pack_date, pack_datetime
+from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.evaluate_env import WARNINGS_KEPT, Env
 from exuvia.sql.literals import type_of
 from exuvia.sql.result import Note, Row, Value
 from exuvia.sql.services import Services
@@ -46,6 +48,13 @@ class Surroundings(Protocol):
     found_rows: int
     row_count: int
     client_found_rows: bool
+    warnings: Sequence[Note]
+
+    def check_interrupt(self) -> None:
+        """Raises 1317 once somebody has killed this statement."""
+
+    def texts(self) -> dict[str, str]:
+        """Every system variable as this session sees it."""
 
     def variable(self, name: str) -> str:
         """Text of a system variable as this session sees it."""
@@ -67,7 +76,7 @@ def packed_moment(wall_ns: int) -> int:
     return pack_datetime(date, at.hour, at.minute, at.second, at.microsecond)
 
 
-class Context:
+class Context(Env):
     """See the module.
 
     `now` is the statement's time: a packed DATETIME in UTC, to the microsecond."""
@@ -97,6 +106,8 @@ class Context:
         self._schemas = schemas
         self.txn = txn
         self._now = now
+        self.memory = {}
+        self.strict = False
         self.parameters = parameters
         self._letters = letters
         self.writing = writing
@@ -150,7 +161,11 @@ class Context:
         """Value and type of `@name`."""
         return self._session.user_variable(name)
 
-    def warn(self, code: int, message: str, level: str = "Warning") -> None:
-        """Add a line to SHOW WARNINGS; at most 1,024 are kept."""
-        if len(self.warnings) < 1024:
+    def global_variable(self, name: str) -> str:
+        """The global value of a system variable in this snapshot. Raises 1193."""
+        return variables.get_global(self.txn, name)
+
+    def note(self, code: int, message: str, level: str = "Warning") -> None:
+        """Add a line to SHOW WARNINGS, also where a write is strict; a bounded number is kept."""
+        if len(self.warnings) < WARNINGS_KEPT:
             self.warnings.append(Note(level, code, message))

@@ -28,6 +28,7 @@ from exuvia.sql.nodes import (
     DropColumn,
     DropIndex,
     Ignored,
+    Node,
     Spec,
     TableName,
 )
@@ -214,3 +215,8 @@ def _drop_primary(
     if _public_index(table, "PRIMARY") is None:
         raise refuse(1091, "PRIMARY")
     submit(session, requests.drop_primary_key(database, table, query=text))
+
+
+def not_yet(session: Running, node: Node, text: str) -> Result:
+    """A schema change that is known and not done."""
+    raise refuse(8200, f"{type(node).__name__} statement")

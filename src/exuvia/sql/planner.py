@@ -16,6 +16,7 @@ from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes_session import Statement
 from exuvia.sql.parse import parse
+from exuvia.sql.placeholders import number_placeholders
 from exuvia.sql.plan_cache import REFUSED, Key
 from exuvia.sql.plans import KeptPlan, Plan
 from exuvia.sql.result import OutputColumn, Result
@@ -46,7 +47,8 @@ def plan(node: Statement, context: Context) -> Plan:
     if isinstance(node, exp.Query):
         return RelationalPlan(select.plan(node, context))
     if isinstance(node, Insert):
-        return dml_insert.plan_from_query(node, context)
+        assert node.query is not None
+        return dml_insert.InsertQuery(node, plan(node.query, context), context)
     raise refuse(1235, type(node).__name__)
 
 
@@ -78,7 +80,10 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
 def parse_shape(shape: str) -> Statement | None:
     """The one statement of a shape, or None where there are none or several."""
     statements = parse(shape)
-    return statements[0] if len(statements) == 1 else None
+    if len(statements) != 1:
+        return None
+    number_placeholders(statements[0])
+    return statements[0]
 
 
 def depends(node: Statement) -> bool:

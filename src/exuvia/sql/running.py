@@ -1,7 +1,7 @@
 """What a statement's handler may ask of its session: the session as seen from below."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from exuvia.base.types import FieldType
 from exuvia.sql.context import Context, Surroundings
@@ -12,6 +12,13 @@ from exuvia.sql.settings import Settings
 from exuvia.sql.transactions import OpenTransaction
 
 
+class Ready(Protocol):
+    """A prepared statement, as PREPARE and EXECUTE see it."""
+
+    def run(self, session: Any, values: Sequence[Value]) -> Result:
+        """Execute with values for its `?`."""
+
+
 class Running(Surroundings, Protocol):
     """A session that runs a statement (sql/session.py)."""
 
@@ -20,6 +27,7 @@ class Running(Surroundings, Protocol):
     current: OpenTransaction | None
     warnings: Sequence[Note]
     statement: str
+    prepared: dict[str, Ready]
 
     def run(
         self,
@@ -31,6 +39,11 @@ class Running(Surroundings, Protocol):
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run a parsed statement."""
+
+    def run_shape(
+        self, shape: str, values: Sequence[Value], letters: str, node: Statement | None = None
+    ) -> Result | None:
+        """Run through a kept plan, or None."""
 
     def begin(self, read_only: bool = False) -> OpenTransaction:
         """Open a transaction."""

@@ -22,11 +22,13 @@ from exuvia.sql.dispatch import BESIDE, INSIDE
 from exuvia.sql.literals import letters_of, shape_of
 from exuvia.sql.nodes_session import Statement
 from exuvia.sql.parse import parse
+from exuvia.sql.placeholders import number_placeholders
 from exuvia.sql.plan_cache import REFUSED
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.plans import KeptPlan
 from exuvia.sql.prepared import Prepared, describe
 from exuvia.sql.result import NULL, Note, Result, Value
+from exuvia.sql.running import Ready
 from exuvia.sql.services import Services
 from exuvia.sql.settings import Settings
 from exuvia.sql.transactions import OpenTransaction, lost
@@ -60,11 +62,12 @@ class Session:
         self.warnings: Sequence[Note] = ()
         self.statement = ""
         self.settings = Settings(services)
-        self.prepared: dict[str, Prepared] = {}
+        self.prepared: dict[str, Ready] = {}
         self.current: OpenTransaction | None = None
         self._user_variables: dict[str, tuple[Value, FieldType]] = {}
         self._ended = ""
         self._turn = threading.Lock()
+        self._interrupted = False
         self._active_s = services.clock.monotonic()
 
     # -- statements ----------------------------------------------------------------------------------
@@ -86,6 +89,7 @@ class Session:
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
+        self._interrupted = False
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
@@ -103,6 +107,8 @@ class Session:
         statements = parse(text)
         if not statements:
             raise refuse(1065)
+        if parameters is not None and sum(map(number_placeholders, statements)) != len(parameters):
+            raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
         results = [self.run_statement(node, text, parameters or ()) for node in statements]
         return results[0] if len(results) == 1 else results
 
@@ -259,6 +265,15 @@ class Session:
         finally:
             self._turn.release()
 
+    def interrupt(self) -> None:
+        """End what runs now with 1317; any thread."""
+        self._interrupted = True
+
+    def check_interrupt(self) -> None:
+        """Raises 1317 once `interrupt` was called during this statement."""
+        if self._interrupted:
+            raise refuse(1317)
+
     def close(self) -> None:
         """The client is gone: its transaction is undone."""
         self.rollback()
@@ -304,6 +319,10 @@ class Session:
     def variable(self, name: str) -> str:
         """Text of a system variable. Raises 1193."""
         return self.settings.get(name)
+
+    def texts(self) -> dict[str, str]:
+        """Every system variable as this session sees it."""
+        return self.settings.texts()
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
         """Value and type of `@name`."""

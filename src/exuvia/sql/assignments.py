@@ -1,0 +1,116 @@
+"""`SET a = x, b = y`: new values of a row, computed from left to right, each seeing those before it.
+
+    apply(old row, more, context) -> new row    `more` are values behind the row that expressions may read
+                                                (those of VALUES(column) in ON DUPLICATE KEY UPDATE)
+
+A column with ON UPDATE CURRENT_TIMESTAMP that is not named takes the time when another one changed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, Flag
+from exuvia.catalog.model import ColumnInfo
+from exuvia.sql import expressions
+from exuvia.sql.bounds import constant_of
+from exuvia.sql.cells import NARROWED, Assign, assign_to, narrowed
+from exuvia.sql.column_sources import default_for, now_for
+from exuvia.sql.context import Context
+from exuvia.sql.expressions import Visible
+from exuvia.sql.nodes import Tree
+from exuvia.sql.parse import is_default
+from exuvia.sql.result import Row, Value
+from exuvia.sql.single_table import Source
+
+Getter = Callable[[Row, Context], Value]
+
+
+class Step:
+    """One assignment."""
+
+    __slots__ = ("assign", "column", "getter", "kind", "position")
+
+    def __init__(
+        self,
+        position: int,
+        column: ColumnInfo,
+        getter: Getter,
+        kind: FieldType | None,
+    ) -> None:
+        self.position = position
+        self.column = column
+        self.getter = getter
+        self.kind = kind
+        self.assign: Assign | None = None if kind is None else assign_to(column, kind)
+
+
+class Assignments:
+    """All assignments of a statement."""
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[exp.Column, Tree]],
+        source: Source,
+        visible: Sequence[Visible],
+        context: Context,
+        ignore: bool = False,
+    ) -> None:
+        self._ignore = ignore
+        self._steps = [_step(name, tree, source, visible, context) for name, tree in pairs]
+        named = {step.position for step in self._steps}
+        self._moments = [
+            (position, column)
+            for position, column in enumerate(source.table.info.cols)
+            if column.type.Flag & Flag.ON_UPDATE_NOW and position not in named
+        ]
+        self.positions = frozenset(named)
+
+    def apply(self, old: Row, more: Row, context: Context, number: int) -> Row:
+        """The row with its new values. Raises 1048, 1264, 1265, ... with column and row number."""
+        width = len(old)
+        row = [*old, *more] if more else list(old)
+        for step in self._steps:
+            value = step.getter(row, context)
+            row[step.position] = self._assigned(step, value, context, number)
+        if more:
+            del row[width:]
+        if self._moments and row != old:
+            for position, column in self._moments:
+                row[position] = now_for(column, context)
+        return row
+
+    def _assigned(self, step: Step, value: Value, context: Context, number: int) -> Value:
+        if step.assign is None or step.kind is None:
+            return value
+        try:
+            return step.assign(value, number)
+        except Refused as error:
+            if not self._ignore or error.code not in NARROWED:
+                raise
+            context.note(error.code, error.message)
+            return narrowed(value, step.kind, step.column)
+
+
+def _step(
+    name: exp.Column, tree: Tree, source: Source, visible: Sequence[Visible], context: Context
+) -> Step:
+    position = source.position(name)
+    column = source.table.info.cols[position]
+    if column.generated_expr_string:
+        raise refuse(1235, "assignment to a generated column")
+    if is_default(tree):
+        return Step(position, column, lambda row, at: default_for(column, at), None)
+    constant = constant_of(tree)
+    if constant is not None:
+        kind = expressions.constant_type(tree, context)
+        return Step(position, column, lambda row, at: constant(at), kind)
+    compiled = expressions.compiled(tree, visible, context)
+    call = compiled.call
+
+    def getter(row: Row, at: Context) -> Value:
+        return call(row, at)
+
+    return Step(position, column, getter, compiled.type)

@@ -1,0 +1,98 @@
+"""Which path a plan takes: the key that the WHERE narrows most, by rule and without statistics.
+
+    1  every part of the clustered key        3  the longest run of equalities, then a range behind it;
+    2  every part of a unique index              among equals the clustered key
+    4  nothing: all rows, or an index whose order saves a sort under a LIMIT
+
+USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.sql.access import IndexRange, KeyRange, Path, Points, UniquePoints
+from exuvia.sql.match import Match, match
+from exuvia.sql.schema_keys import shown_indexes
+from exuvia.sql.terms import Terms
+
+
+class Wanted(NamedTuple):
+    """An order asked for: positions, all ascending or all descending; `limited`: only the first rows."""
+
+    positions: tuple[int, ...] = ()
+    descending: bool = False
+    limited: bool = False
+
+
+def choose(
+    table: Table, terms: Terms, hints: Sequence[exp.IndexTableHint] = (), wanted: Wanted = Wanted()
+) -> Path:
+    """The path for a WHERE. Raises 1176 for a hint that names no index."""
+    indexes = _allowed(table, hints)
+    matches = [match(table, index, _positions(table, index), terms) for index in indexes]
+    used = [found for found in matches if found.used and not found.index.is_invisible]
+    if used:
+        best = max(used, key=_rank)
+        return _path(table, best, best.covers(table, terms))
+    covers = terms.conjuncts == 0
+    if wanted.positions and (wanted.limited or hints) and not _handle_follows(table, wanted):
+        for found in matches:
+            path = IndexRange(table, found, covers)
+            if not found.index.exuvia_clustered and follows(path, wanted):
+                path.name = "IndexFullScan"
+                return path
+    return Path(table, covers)
+
+
+def _positions(table: Table, index: IndexInfo) -> tuple[int, ...]:
+    return table.handle_positions if index.exuvia_clustered else tuple(table.form(index).positions)
+
+
+def _allowed(table: Table, hints: Sequence[exp.IndexTableHint]) -> list[IndexInfo]:
+    indexes = list(shown_indexes(table.info))
+    only: set[str] = set()
+    never: set[str] = set()
+    for hint in hints:
+        names = {each.name.lower() for each in hint.expressions}
+        for name in names - {index.idx_name.L for index in indexes}:
+            raise refuse(1176, name, table.info.name.O)
+        if hint.name.upper() == "IGNORE":
+            never |= names
+        else:
+            only |= names
+    if only:
+        indexes = [index for index in indexes if index.idx_name.L in only]
+    return [index for index in indexes if index.idx_name.L not in never]
+
+
+def _rank(found: Match) -> tuple[int, int, int, int]:
+    clustered = found.index.exuvia_clustered
+    unique = found.index.is_unique and not any(found.prefixed)
+    point = 2 if found.whole and clustered else 1 if found.whole and unique else 0
+    return point, len(found.equal), len(found.range), int(clustered)
+
+
+def _path(table: Table, found: Match, covers: bool) -> Path:
+    if found.index.exuvia_clustered:
+        return Points(table, found, covers) if found.whole else KeyRange(table, found, covers)
+    if found.whole and found.index.is_unique:
+        return UniquePoints(table, found, covers)
+    return IndexRange(table, found, covers)
+
+
+def _handle_follows(table: Table, wanted: Wanted) -> bool:
+    return follows(Path(table, False), wanted)
+
+
+def follows(path: Path, wanted: Wanted) -> bool:
+    """Whether the path's own order is the one asked for."""
+    if isinstance(path, Points) and path.name == "Point_Get":
+        return True
+    asked = [position for position in wanted.positions if position not in path.fixed]
+    given = [position for position in path.order if position not in path.fixed]
+    return given[: len(asked)] == asked

@@ -1,0 +1,73 @@
+"""What a column gets that a statement does not name: its default, the time, an id.
+
+    constant default    the same value in every row
+    CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
+    DEFAULT (expr)      evaluated for each row
+    AUTO_INCREMENT      given later (dml_insert.py)
+    none                NULL, or 1364 for NOT NULL
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import TypeCode
+from exuvia.catalog import values
+from exuvia.catalog.model import ColumnInfo
+from exuvia.sql import constants
+from exuvia.sql.cells import assign_to
+from exuvia.sql.context import Context
+from exuvia.sql.parse import parse_expression
+from exuvia.sql.result import Value
+from exuvia.sql.type_text import is_now_default
+
+Source = Callable[[Context], Value]
+
+
+def now_for(column: ColumnInfo, context: Context) -> Value:
+    """The statement's time as the column holds it."""
+    if column.type.Tp not in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
+        return None
+    return context.now - (context.now & 0xFFFFF) % 10 ** (6 - max(0, column.type.Decimal))
+
+
+def constant_default(column: ColumnInfo) -> Value:
+    """The default, where it is one value for all rows; None otherwise."""
+    if column.auto_increment or column.default_is_expr or is_now_default(column):
+        return None
+    return values.default_of(column)
+
+
+def source_of(column: ColumnInfo) -> Source | None:
+    """How to get the column's default at a run; None where `constant_default` is all there is."""
+    if column.auto_increment:
+        return None
+    if is_now_default(column):
+        return lambda context: now_for(column, context)
+    if column.default_is_expr:
+        return _expression(column)
+    if column.not_null and values.default_of(column) is None:
+        return _missing(column)
+    return None
+
+
+def _expression(column: ColumnInfo) -> Source:
+    tree = parse_expression(str(column.default))
+
+    def source(context: Context) -> Value:
+        value, kind = constants.evaluate(tree, context)
+        return assign_to(column, kind)(value, 1)
+
+    return source
+
+
+def _missing(column: ColumnInfo) -> Source:
+    def source(context: Context) -> Value:
+        raise refuse(1364, column.name.O)
+
+    return source
+
+
+def default_for(column: ColumnInfo, context: Context) -> Value:
+    """The value of the word DEFAULT. Raises 1364."""
+    source = source_of(column)
+    return constant_default(column) if source is None else source(context)

@@ -1,0 +1,64 @@
+"""UPDATE of one table: read what the WHERE keeps, then write row by row.
+
+The rows are collected before the first is written, so that none is met twice. Affected rows are those that changed;
+with CLIENT_FOUND_ROWS those that matched.
+"""
+
+from exuvia.base.errors import Duplicate
+from exuvia.base.mysql import refuse
+from exuvia.catalog import writer
+from exuvia.sql.assignments import Assignments
+from exuvia.sql.context import Context
+from exuvia.sql.filtering import Filter, limit_of, sort_keys
+from exuvia.sql.nodes import Update
+from exuvia.sql.plans import KeptPlan
+from exuvia.sql.result import Result
+from exuvia.sql.single_table import check_writable, source_of, tree_of
+
+
+class UpdateRows(KeptPlan):
+    """See the module."""
+
+    def __init__(self, node: Update, context: Context) -> None:
+        tree = tree_of(node.source)
+        if tree is None:
+            raise refuse(1235, "multi-table UPDATE")
+        source = source_of(tree, context)
+        super().__init__(source.table, source.database, source.name)
+        check_writable(source.table, "UPDATE", context)
+        self._ignore = node.ignore
+        self._changes = Assignments(
+            node.assignments, source, [source.visible], context, node.ignore
+        )
+        order = sort_keys(node.order, source, context)
+        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
+        self.short = self.filter.path.short
+
+    def run(self, context: Context) -> Result:
+        """Change every row found."""
+        context.strict = not self._ignore
+        context.writing(self.table)
+        txn, table = context.txn, self.table
+        pairs, _ = self.filter.rows(context)
+        matched = changed = 0
+        for handle, old in list(pairs):
+            matched += 1
+            new = self._changes.apply(old, [], context, matched)
+            if new == old:
+                continue
+            try:
+                writer.update(txn, table, handle, old, new)
+                changed += 1
+            except Duplicate as taken:
+                if not self._ignore:
+                    raise
+                context.note(taken.code, taken.message)
+        affected = matched if context.session.client_found_rows else changed
+        warnings = len(context.warnings)
+        info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
+        return Result(affected=affected, info=info)
+
+
+def plan(node: Update, context: Context) -> KeptPlan:
+    """The plan of an UPDATE. Raises 1235 for several tables."""
+    return UpdateRows(node, context)

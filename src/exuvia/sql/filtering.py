@@ -1,0 +1,157 @@
+"""Rows of one table that a WHERE keeps, in the order asked for, as many as LIMIT says.
+
+    path (access.py) -> what the path does not cover is evaluated -> sort, unless the path's order will do -> LIMIT
+
+Shared by SELECT, UPDATE and DELETE of one table.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.sql import expressions
+from exuvia.sql.access import Found, Path
+from exuvia.sql.bounds import ConstantOf, constant_of
+from exuvia.sql.choose import Wanted, choose, follows
+from exuvia.sql.context import Context
+from exuvia.sql.expressions import Compiled
+from exuvia.sql.nodes import Tree
+from exuvia.sql.result import Row, Value
+from exuvia.sql.single_table import Source
+from exuvia.sql.sorting import comparer
+from exuvia.sql.terms import terms_of
+
+Pairs = Iterator[tuple[bytes, Row]]
+INTERRUPT_ROWS = 1024
+
+
+class SortKey(NamedTuple):
+    """One part of ORDER BY. `position` where it is a plain column."""
+
+    compiled: Compiled
+    descending: bool
+    position: int | None
+
+
+class Limit(NamedTuple):
+    """LIMIT [offset,] count, each a constant or `?`."""
+
+    count: ConstantOf
+    offset: ConstantOf | None
+
+    def bounds(self, context: Context) -> tuple[int, int]:
+        """(first, after the last). Raises 1064 for what is no whole number."""
+        first = 0 if self.offset is None else whole(self.offset(context))
+        return first, first + whole(self.count(context))
+
+
+def whole(value: Value) -> int:
+    """A row count. Raises 1064, as MySQL does for LIMIT 'x'."""
+    if not isinstance(value, int) or value < 0:
+        raise refuse(1064, f"near '{value}'")
+    return value
+
+
+def limit_of(limit: Tree | None, offset: Tree | None) -> Limit | None:
+    """LIMIT as planned. Raises 1064."""
+    if limit is None:
+        return None
+    count = constant_of(limit)
+    start = None if offset is None else constant_of(offset)
+    if count is None or (offset is not None and start is None):
+        raise refuse(1064, "near 'LIMIT'")
+    return Limit(count, start)
+
+
+class Filter:
+    """Planned once; `rows` runs it."""
+
+    def __init__(
+        self,
+        source: Source,
+        where: Tree | None,
+        order: Sequence[SortKey],
+        limit: Limit | None,
+        context: Context,
+    ) -> None:
+        self._order = order
+        self._limit = limit
+        wanted = _wanted(order, limit is not None)
+        self.path = choose(source.table, terms_of(where, source.resolve), source.hints, wanted)
+        self.follows = bool(wanted.positions) and follows(self.path, wanted)
+        self.evaluated = "" if where is None else where.sql("mysql")
+        self._reverse = self.follows and wanted.descending
+        self._sorts = bool(order) and not self.follows
+        self._where: Compiled | None = None
+        if where is not None:
+            self._where = expressions.compiled(where, [source.visible], context, "where clause")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether no sort is needed."""
+        return not self._sorts
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it reads by key, or stops early: not all rows of the table."""
+        return type(self.path) is not Path or (self._limit is not None and not self._sorts)
+
+    def rows(self, context: Context) -> tuple[Pairs, Found]:
+        """(handle, row) pairs, and the opened path."""
+        found = self.path.open(context, self._reverse)
+        pairs = found.rows if found.covered else self._kept(found.rows, context)
+        if self._sorts or (self._order and not found.ordered):
+            pairs = iter(self._sorted(list(pairs), context))
+        if self._limit is not None:
+            pairs = islice(pairs, *self._limit.bounds(context))
+        return pairs, found
+
+    def _kept(self, pairs: Pairs, context: Context) -> Pairs:
+        if self._where is None:
+            yield from pairs
+            return
+        keeps = self._where.keeps
+        session = context.session
+        for number, pair in enumerate(pairs):
+            if keeps(pair[1], context):
+                yield pair
+            if number % INTERRUPT_ROWS == 0:
+                session.check_interrupt()
+
+    def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
+        for key in reversed(self._order):
+            compare = comparer(key.compiled.type)
+            call = key.compiled.call
+            pairs.sort(
+                key=_sort_key(call, context, compare), reverse=key.descending
+            )
+        return pairs
+
+
+def _sort_key(
+    call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], object]
+) -> Callable[[tuple[bytes, Row]], object]:
+    return lambda pair: key(call(pair[1], context))
+
+
+def _wanted(order: Sequence[SortKey], limited: bool) -> Wanted:
+    positions = [key.position for key in order]
+    if not order or None in positions or len({key.descending for key in order}) > 1:
+        return Wanted()
+    return Wanted(tuple(p for p in positions if p is not None), order[0].descending, limited)
+
+
+def sort_keys(order: exp.Order | None, source: Source, context: Context) -> list[SortKey]:
+    """ORDER BY over the table's own columns. Raises 1054."""
+    found = []
+    for each in order.expressions if order is not None else ():
+        tree = each.this if isinstance(each, exp.Ordered) else each
+        position = source.resolve(tree) if isinstance(tree, exp.Column) else None
+        compiled = expressions.compiled(tree, [source.visible], context, "order clause")
+        descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
+        found.append(SortKey(compiled, descending, position))
+    return found
+

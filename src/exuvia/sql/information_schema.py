@@ -1,0 +1,68 @@
+"""information_schema: tables that are computed from the statement's snapshot when they are read.
+
+    schema_tables.py   SCHEMATA TABLES COLUMNS VIEWS ...
+    schema_keys.py     STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
+    schema_server.py   ENGINES CHARACTER_SETS COLLATIONS PROCESSLIST DDL_JOBS ...
+
+A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
+bigint, `name@` a datetime.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+from exuvia.base.types import FieldType
+from exuvia.catalog.model import ColumnInfo, name
+from exuvia.sql import schema_keys, schema_server, schema_tables
+from exuvia.sql.context import Context, Virtual
+from exuvia.sql.result import BIGINT, DATETIME, Row, text_type
+
+Rows = Callable[[Context], Iterable[Row]]
+
+
+class Definition(NamedTuple):
+    """Name, columns and how to compute the rows."""
+
+    name: str
+    columns: tuple[ColumnInfo, ...]
+    rows: Rows
+
+
+def _type_of(mark: str) -> FieldType:
+    if mark.endswith("#"):
+        return BIGINT
+    if mark.endswith("@"):
+        return DATETIME
+    return text_type(int(mark.partition(":")[2] or 64))
+
+
+def _columns(line: str) -> tuple[ColumnInfo, ...]:
+    marks = line.split()
+    return tuple(
+        ColumnInfo(
+            id=n + 1,
+            name=name(mark.partition(":")[0].rstrip("#@")),
+            offset=n,
+            type=_type_of(mark),
+        )
+        for n, mark in enumerate(marks)
+    )
+
+
+@cache
+def definitions() -> dict[str, Definition]:
+    """Every table by its lower-case name."""
+    found = (*schema_tables.TABLES, *schema_keys.TABLES, *schema_server.TABLES)
+    return {
+        title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found
+    }
+
+
+def table(context: Context, wanted: str) -> Virtual | None:
+    """The computed table of that name, or None."""
+    found = definitions().get(wanted.lower())
+    if found is None:
+        return None
+    rows = found.rows
+    return Virtual("information_schema", found.name, found.columns, lambda: rows(context))

@@ -1,0 +1,75 @@
+"""A prepared statement: parsed once, planned by the types of the values it is given."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql import planner
+from exuvia.sql.context import Context
+from exuvia.sql.literals import letters_of
+from exuvia.sql.nodes_session import PrepareStatement, Statement
+from exuvia.sql.parse import parse
+from exuvia.sql.placeholders import number_placeholders
+from exuvia.sql.plans import KeptPlan
+from exuvia.sql.result import OutputColumn, Result, Value
+from exuvia.sql.running import Running
+
+
+class Prepared:
+    """`columns` is what it will answer with, empty for a statement without rows."""
+
+    def __init__(self, text: str, node: Statement, parameter_count: int) -> None:
+        self.text = text
+        self.node = node
+        self.parameter_count = parameter_count
+        self.columns: Sequence[OutputColumn] = ()
+        self._plan: object = None
+
+    @property
+    def short(self) -> bool:
+        """Whether it was last run by a plan that touches few keys."""
+        return isinstance(self._plan, KeptPlan) and self._plan.short
+
+    def run(self, session: Running, values: Sequence[Value]) -> Result:
+        """Execute with values for its `?`. Raises 1210."""
+        if len(values) != self.parameter_count:
+            raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
+        letters = letters_of(values)
+        result = session.run_shape(self.text, values, letters, self.node)
+        if result is None:
+            return session.run_statement(self.node, self.text, values)
+        key = (session.settings.flavour(session.database), self.text, letters)
+        self._plan = session.services.plans.find(key)
+        return result
+
+
+def describe(session: Running, text: str) -> Prepared:
+    """Parse; for a query also plan it, with NULL for each `?`, to know its columns. Raises Refused."""
+    statements = parse(text)
+    if len(statements) != 1:
+        raise refuse(1064, "near ';'")
+    (node,) = statements
+    if isinstance(node, PrepareStatement):
+        raise refuse(1235, "PREPARE inside a prepared statement")
+    prepared = Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
+    if isinstance(node, exp.Query):
+        prepared.columns = _columns(session, node, prepared.parameter_count)
+    return prepared
+
+
+def _columns(session: Running, node: exp.Query, count: int) -> Sequence[OutputColumn]:
+    found: list[Sequence[OutputColumn]] = []
+
+    def work(context: Context) -> Result:
+        found.append(planner.plan(node, context).columns)
+        return Result()
+
+    try:
+        session.run(work, [None] * count, "n" * count)
+    except Refused as error:
+        if error.code in (1046, 1049, 1054, 1064, 1146):
+            raise
+        return ()
+    return found[0]

@@ -1,0 +1,25 @@
+"""Keys to sort values by: NULL first, text by its collation's weights, the rest as Python compares it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog.collation import collation
+from exuvia.sql.result import Value
+
+_NULL = (0,)
+
+
+def comparer(kind: FieldType) -> Callable[[Value], Any]:
+    """A function from values of that type (and NULL) to sort keys."""
+    if kind.Tp == TypeCode.NULL:
+        return lambda value: _NULL
+    if kind.family == Family.STRING:
+        weights = collation(kind.Collate).sort_key
+        return lambda value: _NULL if value is None else (1, weights(value))
+    return lambda value: _NULL if value is None else (1, value)
+
+
+def equal_key(kind: FieldType) -> Callable[[Value], Any]:
+    """A function that gives equal values of that type the same hashable key (for DISTINCT)."""
+    return comparer(kind)

@@ -1,0 +1,126 @@
+"""A node in this process: store, catalog, member, owner and its loops in threads, sessions on top.
+
+    with World() as world:
+        session = world.session("test")
+        world.rows(session, "SELECT 1")     [[1]]
+        world.error(session, "SELEKT")      (1064, "42000")
+
+`World(store)` joins another node to a store that is in use.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import Refused
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.infoschema import Loader, Schemas
+from exuvia.catalog.table import Table
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger, Waiter
+from exuvia.ddl.owner import Ddl
+from exuvia.ddl.submit import Submitter
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.store import Store
+from exuvia.node.assemble import Backoff
+from exuvia.node.loops import Loops
+from exuvia.pipeline.reorg import Reorg
+from exuvia.sql.result import Result
+from exuvia.sql.services import Services
+from exuvia.sql.session import Session
+
+LEASE_S = 30.0
+
+
+class World:
+    """See the module. `owns` = False makes a node that only serves."""
+
+    def __init__(self, store: Store | None = None, owns: bool = True) -> None:
+        self.store: Store = MemoryStore() if store is None else store
+        bootstrap(self.store)
+        self.clock = SystemClock()
+        self.broken: list[str] = []
+        self._loops = Loops(self.store, self.clock, self.broken.append)
+        self.services = self._front()
+        if owns:
+            self._back()
+        self._connections = 0
+
+    def _front(self) -> Services:
+        store, clock = self.store, self.clock
+        member = self.member = Member.join(store, clock, "front", "127.0.0.1:4000", LEASE_S)
+        schemas = Schemas(store)
+        loader = Loader(schemas, member.loaded)
+        loader.step(clock.monotonic())
+        locks = MetadataLocks()
+        self._loops.start(member, loader, Acknowledger(store, member, locks))
+        return Services(
+            store=store,
+            schemas=schemas,
+            ids=IdAllocator(store),
+            submitter=Submitter(store, schemas, member, clock),
+            locks=locks,
+            member=member,
+            clock=clock,
+            pause=Backoff(),
+        )
+
+    def _back(self) -> None:
+        store, clock = self.store, self.clock
+        member = self._owner = Member.join(store, clock, "back", "127.0.0.1:4000", LEASE_S)
+        schemas = Schemas(store)
+        loader = Loader(schemas, member.loaded)
+        loader.step(clock.monotonic())
+        campaign = Campaign(store, member)
+
+        def reorg(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> Any:
+            return Reorg(store, job_id, epoch, table, index_ids)
+
+        ddl = Ddl(store, schemas, member, campaign, clock, reorg)
+        waiter = Waiter(store, campaign.guard)
+        self._loops.start(member, campaign, waiter, loader, *ddl.loops())
+
+    def session(self, database: str = "test", client_found_rows: bool = False) -> Session:
+        """A new connection's session."""
+        self._connections += 1
+        return Session(
+            self.services,
+            self._connections,
+            database=database,
+            client_found_rows=client_found_rows,
+        )
+
+    def close(self) -> None:
+        """Stop every loop."""
+        self._loops.stop(5.0)
+        assert not self.broken, self.broken
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run(session: Session, text: str, values: Sequence[Any] | None = None) -> Result:
+    """The answer to one statement."""
+    found = session.execute(text, values)
+    assert isinstance(found, Result)
+    return found
+
+
+def rows(session: Session, text: str, values: Sequence[Any] | None = None) -> list[list[Any]]:
+    """The rows a query answers."""
+    return [list(row) for row in run(session, text, values).rows]
+
+
+def error(session: Session, text: str, values: Sequence[Any] | None = None) -> tuple[int, str]:
+    """Code and SQLSTATE of the refusal a statement meets."""
+    try:
+        session.execute(text, values)
+    except Refused as refusal:
+        return refusal.code, refusal.state
+    raise AssertionError(f"not refused: {text}")
