@@ -1,12 +1,13 @@
 """Law 10: a job that waits says for what: the node, the older job, the worker slot, the error."""
 
 from exuvia.base.errors import Unavailable
+from exuvia.catalog import variables, writer
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from exuvia.pipeline.progress import Done, Running
-from support.small_cluster import SmallCluster
+from support.small_cluster import FROM_VARIABLES, SmallCluster
 from support.small_tables import abc, column, index
 
 
@@ -34,8 +35,6 @@ def cluster_with(held, **options):
 
 
 def one_row(cluster, name):
-    from exuvia.catalog import writer
-
     txn = cluster.store.begin()
     writer.insert(txn, cluster.table(name), [1, 1, 1])
     txn.commit()
@@ -65,6 +64,25 @@ def test_a_job_without_a_worker_says_how_many_are_busy():
     held.free = True
     for job_id in (first, second, third):
         assert cluster.finish(job_id).exuvia_wait == ""
+
+
+def test_the_pools_are_as_large_as_the_variables_say_at_each_look():
+    held = Held()
+    cluster = cluster_with(held, pools=FROM_VARIABLES)
+    set_variable(cluster, "exuvia_ddl_reorg_workers", "1")
+    first, second = add_index(cluster, "t1"), add_index(cluster, "t2")
+    assert wait_of(cluster, second).exuvia_wait == "waiting: reorg worker (1 of 1 busy)"
+    set_variable(cluster, "exuvia_ddl_reorg_workers", "2")
+    cluster.step(300)
+    assert cluster.job(second).state == JobState.RUNNING
+    held.free = True
+    assert cluster.finish(first).state == cluster.finish(second).state == JobState.SYNCED
+
+
+def set_variable(cluster, name, text):
+    txn = cluster.store.begin()
+    variables.set_global(txn, name, text)
+    txn.commit()
 
 
 def test_a_job_behind_another_names_it():

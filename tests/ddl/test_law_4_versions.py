@@ -1,8 +1,10 @@
 """Law 4: a step is one transaction and one version; each action takes as many as TiDB's."""
 
+import json
+
 import pytest
 
-from exuvia.catalog import meta
+from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.ddl import queue, requests
@@ -137,3 +139,46 @@ def test_nothing_of_a_job_is_left_when_it_is_in_history():
         assert rows == []
     for kind in ("sync", "ack", "reorg", "progress"):
         assert cluster.store.count(keys.span_of(keys.meta(kind))) == 0
+
+
+def events(cluster):
+    def read(txn):
+        return [row for _, row in reader.scan(txn, queue.system_table(txn, "ddl_notifier"))]
+
+    return [(row[0], row[1], json.loads(row[2]), row[3]) for row in cluster.read(read)]
+
+
+@pytest.mark.parametrize("label", ["create table", "add column", "add index", "drop table"])
+def test_law_7_an_event_is_written_by_the_transaction_that_ends_the_job(label):
+    cluster = SmallCluster()
+    job = asked(label, cluster)
+    known = len(events(cluster))
+    job_id = cluster.submit(job)
+    while cluster.read(lambda txn: queue.get(txn, job_id)) is not None:
+        ends = cluster.job(job_id).state == JobState.DONE
+        assert len(events(cluster)) == known + ends
+        cluster.step()
+    job_number, part, event, mask = events(cluster)[-1]
+    assert (job_number, part, event["type"], mask) == (job_id, -1, label, 0)
+    assert event["table"]["name"]["O"] in ("t", "new")
+
+
+def test_a_change_that_was_undone_tells_nobody():
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc()))
+    known = events(cluster)
+    txn, t = cluster.store.begin(), cluster.table("t")
+    for row_id in (1, 2):
+        writer.insert(txn, t, [row_id, 7, 7])
+    txn.commit()
+    asked_for = requests.add_index(cluster.database(), t.info, index("ua", "a", unique=True))
+    assert cluster.run(asked_for).state == JobState.ROLLBACK_DONE
+    assert events(cluster) == known
+
+
+def test_jobs_are_numbered_as_they_enter_history():
+    cluster = SmallCluster()
+    jobs = [cluster.run(requests.create_database(f"d{n}")) for n in range(3)]
+    assert [job.seq_num for job in jobs] == [1, 2, 3]
+    cluster.crash_owner()
+    assert cluster.run(requests.create_database("d3")).seq_num == 1

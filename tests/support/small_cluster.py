@@ -31,6 +31,7 @@ from exuvia.kv.transaction import Transaction
 from support.plain_reorg import PlainReorg
 
 T = TypeVar("T")
+FROM_VARIABLES = None
 
 
 class Front:
@@ -60,7 +61,7 @@ class Owner:
         clock: ManualClock,
         name: str,
         reorgs: ReorgFactory,
-        pools: Pools,
+        pools: Pools | None,
         tick_s: float,
     ) -> None:
         self.member = Member.join(store, clock, "back", name, lease_s=1.0, identity=lambda: name)
@@ -82,7 +83,7 @@ class SmallCluster:
     def __init__(
         self,
         fronts: int = 1,
-        pools: Pools | None = None,
+        pools: Pools | None = Pools(4, 2),  # noqa: B008 - a frozen value
         reorgs: Callable[[Store], ReorgFactory] = PlainReorg.factory,
         tick_s: float = TICK_S,
         store: MemoryStore | None = None,
@@ -91,7 +92,7 @@ class SmallCluster:
         self.clock = ManualClock()
         bootstrap(self.store)
         self._names = count()
-        self._pools = pools or Pools(4, 2)
+        self._pools = pools
         self._reorgs = reorgs
         self._tick_s = tick_s
         self.fronts = [self.add_front() for _ in range(fronts)]

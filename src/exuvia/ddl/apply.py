@@ -66,6 +66,8 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Put the decision into the transaction; the job as it will stand once that commits."""
     job = decision.job
     _move_epoch(txn, job.id, decision.reorg)
+    if decision.reorg == ReorgOrder.START:
+        decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
         job = _publish(txn, decision, owner)
     for ordinal, each in enumerate(decision.ranges):

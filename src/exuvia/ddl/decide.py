@@ -145,5 +145,5 @@ def _wait(job: Job, world: World, reason: str, reorg: ReorgOrder = ReorgOrder.NO
 
 def _archive(job: Job, world: World) -> Decision:
     binlog = evolve(job.binlog, FinishedTS=world.now)
-    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0)
+    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=world.place)
     return Decision(job=ended, before=world, after=world, archive=True)

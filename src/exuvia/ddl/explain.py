@@ -1,11 +1,11 @@
 """What a schema change would do, printed before anything is done: the same decisions, in memory.
 
-    add index d.t
-      1  none -> delete only                     version +1
-      2  delete only -> write only               version +1
-      3  write only -> write reorganization      reorg begins, version +1
-      4  write reorganization -> public          reorg ends, version +1, event add index
-      5  into history: synced
+add index d.t
+  1  none -> delete only                     version +1
+  2  delete only -> write only               version +1
+  3  write only -> write reorganization      reorg begins, version +1
+  4  write reorganization -> public          reorg ends, version +1, event add index
+  5  into history: synced
 """
 
 from collections.abc import Iterator

@@ -16,12 +16,13 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog import variables
 from exuvia.catalog.model import evolve
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.filling import Filling
 from exuvia.ddl.ready import ReadySet
-from exuvia.ddl.worker import IDLE_S, JobWorker, Parts
+from exuvia.ddl.worker import IDLE_S, Ends, JobWorker, Parts
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -32,10 +33,13 @@ NOTES_A_STEP = 50
 
 
 class Pools(NamedTuple):
-    """How many jobs may walk at once."""
+    """How many jobs may walk at once; from variables unless given."""
 
     general: int = 10
     reorg: int = 2
+
+
+MOST = Pools(64, 8)
 
 
 class JobManager:
@@ -47,24 +51,28 @@ class JobManager:
         self,
         store: Store,
         campaign: Campaign,
-        make_parts: Callable[[Callable[[int], None]], Parts],
-        pools: Pools = Pools(),  # noqa: B008 - a frozen value
+        make_parts: Callable[[Ends], Parts],
+        pools: Pools | None = None,
         tick_s: float = TICK_S,
     ) -> None:
         self._store = store
         self._campaign = campaign
         self._tick_s = tick_s
+        self._fixed = pools
+        self._limits = pools or Pools()
         self._lock = threading.RLock()
-        parts = make_parts(self._ended)
+        parts = make_parts(self)
+        most = pools or MOST
         self.workers = {
-            False: [JobWorker(parts) for _ in range(pools.general)],
-            True: [JobWorker(parts) for _ in range(pools.reorg)],
+            False: [JobWorker(parts) for _ in range(most.general)],
+            True: [JobWorker(parts) for _ in range(most.reorg)],
         }
         self._forget()
 
     def _forget(self) -> None:
         self._ready = ReadySet()
         self._newest = 0
+        self._places = 0
         self._term = 0
         self._seen_job = -1
         self._seen_ack = -1
@@ -133,13 +141,15 @@ class JobManager:
             for job_id in list(self._parked):
                 self._parked.discard(job_id)
                 self._ready.give_back(job_id)
+            if self._fixed is None:
+                self._limits = _limits(txn)
         finally:
             txn.rollback()
 
     def _dispatch(self) -> None:
         """Every free worker takes the oldest job of its pool that may run."""
-        for reorg, workers in self.workers.items():
-            for worker in workers:
+        for reorg in self.workers:
+            for worker in self._pool(reorg):
                 if worker.job_id:
                     continue
                 job = self._ready.take(reorg)
@@ -147,8 +157,17 @@ class JobManager:
                     break
                 worker.assign(job.id)
 
-    def _ended(self, job_id: int) -> None:
+    def _pool(self, reorg: bool) -> list[JobWorker]:
+        """The workers that may take a job now; one beyond the limit ends the job it has."""
+        return self.workers[reorg][: self._limits.reorg if reorg else self._limits.general]
+
+    def place(self) -> int:
+        """The number of the next job that enters history under this owner; from 1 at each term."""
+        return self._places + 1
+
+    def ended(self, job_id: int) -> None:
         """A worker's job is in history: its table's next job may run."""
+        self._places += 1
         if job_id in self._ready:
             self._ready.remove(job_id)
         self._dispatch()
@@ -226,9 +245,17 @@ class JobManager:
             place = f"{older.schema_name}.{older.table_name}".rstrip(".")
             return f"waiting: job {blocker} ({older.action_text} {place})", blocker
         reorg = queue.is_reorg(self._ready.job(job_id))
-        busy = sum(worker.job_id != 0 for worker in self.workers[reorg])
+        pool = self._pool(reorg)
+        busy = sum(worker.job_id != 0 for worker in pool)
         noun = "reorg worker" if reorg else "general worker"
-        return f"waiting: {noun} ({busy} of {len(self.workers[reorg])} busy)", 0
+        return f"waiting: {noun} ({busy} of {len(pool)} busy)", 0
+
+
+def _limits(txn: Transaction) -> Pools:
+    """The pools as the variables have them, within what there are workers for."""
+    general = variables.read_int(txn, "exuvia_ddl_general_workers")
+    reorg = variables.read_int(txn, "exuvia_ddl_reorg_workers")
+    return Pools(min(general, MOST.general), min(reorg, MOST.reorg))
 
 
 class AckLoop:

@@ -5,7 +5,6 @@
 Each has `channel` and `step(now)` and does nothing while this process is not the owner.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
 from exuvia.base.clock import Clock
@@ -16,7 +15,7 @@ from exuvia.cluster.versions import Waiter
 from exuvia.ddl.filling import ReorgFactory
 from exuvia.ddl.manager import TICK_S, AckLoop, FillLoop, JobManager, Pools
 from exuvia.ddl.ranges import Gc
-from exuvia.ddl.worker import Parts
+from exuvia.ddl.worker import Ends, Parts
 from exuvia.kv.store import Store
 
 
@@ -40,13 +39,13 @@ class Ddl:
         campaign: Campaign,
         clock: Clock,
         reorg_factory: ReorgFactory,
-        pools: Pools = Pools(),  # noqa: B008 - a frozen value
+        pools: Pools | None = None,
         tick_s: float = TICK_S,
     ) -> None:
         waiter = Waiter(store, campaign.guard)
 
-        def parts(ended: Callable[[int], None]) -> Parts:
-            return Parts(store, schemas, campaign, waiter, clock, member.id, reorg_factory, ended)
+        def parts(ends: Ends) -> Parts:
+            return Parts(store, schemas, campaign, waiter, clock, member.id, reorg_factory, ends)
 
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
         self.gc = Gc(store, campaign)

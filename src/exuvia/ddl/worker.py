@@ -13,8 +13,7 @@ that a cancel is seen meanwhile; what a fill still writes after it was left is r
 """
 
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Refused, Unavailable
@@ -40,8 +39,18 @@ LEAST_BACK_OFF_S = 0.05
 MOST_BACK_OFF_S = 1.0
 
 
+class Ends(Protocol):
+    """Who is told when a job enters history."""
+
+    def place(self) -> int:
+        """The number of the next one, in the order of entering."""
+
+    def ended(self, job_id: int) -> None:
+        """It has entered."""
+
+
 class Parts(NamedTuple):
-    """What every worker of an owner shares. `ended(job id)` is told after a job left the queue."""
+    """What every worker of an owner shares."""
 
     store: Store
     schemas: Schemas
@@ -50,7 +59,7 @@ class Parts(NamedTuple):
     clock: Clock
     owner: str
     reorg_factory: ReorgFactory
-    ended: Callable[[int], None]
+    ends: Ends
 
 
 class JobWorker:
@@ -115,6 +124,7 @@ class JobWorker:
 
     def _world(self, txn: Transaction, job: Job) -> World:
         world = read_world(txn, job, timestamp(self._parts.clock.wall_ns()))
+        world = evolve(world, place=self._parts.ends.place())
         filling = self.filling
         if filling is None:
             return world
@@ -146,7 +156,7 @@ class JobWorker:
     def _end(self) -> None:
         ended = self.job_id
         self.assign(0)
-        self._parts.ended(ended)
+        self._parts.ends.ended(ended)
 
     # -- waiting -----------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0  # how many the reorg has done
     note: str = ""  # what it says of itself
     now: int = 0  # a job's timestamp
+    place: int = 0  # the job's number in history, should it end now
 
 
 class Wait(NamedTuple):
