@@ -38,6 +38,12 @@ _FOREIGN_WORDS = (
 )  # fmt: skip
 
 
+_OWN_GRAMMAR = {
+    *("CAST", "CHAR", "CONVERT", "EXTRACT", "GROUP_CONCAT", "JSON_VALUE", "MATCH", "POSITION"),
+    *("SUBSTR", "SUBSTRING", "TRIM", "VALUES", "WEIGHT_STRING"),
+}
+
+
 class _Tokenizer(MySQL.Tokenizer):
     """MySQL's signs and words only; no statement is swallowed whole."""
 
@@ -69,6 +75,8 @@ class Source:
 
 
 MySQLParser.FUNCTIONS.clear()
+for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
+    del MySQLParser.FUNCTION_PARSERS[_name]
 _DIALECT = Exuvia()
 
 _LEXEMES = re.compile(

@@ -1,0 +1,227 @@
+"""MySQL's rules for the types of results (manual, "Expression evaluation", "Precision math").
+
+    + -      decimal: scale max(s1, s2), digits max(i1, i2) + 1 + scale
+    *        decimal: scale s1 + s2, precision p1 + p2
+    /        decimal: scale s1 + 4 (div_precision_increment), of integers too
+    DIV      integer; MOD as the operands
+    any FLOAT, string or JSON among the operands of arithmetic: DOUBLE
+
+Precision stands in `Flen`, scale in `Decimal`, both as in a column's FieldType.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace as evolve
+
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
+from exuvia.sql.expr import Expr
+
+MOST_DIGITS = 65
+MOST_SCALE = 30
+DIVISION_DIGITS = 4
+_BINARY = int(Flag.BINARY)
+INTEGER_DIGITS = {
+    TypeCode.TINY: 3,
+    TypeCode.SHORT: 5,
+    TypeCode.INT24: 8,
+    TypeCode.LONG: 10,
+    TypeCode.LONGLONG: 19,
+}
+
+NULL = FieldType(Tp=TypeCode.NULL, Flag=_BINARY, Flen=0, Decimal=0)
+BIGINT = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY, Flen=20, Decimal=0)
+UNSIGNED = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY | Flag.UNSIGNED, Flen=20, Decimal=0)
+BOOLEAN = FieldType(Tp=TypeCode.LONGLONG, Flag=_BINARY, Flen=1, Decimal=0)
+DOUBLE = FieldType(Tp=TypeCode.DOUBLE, Flag=_BINARY, Flen=22, Decimal=-1)
+DATE = FieldType(Tp=TypeCode.DATE, Flag=_BINARY, Flen=10, Decimal=0)
+JSON = FieldType(Tp=TypeCode.JSON, Flag=_BINARY, Flen=-1, Charset="utf8mb4", Collate="utf8mb4_bin")
+
+
+def integer(digits: int = 20, unsigned: bool = False) -> FieldType:
+    """BIGINT of so many digits."""
+    return evolve(UNSIGNED if unsigned else BIGINT, Flen=digits)
+
+
+def decimal(precision: int, scale: int, unsigned: bool = False) -> FieldType:
+    """DECIMAL, held to MySQL's limits."""
+    scale = max(0, min(scale, MOST_SCALE))
+    precision = max(1, scale, min(precision, MOST_DIGITS))
+    flag = _BINARY | (Flag.UNSIGNED if unsigned else 0)
+    return FieldType(Tp=TypeCode.NEWDECIMAL, Flag=flag, Flen=precision, Decimal=scale)
+
+
+def text(characters: int, charset: str = "utf8mb4", collate: str = "utf8mb4_bin") -> FieldType:
+    """A string result."""
+    flag = _BINARY if charset == "binary" else 0
+    if characters > 16383:
+        kind = TypeCode.LONG_BLOB
+    else:
+        kind = TypeCode.VAR_STRING
+    return FieldType(Tp=kind, Flag=flag, Flen=characters, Charset=charset, Collate=collate)
+
+
+def blob(length: int) -> FieldType:
+    """A byte string result."""
+    return text(length, "binary", "binary")
+
+
+def datetime(digits: int = 0) -> FieldType:
+    """DATETIME with so many fractional digits."""
+    flen = 19 + (digits + 1 if digits else 0)
+    return FieldType(Tp=TypeCode.DATETIME, Flag=_BINARY, Flen=flen, Decimal=digits)
+
+
+def time(digits: int = 0) -> FieldType:
+    """TIME with so many fractional digits."""
+    flen = 10 + (digits + 1 if digits else 0)
+    return FieldType(Tp=TypeCode.TIME, Flag=_BINARY, Flen=flen, Decimal=digits)
+
+
+# -- facts about types -----------------------------------------------------------------------------
+
+TEMPORAL = frozenset((Family.DATE, Family.DATETIME, Family.TIME))
+WHOLE = frozenset((Family.INT, Family.UINT))
+TEXTUAL = frozenset((Family.STRING, Family.BYTES))
+
+
+def family_of(kind: FieldType) -> Family | None:
+    """Family of the values; None for NULL."""
+    return None if kind.Tp == TypeCode.NULL else kind.family
+
+
+def is_text_like(kind: FieldType) -> bool:
+    """Strings, and ENUM and SET, which read as strings."""
+    return kind.Tp in (TypeCode.ENUM, TypeCode.SET) or family_of(kind) in TEXTUAL
+
+
+def fraction_digits(kind: FieldType) -> int:
+    """Fractional digits of a temporal type."""
+    return max(0, kind.Decimal) if family_of(kind) in (Family.DATETIME, Family.TIME) else 0
+
+
+def numeric_form(kind: FieldType) -> FieldType:
+    """The type as an operand of arithmetic: temporal values become whole or decimal numbers."""
+    family = family_of(kind)
+    if kind.Tp == TypeCode.NULL:
+        return BIGINT
+    if family in TEMPORAL:
+        digits = fraction_digits(kind)
+        return decimal(14 + digits, digits) if digits else BIGINT
+    if is_text_like(kind) or family in (Family.JSON, Family.FLOAT):
+        return DOUBLE
+    if kind.Tp in (TypeCode.BIT, TypeCode.YEAR):
+        return UNSIGNED
+    return kind
+
+
+def precision_of(kind: FieldType) -> tuple[int, int]:
+    """(precision, scale) of a number as DECIMAL."""
+    if kind.Tp == TypeCode.NEWDECIMAL:
+        scale = max(0, kind.Decimal)
+        return (max(kind.Flen, scale, 1) if kind.Flen >= 0 else 10), scale
+    if kind.Tp in INTEGER_BITS:
+        digits = INTEGER_DIGITS[TypeCode(kind.Tp)]
+        if kind.Tp == TypeCode.LONGLONG and 0 < kind.Flen < digits:
+            digits = kind.Flen
+        return digits + (kind.Tp == TypeCode.LONGLONG and kind.unsigned and kind.Flen >= 20), 0
+    return 20, 0
+
+
+def as_decimal(kind: FieldType) -> FieldType:
+    """The DECIMAL that holds a number of this type."""
+    if kind.Tp == TypeCode.NEWDECIMAL:
+        return kind
+    return decimal(*precision_of(kind), kind.unsigned)
+
+
+def arithmetic(operator: str, left: FieldType, right: FieldType) -> FieldType:
+    """Result type of + - * / DIV %; the operands in their numeric forms."""
+    left, right = numeric_form(left), numeric_form(right)
+    families = {family_of(left), family_of(right)}
+    unsigned = left.unsigned or right.unsigned
+    if operator == "DIV":
+        return integer(20, unsigned)
+    if Family.FLOAT in families:
+        return DOUBLE
+    if Family.DECIMAL not in families and operator != "/":
+        return integer(20, left.unsigned if operator == "%" else unsigned)
+    (p1, s1), (p2, s2) = precision_of(left), precision_of(right)
+    if operator == "*":
+        return decimal(p1 + p2, s1 + s2)
+    if operator == "/":
+        return decimal(p1 - s1 + s2 + min(s1 + DIVISION_DIGITS, MOST_SCALE), s1 + DIVISION_DIGITS)
+    if operator == "%":
+        return decimal(max(p1, p2), max(s1, s2))
+    scale = max(s1, s2)
+    return decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+
+
+# -- several branches, one type (CASE, IF, COALESCE, UNION, GREATEST) ------------------------------
+
+
+def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -> FieldType:
+    """The type that holds all of these (manual, "Flow control functions"). `collate`: (charset, collation)."""
+    present = [kind for kind in kinds if kind.Tp != TypeCode.NULL]
+    if not present:
+        return NULL
+    families = {family_of(kind) for kind in present}
+    textual = any(is_text_like(kind) for kind in present)
+    first = present[0]
+    if all(kind == first for kind in present) and collate is None:
+        return first
+    if families == {Family.JSON}:
+        return JSON
+    if textual or Family.JSON in families or _mixed_temporal(families):
+        width = max(width_of(kind) for kind in present)
+        binary = any(family_of(kind) is Family.BYTES for kind in present)
+        return blob(width) if binary else text(width, *(collate or ("utf8mb4", "utf8mb4_bin")))
+    if families <= TEMPORAL:
+        digits = max(fraction_digits(kind) for kind in present)
+        if families == {Family.DATE}:
+            return DATE
+        return time(digits) if families == {Family.TIME} else datetime(digits)
+    if Family.FLOAT in families:
+        return DOUBLE
+    return _merged_numbers(present, families)
+
+
+def _mixed_temporal(families: set[Family | None]) -> bool:
+    temporal = families & TEMPORAL
+    return bool(temporal) and bool(families - TEMPORAL)
+
+
+def _merged_numbers(present: Sequence[FieldType], families: set[Family | None]) -> FieldType:
+    sizes = [precision_of(kind) for kind in present]
+    if families <= WHOLE:
+        if len(families) == 1:
+            return integer(max(p for p, _ in sizes), Family.UINT in families)
+        if any(k.Tp == TypeCode.LONGLONG and k.unsigned and k.Flen >= 20 for k in present):
+            return decimal(20, 0)
+        return integer(max(p for p, _ in sizes))
+    scale = max(s for _, s in sizes)
+    return decimal(max(p - s for p, s in sizes) + scale, scale)
+
+
+def width_of(kind: FieldType) -> int:
+    """Characters that a value of the type needs as text."""
+    family = family_of(kind)
+    if kind.Tp == TypeCode.NEWDECIMAL:
+        return kind.Flen + 2
+    if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+        lengths = [len(elem) for elem in kind.Elems or ()]
+        return sum(lengths) + len(lengths) if kind.Tp == TypeCode.SET else max(lengths, default=1)
+    if family is Family.FLOAT:
+        return 23
+    if family is Family.DATE:
+        return 10
+    if family in (Family.DATETIME, Family.TIME):
+        digits = fraction_digits(kind)
+        return (19 if family is Family.DATETIME else 10) + (digits + 1 if digits else 0)
+    if family in WHOLE:
+        return 20
+    return kind.Flen if kind.Flen >= 0 else 65535
+
+
+def widest(arguments: Sequence[Expr]) -> int:
+    """Characters of the arguments together, held to a long text."""
+    return min(sum(width_of(argument.type) for argument in arguments), 1 << 26)

@@ -1,0 +1,161 @@
+"""Typed expressions: what `bind` makes of a tree, and what both evaluators read.
+
+    Column      a position in the row of its scope         Call        a function of the table in functions/
+    Outer       a position in the row of an outer scope     Cast        a change of type, always explicit
+    Constant    a value                                     Aggregate   COUNT, SUM, ... only where rows are grouped
+    Parameter   a `?`, by its place                         Windowed    a call OVER (...)
+    Variable    @user or @@system                           Subquery    (SELECT ...), planned by select
+
+Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no evaluator
+decides about types again. Values follow the family table of base/types.py.
+"""
+
+from typing import Any
+
+import msgspec
+
+from exuvia.base.types import Family, FieldType, TypeCode
+
+Value = Any
+
+EXPLICIT, NO_COLLATION, IMPLICIT, SYSTEM, COERCIBLE, NUMERIC, IGNORABLE = range(7)
+
+
+class Expr(msgspec.Struct, frozen=True, kw_only=True):
+    """Root. `type` is never None; NULL itself has TypeCode.NULL."""
+
+    type: FieldType
+    coercibility: int = NUMERIC
+
+    @property
+    def family(self) -> Family | None:
+        """The family of its values; None for the literal NULL."""
+        return None if self.type.Tp == TypeCode.NULL else self.type.family
+
+
+class Column(Expr, frozen=True, kw_only=True):
+    """A column of the nearest scope."""
+
+    position: int
+    name: str = ""
+    table: str = ""
+
+
+class Outer(Expr, frozen=True, kw_only=True):
+    """A column of a scope further out: `depth` 1 is the next one."""
+
+    depth: int
+    position: int
+    name: str = ""
+    table: str = ""
+
+
+class Constant(Expr, frozen=True, kw_only=True):
+    """A value. `hexadecimal`: x'41' and b'01' literals, which are numbers where numbers are asked for."""
+
+    value: Value
+    hexadecimal: bool = False
+
+
+class Parameter(Expr, frozen=True, kw_only=True):
+    """A `?`; its value comes with the environment."""
+
+    index: int
+
+
+class Variable(Expr, frozen=True, kw_only=True):
+    """@name (scope 'user'), @@name (scope '', 'session' or 'global')."""
+
+    name: str
+    scope: str
+
+
+class Assign(Expr, frozen=True, kw_only=True):
+    """@name := value."""
+
+    name: str
+    value: Expr
+
+
+class Cast(Expr, frozen=True, kw_only=True):
+    """The argument in another type. `explicit` is CAST / CONVERT."""
+
+    argument: Expr
+    explicit: bool = False
+
+
+class Call(Expr, frozen=True, kw_only=True):
+    """A function applied. `extra` holds what is not a value: an interval unit, a comparison's collation."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    extra: tuple[Any, ...] = ()
+
+
+class Aggregate(Expr, frozen=True, kw_only=True):
+    """An aggregate over the rows of a group. `order`: (expression, descending) of GROUP_CONCAT."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    distinct: bool = False
+    order: tuple[tuple[Expr, bool], ...] = ()
+    separator: str = ","
+
+
+class Windowed(Expr, frozen=True, kw_only=True):
+    """`call` OVER (PARTITION BY ... ORDER BY ... frame); the frame is SQL text checked by the binder."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    partition: tuple[Expr, ...] = ()
+    order: tuple[tuple[Expr, bool], ...] = ()
+    frame: str = ""
+    distinct: bool = False
+
+
+class Subquery(Expr, frozen=True, kw_only=True):
+    """A nested query. kind: 'scalar', 'exists', 'in', 'any', 'all'; `operator` for any/all."""
+
+    kind: str
+    query: Any
+    operands: tuple[Expr, ...] = ()
+    operator: str = "="
+    collate: str = "binary"
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside."""
+    if isinstance(expr, Call):
+        return expr.arguments
+    if isinstance(expr, Cast):
+        return (expr.argument,)
+    if isinstance(expr, Aggregate):
+        return expr.arguments + tuple(key for key, _ in expr.order)
+    if isinstance(expr, Windowed):
+        return expr.arguments + expr.partition + tuple(key for key, _ in expr.order)
+    if isinstance(expr, Subquery):
+        return expr.operands
+    if isinstance(expr, Assign):
+        return (expr.value,)
+    return ()
+
+
+def walk(expr: Expr) -> "list[Expr]":
+    """The expression and all inside it, outermost first."""
+    found = [expr]
+    for node in found:
+        found.extend(children(node))
+    return found
+
+
+def columns_of(expr: Expr) -> set[int]:
+    """Positions of its own scope that it reads."""
+    return {node.position for node in walk(expr) if isinstance(node, Column)}
+
+
+def is_constant(expr: Expr) -> bool:
+    """Whether it has the same value in every row of one statement (parameters included)."""
+    return not any(
+        isinstance(node, Column | Outer | Aggregate | Windowed | Subquery | Assign)
+        for node in walk(expr)
+    )

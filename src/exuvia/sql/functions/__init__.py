@@ -1,0 +1,14 @@
+"""MySQL's functions, by chapter of its manual; `FUNCTIONS` has them all. Operators: evaluate_operators.py."""
+
+from exuvia.sql.functions import dates, json_functions, numeric, session_functions, text
+from exuvia.sql.functions.table import Function
+
+FUNCTIONS: dict[str, Function] = {
+    **numeric.FUNCTIONS,
+    **text.FUNCTIONS,
+    **dates.FUNCTIONS,
+    **json_functions.FUNCTIONS,
+    **session_functions.FUNCTIONS,
+}
+
+__all__ = ["FUNCTIONS", "Function"]

@@ -1,0 +1,283 @@
+"""Date and time functions (manual, "Date and Time Functions"). Values are packed as base/types.py says.
+
+DuckDB's forms compute on the packed integers: a DATE is year << 9 | month << 5 | day, a DATETIME
+has its date 37 bits further up, so parts are shifts and masks and no zero date is lost.
+"""
+
+from collections.abc import Sequence
+from datetime import date as calendar_date
+from typing import Any
+
+from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
+from exuvia.catalog import temporal
+from exuvia.sql import bind_types as types
+from exuvia.sql.expr import Constant, Expr
+from exuvia.sql.functions import date_format, moment
+from exuvia.sql.functions.table import Function, TypeRule, always
+
+_SMALL = always(types.integer(4))
+_BIG = always(types.integer(20))
+
+
+def _digits_given(position: int, rule: Any) -> TypeRule:
+    """The type with as many fractional digits as a constant argument says."""
+
+    def found(arguments: Sequence[Expr]) -> FieldType:
+        if len(arguments) <= position:
+            return rule(0)  # type: ignore[no-any-return]
+        size = arguments[position]
+        digits = size.value if isinstance(size, Constant) and isinstance(size.value, int) else 0
+        return rule(max(0, min(digits, 6)))  # type: ignore[no-any-return]
+
+    return found
+
+
+def _fraction_of_first(rule: Any) -> TypeRule:
+    return lambda arguments: rule(types.fraction_digits(arguments[0].type))
+
+
+# -- now -------------------------------------------------------------------------------------------
+
+
+def _now(env: Any, digits: int = 0) -> int:
+    unit = 10 ** (6 - digits)
+    micro = env.now & 0xFFFFF
+    return int(env.now - micro + micro // unit * unit)
+
+
+def _today(env: Any) -> int:
+    return int(env.now >> 37)
+
+
+def _time_now(env: Any, digits: int = 0) -> int:
+    return temporal.time_of(_now(env, digits))
+
+
+EPOCH_DAY = moment.day_number(pack_date(1970, 1, 1))
+
+
+def _unix_now(env: Any) -> int:
+    return moment.microseconds(env.now) // 1_000_000 - EPOCH_DAY * 86400
+
+
+def _unix_timestamp(packed: int) -> int:
+    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
+
+
+def _from_unix(seconds: Any) -> int | None:
+    micros = round(seconds * 1_000_000)
+    if micros < 0 or micros > 32_536_771_199_999_999:
+        return None
+    return moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
+
+
+def _from_unix_formatted(seconds: Any, form: str | None = None) -> Any:
+    found = _from_unix(seconds)
+    if form is None or found is None:
+        return found
+    return date_format.format_moment(found, form)
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _weekday(packed: int) -> int | None:
+    if packed == 0 or packed & 31 == 0 or packed >> 5 & 15 == 0:
+        return None
+    return (moment.day_number(packed) + 5) % 7
+
+
+def _day_of_week(packed: int) -> int | None:
+    day = _weekday(packed)
+    return None if day is None else (day + 1) % 7 + 1
+
+
+def _day_of_year(packed: int) -> int | None:
+    if _weekday(packed) is None:
+        return None
+    return moment.day_number(packed) - moment.day_number(pack_date(packed >> 9, 1, 1)) + 1
+
+
+def _last_day(packed: int) -> int | None:
+    year, month, _ = unpack_date(packed)
+    return None if month == 0 else pack_date(year, month, temporal.days_in(year, month))
+
+
+def _day_name(packed: int) -> str | None:
+    day = _weekday(packed)
+    return None if day is None else date_format.DAYS[day]
+
+
+def _month_name(packed: int) -> str | None:
+    month = packed >> 5 & 15
+    return None if month == 0 else date_format.MONTHS[month - 1]
+
+
+def _week(packed: int, mode: int = 0) -> int | None:
+    return None if _weekday(packed) is None else date_format.week_of(packed, mode)[1]
+
+
+def _year_week(packed: int, mode: int = 0) -> int | None:
+    if _weekday(packed) is None:
+        return None
+    year, week = date_format.week_of(packed, mode | 2)
+    return year * 100 + week
+
+
+def _iso_week(packed: int) -> int | None:
+    return _week(packed, 3)
+
+
+# -- arithmetic ------------------------------------------------------------------------------------
+
+
+def _make_date(year: int, day: int) -> int | None:
+    if day <= 0 or not 0 <= year <= 9999:
+        return None
+    if year < 100:
+        year += 2000 if year < 70 else 1900
+    return moment.date_of_day(moment.day_number(pack_date(year, 1, 1)) + day - 1)
+
+
+def _make_time(hour: int, minute: int, second: float) -> int | None:
+    if not 0 <= minute < 60 or not 0 <= second < 60:
+        return None
+    total = (abs(hour) * 3600 + minute * 60) * 1_000_000 + round(second * 1_000_000)
+    total = min(total, temporal.MOST_TIME)
+    return -total if hour < 0 else total
+
+
+def _days_between(left: int, right: int) -> int | None:
+    if _weekday(left) is None or _weekday(right) is None:
+        return None
+    return moment.day_number(left) - moment.day_number(right)
+
+
+def _to_days(packed: int) -> int | None:
+    return None if _weekday(packed) is None else moment.day_number(packed)
+
+
+def _to_seconds(packed: int) -> int | None:
+    if _weekday(packed >> 37) is None:
+        return None
+    return moment.microseconds(packed) // 1_000_000
+
+
+def _period_months(period: int) -> int:
+    year, month = divmod(period, 100)
+    if year < 100:
+        year += 2000 if year < 70 else 1900
+    return year * 12 + month - 1
+
+
+def _period_add(period: int, months: int) -> int:
+    total = _period_months(period) + months
+    return total // 12 * 100 + total % 12 + 1
+
+
+def _seconds_of_time(micros: int) -> int:
+    seconds = abs(micros) // 1_000_000
+    return -seconds if micros < 0 else seconds
+
+
+def _time_of_seconds(seconds: Any) -> int:
+    micros = round(seconds * 1_000_000)
+    return max(-temporal.MOST_TIME, min(micros, temporal.MOST_TIME))
+
+
+def _time_difference(left: int, right: int) -> int:
+    found = left - right
+    return max(-temporal.MOST_TIME, min(found, temporal.MOST_TIME))
+
+
+def _format(packed: int, form: str) -> str | None:
+    return date_format.format_moment(packed, form)
+
+
+def _time_format(micros: int, form: str) -> str | None:
+    return date_format.format_time(micros, form)
+
+
+def is_real(year: int, month: int, day: int) -> bool:
+    """Whether the parts are a day of the calendar."""
+    try:
+        calendar_date(year, month, day)
+    except ValueError:
+        return False
+    return True
+
+
+def _micro(packed: int) -> int:
+    return unpack_datetime(packed)[4]
+
+
+_NOW = Function(0, 1, "i", _digits_given(0, types.datetime), _now, env=True)
+_TODAY = Function(0, 0, "", always(types.DATE), _today, env=True)
+_CLOCK = Function(0, 1, "i", _digits_given(0, types.time), _time_now, env=True)
+_DAY = Function(1, 1, "D", _SMALL, lambda d: d & 31, "({0} & 31)")
+
+FUNCTIONS = {
+    "curdate": _TODAY,
+    "current_date": _TODAY,
+    "current_time": _CLOCK,
+    "current_timestamp": _NOW,
+    "curtime": _CLOCK,
+    "date": Function(1, 1, "D", always(types.DATE), lambda d: d, "{0}"),
+    "date_format": Function(2, 2, "ts", always(types.text(255)), _format),
+    "datediff": Function(2, 2, "D", _BIG, _days_between),
+    "day": _DAY,
+    "dayname": Function(1, 1, "D", always(types.text(9)), _day_name),
+    "dayofmonth": _DAY,
+    "dayofweek": Function(1, 1, "D", _SMALL, _day_of_week),
+    "dayofyear": Function(1, 1, "D", _SMALL, _day_of_year),
+    "from_days": Function(1, 1, "i", always(types.DATE), moment.date_of_day),
+    "from_unixtime": Function(
+        1,
+        2,
+        "ns",
+        lambda a: types.text(255) if len(a) > 1 else types.datetime(_scale(a[0])),
+        _from_unix_formatted,
+    ),
+    "hour": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 3_600_000_000),
+    "last_day": Function(1, 1, "D", always(types.DATE), _last_day),
+    "localtime": _NOW,
+    "localtimestamp": _NOW,
+    "makedate": Function(2, 2, "i", always(types.DATE), _make_date),
+    "maketime": Function(3, 3, "iif", always(types.time()), _make_time),
+    "microsecond": Function(1, 1, "m", _SMALL, lambda t: abs(t) % 1_000_000),
+    "minute": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 60_000_000 % 60),
+    "month": Function(1, 1, "D", _SMALL, lambda d: d >> 5 & 15, "(({0} >> 5) & 15)"),
+    "monthname": Function(1, 1, "D", always(types.text(9)), _month_name),
+    "now": _NOW,
+    "period_add": Function(2, 2, "i", _BIG, _period_add),
+    "period_diff": Function(2, 2, "i", _BIG, lambda a, b: _period_months(a) - _period_months(b)),
+    "quarter": Function(1, 1, "D", _SMALL, lambda d: ((d >> 5 & 15) + 2) // 3),
+    "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
+    "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
+    "str_to_date": Function(2, 2, "s", date_format.parsed_type, date_format.parse, env=True),
+    "sysdate": _NOW,
+    "time": Function(1, 1, "m", _fraction_of_first(types.time), lambda t: t, "{0}"),
+    "time_format": Function(2, 2, "ms", always(types.text(255)), _time_format),
+    "time_micros": Function(1, 1, "m", _BIG, lambda t: t, "{0}"),
+    "time_to_sec": Function(1, 1, "m", _BIG, _seconds_of_time),
+    "timediff": Function(2, 2, "m", always(types.time(6)), _time_difference),
+    "to_days": Function(1, 1, "D", _BIG, _to_days),
+    "to_seconds": Function(1, 1, "t", _BIG, _to_seconds),
+    "unix_timestamp": Function(1, 1, "t", _BIG, _unix_timestamp),
+    "unix_timestamp_now": Function(0, 0, "", _BIG, _unix_now, env=True),
+    "utc_date": _TODAY,
+    "utc_time": _CLOCK,
+    "utc_timestamp": _NOW,
+    "week": Function(1, 2, "Di", _SMALL, _week),
+    "weekday": Function(1, 1, "D", _SMALL, _weekday),
+    "weekofyear": Function(1, 1, "D", _SMALL, _iso_week),
+    "year": Function(1, 1, "D", _SMALL, lambda d: d >> 9, "({0} >> 9)"),
+    "yearweek": Function(1, 2, "Di", _BIG, _year_week),
+}
+
+
+def _scale(argument: Expr) -> int:
+    kind = types.numeric_form(argument.type)
+    if kind.Tp == types.DOUBLE.Tp:
+        return 6
+    return max(0, min(6, kind.Decimal))

@@ -1,0 +1,184 @@
+"""JSON functions (manual, "JSON Functions"); documents are texts, see json_values.py."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.sql import bind_types as types
+from exuvia.sql.expr import Expr
+from exuvia.sql.functions import json_values as values
+from exuvia.sql.functions.table import Function, always
+
+_JSON = always(types.JSON)
+_FLAG = always(types.BOOLEAN)
+
+
+def extract(document: str, *paths: str) -> str | None:
+    """JSON_EXTRACT."""
+    steps = [values.legs(path) for path in paths]
+    place = values.load(document)
+    found = [part for one in steps for part in values.find(place, one)]
+    if len(steps) == 1 and not values.is_many(steps[0]):
+        return values.dump(found[0]) if found else None
+    return values.dump(found) if found else None
+
+
+def unquote(text: str) -> str:
+    """JSON_UNQUOTE: the text of a JSON string; everything else as it is."""
+    if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
+        return text
+    found = values.load(text)
+    return found if isinstance(found, str) else text
+
+
+def _unquoted_extract(document: str, path: str) -> str | None:
+    found = extract(document, path)
+    return None if found is None else unquote(found)
+
+
+def _length(document: str, path: str = "$") -> int | None:
+    found = values.find(values.load(document), values.legs(path))
+    if not found:
+        return None
+    return len(found[0]) if isinstance(found[0], dict | list) else 1
+
+
+def _depth(document: Any) -> int:
+    if isinstance(document, dict):
+        return 1 + max(map(_depth, document.values()), default=0)
+    if isinstance(document, list):
+        return 1 + max(map(_depth, document), default=0)
+    return 1
+
+
+def _keys(document: str, path: str = "$") -> str | None:
+    found = values.find(values.load(document), values.legs(path))
+    if not found or not isinstance(found[0], dict):
+        return None
+    ordered = values.load(values.dump(found[0]))
+    return values.dump(list(ordered))
+
+
+def _contains(document: str, candidate: str, path: str = "$") -> int | None:
+    found = values.find(values.load(document), values.legs(path))
+    return int(values.contains(found[0], values.load(candidate))) if found else None
+
+
+def _contains_path(document: str, how: str, *paths: str) -> int:
+    place = values.load(document)
+    hits = [bool(values.find(place, values.legs(path))) for path in paths]
+    return int(all(hits) if how.lower() == "all" else any(hits))
+
+
+def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+    """JSON_OBJECT of (key, value, key, value ...) with the types of all."""
+    built = {}
+    for n in range(0, len(pairs), 2):
+        if pairs[n] is None:
+            raise refuse(1105, "JSON documents may not contain NULL member names.")
+        key = values.scalar(pairs[n], kinds[n])
+        built[key if isinstance(key, str) else values.dump(key)] = values.scalar(
+            pairs[n + 1], kinds[n + 1]
+        )
+    return values.dump(built)
+
+
+def build_array(parts: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+    """JSON_ARRAY."""
+    return values.dump([values.scalar(v, k) for v, k in zip(parts, kinds, strict=True)])
+
+
+def _change(document: str, pairs: Sequence[Any], creates: bool, replaces: bool) -> str:
+    place = values.load(document)
+    for n in range(0, len(pairs), 2):
+        steps = values.legs(pairs[n])
+        if not steps:
+            place = pairs[n + 1] if replaces else place
+            continue
+        for holder in values.find(place, steps[:-1]):
+            _put(holder, steps[-1], pairs[n + 1], creates, replaces)
+    return values.dump(place)
+
+
+def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces: bool) -> None:
+    kind, detail = step
+    if kind == "key" and isinstance(holder, dict):
+        if replaces if detail in holder else creates:
+            holder[detail] = value
+    elif kind in ("index", "last") and isinstance(holder, list):
+        index = detail if kind == "index" else len(holder) - 1 - detail
+        if 0 <= index < len(holder):
+            if replaces:
+                holder[index] = value
+        elif creates:
+            holder.append(value)
+
+
+def changed(name: str, document: str, pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+    """JSON_SET, JSON_INSERT, JSON_REPLACE."""
+    ready = [
+        value if n % 2 == 0 else values.scalar(value, kind)
+        for n, (value, kind) in enumerate(zip(pairs, kinds, strict=True))
+    ]
+    return _change(document, ready, name != "json_replace", name != "json_insert")
+
+
+def _remove(document: str, *paths: str) -> str:
+    place = values.load(document)
+    for path in paths:
+        steps = values.legs(path)
+        for holder in values.find(place, steps[:-1]):
+            kind, detail = steps[-1]
+            if kind == "key" and isinstance(holder, dict):
+                holder.pop(detail, None)
+            elif kind == "index" and isinstance(holder, list) and detail < len(holder):
+                del holder[detail]
+    return values.dump(place)
+
+
+def _merge_patch(*documents: str) -> str:
+    merged = values.load(documents[0])
+    for text in documents[1:]:
+        merged = _patched(merged, values.load(text))
+    return values.dump(merged)
+
+
+def _patched(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _patched(found.get(key), value)
+    return found
+
+
+def _value_type(arguments: Sequence[Expr]) -> FieldType:
+    return types.text(types.width_of(arguments[0].type))
+
+
+def is_json(argument: Expr) -> bool:
+    """Whether an argument is a document already."""
+    return types.family_of(argument.type) is Family.JSON
+
+
+FUNCTIONS = {
+    "json_contains": Function(2, 3, "jjs", _FLAG, _contains),
+    "json_contains_path": Function(3, -1, "js", _FLAG, _contains_path),
+    "json_depth": Function(1, 1, "j", _FLAG, lambda d: _depth(values.load(d))),
+    "json_extract": Function(2, -1, "js", _JSON, extract),
+    "json_keys": Function(1, 2, "js", _JSON, _keys),
+    "json_length": Function(1, 2, "js", always(types.integer(10)), _length),
+    "json_merge_patch": Function(2, -1, "j", _JSON, _merge_patch),
+    "json_quote": Function(1, 1, "s", _value_type, values.quote),
+    "json_remove": Function(2, -1, "js", _JSON, _remove),
+    "json_type": Function(
+        1, 1, "j", always(types.text(51)), lambda d: values.type_name(values.load(d))
+    ),
+    "json_unquote": Function(1, 1, "s", _value_type, unquote),
+    "json_unquoted_extract": Function(2, 2, "js", _value_type, _unquoted_extract),
+    "json_valid": Function(1, 1, "s", _FLAG, lambda text: int(values.is_valid(text))),
+}

@@ -1,0 +1,206 @@
+"""JSON as MySQL prints and walks it (manual, "The JSON Data Type").
+
+A JSON value is its text: objects with keys ordered by length, then bytes; ", " and ": " between parts. Numbers with
+a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n], .*, [*], **.
+"""
+
+import json
+import re
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog import jsontext
+from exuvia.catalog.values import to_text
+
+Document = Any
+_BAD_PATH = "Invalid JSON path expression. The error is around character position {}."
+
+
+class Missing:
+    """What a path leads to where nothing is."""
+
+
+MISSING = Missing()
+
+
+def load(text: str) -> Document:
+    """The document of a JSON text. Raises Refused 3140."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refuse(3140, f"\"Invalid value.\" at position 0 in value: '{text[:64]}'.") from error
+
+
+def is_valid(text: str) -> bool:
+    """Whether a text is JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _key_order(key: str) -> tuple[int, bytes]:
+    data = key.encode()
+    return len(data), data
+
+
+def dump(document: Document) -> str:
+    """MySQL's text of a document."""
+    return jsontext.write(document)
+
+
+def quote(text: str) -> str:
+    """A JSON string."""
+    return jsontext.write(text)
+
+
+def normalised(text: str) -> str:
+    """A JSON text in MySQL's form."""
+    return dump(load(text))
+
+
+def from_value(value: Any, source: FieldType) -> str:
+    """The JSON of an SQL value: numbers stay numbers, strings are read as JSON."""
+    if source.family is Family.STRING:
+        return normalised(value)
+    return dump(scalar(value, source))
+
+
+def scalar(value: Any, source: FieldType) -> Document:
+    """An SQL value as a part of a document; text becomes a JSON string, JSON stays a document."""
+    if value is None or source.Tp == TypeCode.NULL:
+        return None
+    family = source.family
+    if family is Family.JSON:
+        return load(value)
+    if family in (Family.INT, Family.UINT) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
+        return bool(value) if source.Flen == 1 and source.Tp == TypeCode.LONGLONG else value
+    if family is Family.DECIMAL:
+        return float(value) if value % 1 else int(value)
+    if family is Family.FLOAT:
+        return value
+    return value if isinstance(value, str) else to_text(value, source)
+
+
+def number(text: str, env: Any) -> float:
+    """A JSON value as a number."""
+    document = load(text)
+    if isinstance(document, bool | int | float):
+        return float(document)
+    if isinstance(document, str):
+        found = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", document)
+        return float(found.group()) if found else 0.0
+    env.warn(1292, "DOUBLE", text)
+    return 0.0
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+_LEG = re.compile(
+    r"\s*(?:\.\s*(?:(\*)|\"((?:[^\"\\]|\\.)*)\"|([^\W\d][\w$]*|\d\w*))"
+    r"|\[\s*(?:(\*)|(\d+)|last(?:\s*-\s*(\d+))?)\s*\]|(\*\*))"
+)
+
+
+def legs(path: str) -> list[tuple[str, Any]]:
+    """The legs of a path: ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
+    text = path.strip()
+    if not text.startswith("$"):
+        raise refuse(1105, _BAD_PATH.format(1))
+    found, at = [], 1
+    while at < len(text):
+        leg = _LEG.match(text, at)
+        if leg is None:
+            raise refuse(1105, _BAD_PATH.format(at))
+        found.append(_leg(leg))
+        at = leg.end()
+    return found
+
+
+def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
+    every, quoted, plain, items, index, back, deep = leg.groups()
+    if every:
+        return "keys", 0
+    if quoted is not None:
+        return "key", json.loads(f'"{quoted}"')
+    if plain is not None:
+        return "key", plain
+    if items:
+        return "items", 0
+    if index is not None:
+        return "index", int(index)
+    if deep:
+        return "deep", 0
+    return "last", int(back or 0)
+
+
+def is_many(steps: list[tuple[str, Any]]) -> bool:
+    """Whether a path can lead to several values."""
+    return any(kind in ("keys", "items", "deep") for kind, _ in steps)
+
+
+def find(document: Document, steps: list[tuple[str, Any]]) -> list[Document]:
+    """All that a path leads to."""
+    places = [document]
+    for kind, detail in steps:
+        places = [found for place in places for found in _step(place, kind, detail)]
+    return places
+
+
+def _step(place: Document, kind: str, detail: Any) -> list[Document]:
+    if kind == "key":
+        return [place[detail]] if isinstance(place, dict) and detail in place else []
+    if kind == "keys":
+        keys = sorted(place, key=_key_order) if isinstance(place, dict) else []
+        return [place[key] for key in keys]
+    if kind == "items":
+        return list(place) if isinstance(place, list) else []
+    if kind == "deep":
+        inside = list(place.values()) if isinstance(place, dict) else place
+        deeper = inside if isinstance(inside, list) else []
+        return [place, *[found for part in deeper for found in _step(part, "deep", 0)]]
+    items = place if isinstance(place, list) else [place]
+    index = detail if kind == "index" else len(items) - 1 - detail
+    return [items[index]] if 0 <= index < len(items) else []
+
+
+def contains(target: Document, candidate: Document) -> bool:
+    """JSON_CONTAINS."""
+    if isinstance(target, list):
+        if isinstance(candidate, list):
+            return all(contains(target, item) for item in candidate)
+        return any(contains(item, candidate) for item in target)
+    if isinstance(target, dict):
+        return isinstance(candidate, dict) and all(
+            key in target and contains(target[key], value) for key, value in candidate.items()
+        )
+    same_kind = isinstance(target, bool) == isinstance(candidate, bool)
+    return (
+        same_kind and type(target) in _COMPARABLE.get(type(candidate), ()) and target == candidate
+    )
+
+
+_COMPARABLE: dict[type, tuple[type, ...]] = {
+    int: (int, float),
+    float: (int, float),
+    str: (str,),
+    bool: (bool,),
+    type(None): (type(None),),
+}
+
+
+def type_name(document: Document) -> str:
+    """JSON_TYPE."""
+    for kind, name in (
+        (bool, "BOOLEAN"),
+        (dict, "OBJECT"),
+        (list, "ARRAY"),
+        (str, "STRING"),
+        (int, "INTEGER"),
+        (float, "DOUBLE"),
+    ):
+        if isinstance(document, kind):
+            return name
+    return "NULL"

@@ -1,0 +1,73 @@
+"""What depends on the session: who, where, which (manual, "Information Functions"). 1105 without a session."""
+
+import uuid
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.sql import bind_types as types
+from exuvia.sql.functions.table import Function, always
+
+_TEXT = always(types.text(255))
+SERVER_VERSION = "version"
+
+
+def _session(env: Any) -> Any:
+    found = getattr(env, "session", None)
+    if found is None:
+        raise refuse(1105, "no session here")
+    return found
+
+
+def _user(env: Any) -> str:
+    session = _session(env)
+    return f"{session.user}@{session.host}"
+
+
+def _database(env: Any) -> str | None:
+    return getattr(env, "database", "") or None
+
+
+def _version(env: Any) -> str:
+    return str(env.variable(SERVER_VERSION))
+
+
+def _unique(env: Any) -> str:
+    return str(uuid.uuid1())
+
+
+def _sleep(env: Any, seconds: float) -> int:
+    """Waits on the store's channel of nobody, so that a KILL can end it; see the session."""
+    wait = getattr(_session(env), "sleep", None)
+    if wait is not None:
+        wait(seconds)
+    return 0
+
+
+def _last_insert_id(env: Any, value: int | None = None) -> int:
+    if value is not None:
+        _session(env).last_insert_id = value
+        return value
+    return int(_session(env).last_insert_id)
+
+
+_BIG = always(types.UNSIGNED)
+
+
+FUNCTIONS = {
+    "connection_id": Function(0, 0, "", _BIG, lambda env: _session(env).connection_id, env=True),
+    "current_role": Function(0, 0, "", _TEXT, lambda: "NONE"),
+    "current_user": Function(0, 0, "", _TEXT, _user, env=True),
+    "database": Function(0, 0, "", _TEXT, _database, env=True),
+    "found_rows": Function(0, 0, "", _BIG, lambda env: _session(env).found_rows, env=True),
+    "last_insert_id": Function(0, 1, "i", _BIG, _last_insert_id, env=True, volatile=True),
+    "row_count": Function(
+        0, 0, "", always(types.BIGINT), lambda env: _session(env).row_count, env=True
+    ),
+    "schema": Function(0, 0, "", _TEXT, _database, env=True),
+    "session_user": Function(0, 0, "", _TEXT, _user, env=True),
+    "sleep": Function(1, 1, "f", always(types.BIGINT), _sleep, env=True, volatile=True),
+    "system_user": Function(0, 0, "", _TEXT, _user, env=True),
+    "user": Function(0, 0, "", _TEXT, _user, env=True),
+    "uuid": Function(0, 0, "", always(types.text(36)), _unique, env=True, volatile=True),
+    "version": Function(0, 0, "", _TEXT, _version, env=True),
+}

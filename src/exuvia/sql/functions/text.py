@@ -1,0 +1,329 @@
+"""String functions (manual, "String Functions and Operators"). They work on text and, where S, on bytes alike."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog.collation import collation
+from exuvia.sql import bind_types as types
+from exuvia.sql.expr import Constant, Expr
+from exuvia.sql.functions.table import Function, TypeRule, always
+
+LONGEST = 64 << 20
+_SHORT = always(types.text(255))
+
+
+def like_first(arguments: Sequence[Expr]) -> FieldType:
+    """The type of the first argument as text."""
+    kind = arguments[0].type
+    width = types.width_of(kind)
+    if types.family_of(kind) is Family.BYTES:
+        return types.blob(width)
+    if types.family_of(kind) is Family.STRING:
+        return types.text(width, kind.Charset, kind.Collate)
+    return types.text(width)
+
+
+def all_together(arguments: Sequence[Expr]) -> FieldType:
+    """As wide as all arguments together."""
+    width = types.widest(arguments)
+    if any(types.family_of(argument.type) is Family.BYTES for argument in arguments):
+        return types.blob(width)
+    return types.text(width)
+
+
+def _sized(position: int) -> TypeRule:
+    """As the first argument, as wide as the argument at `position` says."""
+
+    def rule(arguments: Sequence[Expr]) -> FieldType:
+        size = arguments[position]
+        known = isinstance(size, Constant) and isinstance(size.value, int)
+        width = max(0, min(size.value, LONGEST)) if isinstance(size, Constant) and known else 65535
+        if types.family_of(arguments[0].type) is Family.BYTES:
+            return types.blob(width)
+        return types.text(width)
+
+    return rule
+
+
+def _empty(like: Any) -> Any:
+    return like[:0]
+
+
+def _concat(*parts: Any) -> Any:
+    return _empty(parts[0]).join(parts)
+
+
+def _concat_ws(separator: Any, *parts: Any) -> Any:
+    return None if separator is None else separator.join([p for p in parts if p is not None])
+
+
+def _substring(text: Any, start: int, length: int | None = None) -> Any:
+    size = len(text)
+    if start == 0 or (length is not None and length <= 0) or abs(start) > size:
+        return _empty(text)
+    first = start - 1 if start > 0 else size + start
+    return text[first:] if length is None else text[first : first + length]
+
+
+def _left(text: Any, count: int) -> Any:
+    return text[: max(0, count)]
+
+
+def _right(text: Any, count: int) -> Any:
+    return text[max(0, len(text) - count) :] if count > 0 else _empty(text)
+
+
+def _trim_left(text: Any, what: Any) -> Any:
+    while what and text.startswith(what):
+        text = text[len(what) :]
+    return text
+
+
+def _trim_right(text: Any, what: Any) -> Any:
+    while what and text.endswith(what):
+        text = text[: len(text) - len(what)]
+    return text
+
+
+def _trim(text: Any, what: Any) -> Any:
+    return _trim_right(_trim_left(text, what), what)
+
+
+def _spaces_left(text: Any) -> Any:
+    return text.lstrip(" " if isinstance(text, str) else b" ")
+
+
+def _spaces_right(text: Any) -> Any:
+    return text.rstrip(" " if isinstance(text, str) else b" ")
+
+
+def _spaces(text: Any) -> Any:
+    return text.strip(" " if isinstance(text, str) else b" ")
+
+
+def _upper(text: Any) -> Any:
+    if isinstance(text, bytes) or text.isascii():
+        return text if isinstance(text, bytes) else text.upper()
+    return "".join([up if len(up := c.upper()) == 1 else c for c in text])
+
+
+def _lower(text: Any) -> Any:
+    if isinstance(text, bytes) or text.isascii():
+        return text if isinstance(text, bytes) else text.lower()
+    return "".join([low if len(low := c.lower()) == 1 else c for c in text])
+
+
+def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
+    if size < 0 or size > LONGEST:
+        return None
+    if len(text) >= size:
+        return text[:size]
+    if not fill:
+        return None
+    missing = size - len(text)
+    padding = (fill * (missing // len(fill) + 1))[:missing]
+    return padding + text if left else text + padding
+
+
+def _repeat(text: Any, count: int) -> Any:
+    if count <= 0:
+        return _empty(text)
+    return None if len(text) * count > LONGEST else text * count
+
+
+def _replace(text: Any, old: Any, new: Any) -> Any:
+    return text.replace(old, new) if old else text
+
+
+def _insert(text: Any, start: int, length: int, new: Any) -> Any:
+    if start < 1 or start > len(text):
+        return text
+    if length < 0 or start - 1 + length > len(text):
+        length = len(text)
+    return text[: start - 1] + new + text[start - 1 + length :]
+
+
+def _substring_index(text: Any, mark: Any, count: int) -> Any:
+    if not mark or count == 0:
+        return _empty(text)
+    parts = text.split(mark)
+    return mark.join(parts[:count] if count > 0 else parts[count:])
+
+
+def find_text(text: Any, part: Any, start: int, collate: str) -> int:
+    """1-based place of a part in a text, by the collation's equality; 0 if it is not there."""
+    if start < 1 or start > len(text) + 1:
+        return 0
+    if isinstance(text, str):
+        fold = collation(collate).fold
+        if fold is not None:
+            if text.isascii() and part.isascii():
+                text, part = text.lower(), part.lower()
+            else:
+                text, part = _folded(text, fold), _folded(part, fold)
+    return int(text.find(part, start - 1)) + 1
+
+
+def _folded(text: str, fold: Any) -> str:
+    return "".join([(fold(sign) or sign)[0] for sign in text])
+
+
+def _strcmp_place(needle: Any, items: Sequence[Any]) -> int:
+    return next((n for n, item in enumerate(items, 1) if item == needle), 0)
+
+
+def _elt(index: int | None, *items: Any) -> Any:
+    return items[index - 1] if index is not None and 1 <= index <= len(items) else None
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value & ((1 << 64) - 1):X}"
+    return (value if isinstance(value, bytes) else value.encode()).hex().upper()
+
+
+def _unhex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
+    except ValueError:
+        return None
+
+
+def _sha2(data: bytes, bits: int) -> str | None:
+    algorithm = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return None if algorithm is None else hashlib.new(algorithm, data).hexdigest()
+
+
+def _ascii(data: bytes) -> int:
+    return data[0] if data else 0
+
+
+def _ord(text: Any) -> int:
+    data = text if isinstance(text, bytes) else text[:1].encode()
+    return int.from_bytes(data[:1] if isinstance(text, bytes) else data, "big")
+
+
+def char_of(*codes: int | None) -> bytes:
+    """CHAR(65, 66): the bytes of the numbers, without leading zero bytes."""
+    found = b""
+    for code in codes:
+        if code is not None:
+            code &= 0xFFFFFFFF
+            found += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
+    return found
+
+
+def _to_base64(data: bytes) -> str:
+    shown = base64.b64encode(data).decode()
+    return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _soundex(text: str) -> str:
+    codes = "01230120022455012623010202"
+    letters = [c for c in text.upper() if "A" <= c <= "Z"]
+    if not letters:
+        return ""
+    found, last = letters[0], codes[ord(letters[0]) - 65]
+    for sign in letters[1:]:
+        code = codes[ord(sign) - 65]
+        if code != "0" and code != last:
+            found += code
+        if sign not in "HW":
+            last = code
+    return found.ljust(4, "0")
+
+
+def _quote(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    for sign, shown in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
+        text = text.replace(sign, shown)
+    return f"'{text}'"
+
+
+def _space(count: int) -> str:
+    return " " * max(0, min(count, LONGEST))
+
+
+def _binary(value: int) -> str:
+    return f"{value & ((1 << 64) - 1):b}"
+
+
+def _octal(value: int) -> str:
+    return f"{value & ((1 << 64) - 1):o}"
+
+
+def _format(value: Any, places: int) -> str:
+    from exuvia.sql.functions.numeric import FUNCTIONS as NUMERIC
+
+    places = max(0, min(places, 30))
+    exact = NUMERIC["round"].run(value, places)
+    return f"{exact:,.{places}f}"
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, bytes) else len(value.encode())
+
+
+_COUNT = always(types.integer(10))
+
+FUNCTIONS = {
+    "ascii": Function(1, 1, "b", _COUNT, _ascii),
+    "bin": Function(1, 1, "i", always(types.text(64)), _binary),
+    "bit_length": Function(1, 1, "S", _COUNT, lambda v: _length(v) * 8, "(strlen({0}) * 8)"),
+    "char_length": Function(1, 1, "S", _COUNT, len),
+    "character_length": Function(1, 1, "S", _COUNT, len),
+    "concat": Function(1, -1, "S", all_together, _concat),
+    "concat_ws": Function(2, -1, "S", all_together, _concat_ws, nulls=True),
+    "elt": Function(2, -1, "iS", lambda a: all_together(a[1:]), _elt, nulls=True),
+    "format": Function(2, 3, "nis", always(types.text(64)), lambda v, p, z="": _format(v, p)),
+    "from_base64": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _from_base64),
+    "insert": Function(4, 4, "SiiS", all_together, _insert),
+    "lcase": Function(1, 1, "S", like_first, _lower),
+    "left": Function(2, 2, "Si", like_first, _left),
+    "length": Function(1, 1, "S", _COUNT, _length),
+    "lower": Function(1, 1, "S", like_first, _lower),
+    "lpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, True)),
+    "ltrim": Function(1, 1, "S", like_first, _spaces_left),
+    "md5": Function(1, 1, "b", always(types.text(32)), lambda b: hashlib.md5(b).hexdigest()),
+    "mid": Function(3, 3, "Sii", like_first, _substring),
+    "oct": Function(1, 1, "i", always(types.text(64)), _octal),
+    "octet_length": Function(1, 1, "S", _COUNT, _length),
+    "ord": Function(1, 1, "S", _COUNT, _ord),
+    "quote": Function(1, 1, "s", all_together, _quote, nulls=True),
+    "repeat": Function(2, 2, "Si", always(types.text(65535)), _repeat),
+    "replace": Function(3, 3, "S", all_together, _replace),
+    "reverse": Function(1, 1, "S", like_first, lambda t: t[::-1]),
+    "right": Function(2, 2, "Si", like_first, _right),
+    "rpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, False)),
+    "rtrim": Function(1, 1, "S", like_first, _spaces_right),
+    "sha": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
+    "sha1": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
+    "sha2": Function(2, 2, "bi", always(types.text(128)), _sha2),
+    "soundex": Function(1, 1, "s", _SHORT, _soundex),
+    "space": Function(1, 1, "i", always(types.text(65535)), _space),
+    "substr": Function(2, 3, "Sii", like_first, _substring),
+    "substring": Function(2, 3, "Sii", like_first, _substring),
+    "substring_index": Function(3, 3, "SSi", like_first, _substring_index),
+    "to_base64": Function(1, 1, "b", always(types.text(65535)), _to_base64),
+    "trim": Function(1, 1, "S", like_first, _spaces),
+    "trim_both": Function(2, 2, "S", like_first, _trim),
+    "trim_leading": Function(2, 2, "S", like_first, _trim_left),
+    "trim_trailing": Function(2, 2, "S", like_first, _trim_right),
+    "ucase": Function(1, 1, "S", like_first, _upper),
+    "unhex": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _unhex),
+    "upper": Function(1, 1, "S", like_first, _upper),
+    "char": Function(1, -1, "i", lambda a: types.blob(4 * len(a)), char_of, nulls=True),
+    "hex": Function(1, 1, "h", always(types.text(65535)), _hex),
+}
