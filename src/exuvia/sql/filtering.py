@@ -85,9 +85,9 @@ class Filter:
         self.evaluated = "" if where is None else where.sql("mysql")
         self._reverse = self.follows and wanted.descending
         self._sorts = bool(order) and not self.follows
-        self._where: Compiled | None = None
+        self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
-            self._where = expressions.compiled(where, [source.visible], context, "where clause")
+            self._where = expressions.condition(where, [source.visible], context)
 
     @property
     def ordered(self) -> bool:
@@ -113,7 +113,7 @@ class Filter:
         if self._where is None:
             yield from pairs
             return
-        keeps = self._where.keeps
+        keeps = self._where
         session = context.session
         for number, pair in enumerate(pairs):
             if keeps(pair[1], context):

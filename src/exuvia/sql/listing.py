@@ -55,5 +55,5 @@ def _where(
         for n, each in enumerate(columns)
     )
     visible = [expressions.Visible("", "", infos, infos)]
-    keeps = expressions.compiled(where, visible, context, "where clause").keeps
+    keeps = expressions.condition(where, visible, context)
     return [row for row in rows if keeps(row, context)]

@@ -54,7 +54,8 @@ def plan(node: Statement, context: Context) -> Plan:
 
 def _kept(node: Statement, context: Context) -> KeptPlan | None:
     if isinstance(node, exp.Select):
-        return read.plan(node, context)
+        found = read.plan(node, context)
+        return found if found is not None and found.fits(context) else None
     if isinstance(node, Insert):
         return dml_insert.plan(node, context)
     if isinstance(node, Update):

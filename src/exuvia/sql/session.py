@@ -107,7 +107,7 @@ class Session:
         statements = parse(text)
         if not statements:
             raise refuse(1065)
-        if parameters is not None and sum(map(number_placeholders, statements)) != len(parameters):
+        if "?" in text and sum(map(number_placeholders, statements)) != len(parameters or ()):
             raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
         results = [self.run_statement(node, text, parameters or ()) for node in statements]
         return results[0] if len(results) == 1 else results

@@ -48,7 +48,13 @@ class Source(NamedTuple):
     def visible(self) -> Visible:
         """Its columns, for expressions over its rows."""
         columns = self.table.info.cols
-        return Visible(self.alias, self.table.database.db_name.O, columns, self.table.columns)
+        return Visible(
+            self.alias,
+            self.table.database.db_name.O,
+            columns,
+            self.table.columns,
+            origin=self.table.info.name.O,
+        )
 
 
 def tree_of(source: exp.Select) -> exp.Table | None:
