@@ -40,7 +40,9 @@ class Environment:
         self.path = os.path.realpath(path)
         self.settings = settings
         if self.path in _opened:
-            raise Unavailable(f"the store {self.path} is already open in this process or its parent")
+            raise Unavailable(
+                f"the store {self.path} is already open in this process or its parent"
+            )
         locality.require_local(self.path)
         self.locks = LockFile(self.file("locks"))
         try:

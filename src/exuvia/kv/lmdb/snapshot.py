@@ -16,7 +16,7 @@ from exuvia.kv.lmdb.native import Reading
 from exuvia.kv.packet import Span
 
 FIRST_KEY = b"\x01"
-SCAN_ROWS = (32, 128, 512, 2048)
+FIRST_ROWS, MOST_ROWS = 8, 2048
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -73,11 +73,10 @@ class LmdbSnapshot:
             return dict(cursor.getmulti(keys))
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Raw pairs in key order; the reads grow, so that a short scan costs little."""
+        """Raw pairs in key order; reads double in size, so that little is read in vain."""
         step = self._last if reverse else self._first
         low, high = max(span.start, FIRST_KEY), span.end
-        sizes = iter(SCAN_ROWS)
-        size = next(sizes)
+        size = FIRST_ROWS
         while low < high:
             pairs = step(low, high, size)
             yield from pairs
@@ -87,7 +86,7 @@ class LmdbSnapshot:
                 high = pairs[-1][0]
             else:
                 low = pairs[-1][0] + b"\0"
-            size = next(sizes, size)
+            size = min(2 * size, MOST_ROWS)
 
     def _first(self, low: bytes, high: bytes, count: int) -> Pairs:
         """The first `count` pairs with low <= key < high."""

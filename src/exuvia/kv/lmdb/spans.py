@@ -1,15 +1,18 @@
 """How many keys, and where to cut, without reading them all.
 
-LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as
-a binary tree: the first bit in which the first and the last key differ parts them in two halves,
-neither of them empty. Its size is estimated by Knuth's random descents (Estimating the efficiency
+LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as a
+binary tree: the first bit in which the first and the last key differ parts them in two halves,
+neither of them empty. Its size is estimated by random descents (Knuth, Estimating the efficiency
 of backtrack programs, 1975): go down choosing halves by chance, and two to the number of choices,
-times what is left where the end can be counted, has the right mean. The heaviest piece is then
-halved again and again and both halves estimated anew, so that what is rare and far away (one huge
-handle behind a million small ones) does not spoil the rest.
+times what is left where the end can be counted, has the right mean.
 
-Precision: exact up to EXACT_KEYS; mostly within 10 %, rarely beyond 30 %, on dense, random and
-clustered keys. A hundred parts of five million keys take about 0.1 s."""
+    cut    the heaviest piece is halved again and again, so that what is rare and far away (one huge
+           handle behind a million small ones) does not spoil the rest
+    weigh  then every piece is estimated anew: the estimates that led the cutting are biased by it
+
+Precision: exact up to EXACT_KEYS; mostly within 5 % on integer keys, 15 % on text, whatever gaps
+and clusters they have. It takes 0.05 to 0.1 s however many keys there are.
+"""
 
 import heapq
 import random
@@ -19,11 +22,12 @@ from typing import NamedTuple, Protocol
 from exuvia.kv.packet import Span
 
 EXACT_KEYS = 20_000
-RUN_KEYS = 48
-PIECES = 64
+RUN_KEYS = 128
+CHECK_EVERY = 4
+PIECES = 128
+MOST_PIECES = 1024
+CUT_DESCENTS = 2
 DESCENTS = 4
-MANY_PIECES = 256
-CHECK_EVERY = 3
 
 
 class View(Protocol):
@@ -66,7 +70,8 @@ def split(view: View, span: Span, parts: int) -> list[Span]:
         size = max(1, -(-len(keys) // parts))
         bounds = [span.start, *keys[size::size], span.end]
     else:
-        bounds = [span.start, *_cuts(_survey(view, span, max(PIECES, 4 * parts)), parts), span.end]
+        pieces = _survey(view, span, min(MOST_PIECES, max(PIECES, 4 * parts)))
+        bounds = [span.start, *_cuts(pieces, parts), span.end]
     return [Span(a, b) for a, b in pairwise(bounds) if a < b]
 
 
@@ -83,24 +88,26 @@ def _cuts(pieces: list[Piece], parts: int) -> list[bytes]:
 
 
 def _survey(view: View, span: Span, pieces: int) -> list[Piece]:
-    """The span as pieces with estimated weights, the heaviest halved until there are enough."""
+    """The span as pieces with estimated weights."""
     chance = random.Random(0)
     first = view.keys(span, 1)
     last = view.last_key(span)
     if not first or last is None:
         return []
-    descents = DESCENTS if pieces <= MANY_PIECES else DESCENTS // 2
-    found = [_weigh(view, first[0], last, chance, descents)]
-    known: list[Piece] = []
-    while found and len(found) + len(known) < pieces:
+    found = [_weigh(view, first[0], last, chance)]
+    exact: list[Piece] = []
+    while found and len(found) + len(exact) < pieces:
         heaviest = heapq.heappop(found)
         if heaviest.exact:
-            known.append(heaviest)
+            exact.append(heaviest)
             continue
         left, right = view.beside(boundary(heaviest.first, heaviest.last))
-        heapq.heappush(found, _weigh(view, heaviest.first, left, chance, descents))
-        heapq.heappush(found, _weigh(view, right, heaviest.last, chance, descents))
-    return found + known
+        heapq.heappush(found, _weigh(view, heaviest.first, left, chance))
+        heapq.heappush(found, _weigh(view, right, heaviest.last, chance))
+    return exact + [
+        piece if piece.exact else _estimate(view, piece.first, piece.last, chance, DESCENTS)
+        for piece in found
+    ]
 
 
 def boundary(first: bytes, last: bytes) -> bytes:
@@ -116,10 +123,15 @@ def boundary(first: bytes, last: bytes) -> bytes:
     return (high >> (bits - 1) << (bits - 1)).to_bytes(size, "big").rstrip(b"\0")
 
 
-def _weigh(view: View, first: bytes, last: bytes, chance: random.Random, descents: int) -> Piece:
+def _weigh(view: View, first: bytes, last: bytes, chance: random.Random) -> Piece:
+    """A piece to go on cutting with."""
     run = _run(view, first, last)
     if run is not None:
         return Piece(-run, first, last, True)
+    return _estimate(view, first, last, chance, CUT_DESCENTS)
+
+
+def _estimate(view: View, first: bytes, last: bytes, chance: random.Random, descents: int) -> Piece:
     total = sum(_descend(view, first, last, chance) for _ in range(descents))
     return Piece(-total / descents, first, last, False)
 

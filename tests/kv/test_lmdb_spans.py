@@ -1,0 +1,114 @@
+"""Counting and splitting large spans by looking at few of their keys."""
+
+import random
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from exuvia.kv import keys as k
+from exuvia.kv.lmdb import spans
+from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.open import open_store
+from exuvia.kv.packet import Span
+
+KEYS = 60_000
+DICE = random.Random(5)
+SHAPES = {
+    "dense": [k.i64(n) for n in range(KEYS)],
+    "random": [k.i64(DICE.randrange(-(1 << 62), 1 << 62)) for _ in range(KEYS)],
+    "far away": [k.i64(n) for n in range(KEYS)] + [k.i64(1 << n) for n in range(25, 62)],
+    "clusters": [k.i64(c * 10**12 + n) for c in range(12) for n in range(KEYS >> (c + 1))],
+    "few values": [k.i64(DICE.randrange(40)) + k.i64(n) for n in range(KEYS)],
+    "text": [
+        "-".join(DICE.choices(["ab", "bc", "cde", "aaa"], k=6)).encode() + k.u64(n)
+        for n in range(KEYS)
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LmdbStore, dict[str, Span]]]:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path_factory.mktemp('spans')}/store?sync=0"))
+    where = {}
+    for number, (shape, handles) in enumerate(SHAPES.items()):
+        prefix = k.row_prefix(number)
+        store.bulk([prefix + handle for handle in sorted(set(handles))], b"")
+        where[shape] = k.span_of(prefix)
+    yield store, where
+    store.close()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_large_span_is_counted_nearly(
+    shape: str, loaded: tuple[LmdbStore, dict[str, Span]]
+) -> None:
+    store, where = loaded
+    real = len(set(SHAPES[shape]))
+    assert 0.75 * real < store.count(where[shape]) < 1.25 * real
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_large_span_is_split_nearly_evenly(
+    shape: str, loaded: tuple[LmdbStore, dict[str, Span]]
+) -> None:
+    store, where = loaded
+    span = where[shape]
+    parts = store.split(span, 6)
+    assert (parts[0].start, parts[-1].end) == span
+    assert all(a.end == b.start for a, b in pairwise(parts))
+    view = store.snapshot()
+    sizes = [len(view.keys(part, 10**6)) for part in parts]
+    view.close()
+    assert sum(sizes) == len(set(SHAPES[shape]))
+    assert len(parts) == 6
+    assert max(sizes) < 2.2 * sum(sizes) / 6
+
+
+class Dense:
+    """A thousand million keys, and how many of them were looked at."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.touched = 0
+
+    def keys(self, span: Span, limit: int) -> list[bytes]:
+        start = int.from_bytes(span.start[:8].ljust(8, b"\0"), "big")
+        end = int.from_bytes(span.end[:8].ljust(8, b"\0"), "big") + (len(span.end) > 8)
+        numbers = range(start, min(end, start + limit, self.size))
+        self.touched += len(numbers)
+        return [k.u64(number) for number in numbers]
+
+    def last_key(self, span: Span) -> bytes | None:
+        return k.u64(self.size - 1)
+
+    def beside(self, key: bytes) -> tuple[bytes, bytes]:
+        self.touched += 2
+        number = int.from_bytes(key.ljust(8, b"\0"), "big")
+        return k.u64(number - 1), k.u64(number)
+
+
+def test_however_many_keys_there_are_few_are_looked_at() -> None:
+    view = Dense(10**9)
+    whole = Span(k.u64(0), k.u64(1 << 62))
+    assert abs(spans.count(view, whole) / 10**9 - 1) < 0.05
+    assert view.touched < 1_000_000
+    cuts = [int.from_bytes(part.start, "big") for part in spans.split(view, whole, 50)]
+    sizes = [b - a for a, b in zip(cuts, [*cuts[1:], 10**9], strict=True)]
+    assert len(sizes) == 50
+    assert max(sizes) < 1.7 * 10**9 / 50
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (b"a", b"b"),
+        (b"a", b"a\0"),
+        (b"a", b"a\0\0b"),
+        (b"a\0", b"a\0\0"),
+        (b"", b"x"),
+        (b"ab", b"b"),
+    ],
+)
+def test_a_boundary_parts_two_keys(first: bytes, last: bytes) -> None:
+    assert first < spans.boundary(first, last) <= last
