@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -167,11 +168,10 @@ def test_arrow_has_the_same_values(named: str, data: st.DataObject) -> None:
 
 
 def test_duckdb_reads_a_batch_as_it_is() -> None:
-    import duckdb
-
     picked = [VALUES[n][0] for n in arrow_kinds()]
     table = table_of(picked)
-    batch = vector.to_arrow(vector.decode(table, *encoded(table, [[None] * len(picked)])))
+    rows = [[None] * len(picked)]
     connection = duckdb.connect()
-    assert connection.sql("SELECT * FROM batch").fetchall() == [(None,) * len(picked)]
+    connection.register("batch", vector.to_arrow(vector.decode(table, *encoded(table, rows))))
+    assert connection.execute("SELECT * FROM batch").fetchall() == [(None,) * len(picked)]
     connection.close()

@@ -55,22 +55,29 @@ def _with_fraction(number: int, micro: int) -> Decimal:
 
 def parse_number(text: str, kind: str) -> Decimal:
     """The number a text is, all of it. Refused 1366, 1265."""
+    number, is_all = leading_number(text, kind)
+    return number if is_all else truncated()
+
+
+def leading_number(text: str, kind: str) -> tuple[Decimal, bool]:
+    """The number a text begins with, and whether it is all of it. Refused 1366."""
     found = _NUMBER.match(text)
     if found is None:
         incorrect(kind, text)
-    if found.end() != len(text):
-        truncated()
     number = Decimal(found[1])
-    if abs(number.adjusted()) > _MOST_EXPONENT and number:
-        return (
-            Decimal(0) if number.adjusted() < 0 else Decimal(f"{number.copy_sign(Decimal(1)):.1g}")
-        )
-    return number
+    if number and abs(number.adjusted()) > _MOST_EXPONENT:
+        sign = int(number.is_signed())
+        number = Decimal((sign, (1,), _MOST_EXPONENT)) if number.adjusted() > 0 else Decimal(0)
+    return number, found.end() == len(text)
 
 
 def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
-    """An integer type. Refused 1264, 1265, 1366."""
-    number = number_of(value, source, "integer")
+    """An integer type; the range is looked at first. Refused 1264, 1265, 1366."""
+    number: Value
+    if source.family == Family.STRING:
+        number, is_all = leading_number(value, "integer")
+    else:
+        number, is_all = number_of(value, source, "integer"), True
     if isinstance(number, float):
         number = round(number) if abs(number) < 1e20 else out_of_range()
     elif isinstance(number, Decimal):
@@ -78,7 +85,7 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
     least, most = bounds_of(target)
     if not least <= number <= most:
         out_of_range()
-    return int(number)
+    return int(number) if is_all else truncated()
 
 
 def _whole(number: Decimal) -> int:
@@ -95,11 +102,7 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
         number = int.from_bytes(value, "big")
     else:
         number = number_of(value, source, "integer")
-        number = (
-            round(number)
-            if isinstance(number, float)
-            else int(decimals.rounded(Decimal(number), 0))
-        )
+        number = int(number) if isinstance(number, float) else _whole(Decimal(number))
     if not 0 <= number < 1 << max(1, target.Flen):
         too_long()
     return int(number)
@@ -136,7 +139,8 @@ def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> 
     if target.unsigned and number < 0:
         out_of_range()
     if 0 <= target.Decimal < 31 and target.Flen > 0:
-        number = round(number, target.Decimal)
+        unit = 10.0**target.Decimal
+        number = round(number * unit) / unit
         if abs(number) >= 10 ** (target.Flen - target.Decimal):
             out_of_range()
     if target.Tp == TypeCode.FLOAT:

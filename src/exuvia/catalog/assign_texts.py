@@ -9,6 +9,7 @@ from typing import Any
 
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
+from exuvia.catalog.assign_numbers import number_of
 from exuvia.catalog.assignment import Mode, incorrect, invalid_json, too_long, truncated
 from exuvia.catalog.collation import collation
 from exuvia.catalog.temporal import shift_zone
@@ -81,7 +82,8 @@ def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
     """ENUM: a name under the collation, an index, or text that is an index. Refused 1265."""
     elements = target.Elems or ()
     if not _is_named(source):
-        return value if isinstance(value, int) and 0 < value <= len(elements) else truncated()
+        value = number_of(value, source, "integer")
+        return int(value) if 1 <= value < len(elements) + 1 else truncated()
     text = text_of(value, source, mode)
     for at, element in enumerate(elements, 1):
         if _same(element, text, target):
@@ -95,7 +97,8 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     """SET: names separated by commas, bits, or text that is bits. Refused 1265."""
     elements = target.Elems or ()
     if not _is_named(source):
-        return value if isinstance(value, int) and 0 <= value < 1 << len(elements) else truncated()
+        value = number_of(value, source, "integer")
+        return int(value) if 0 <= value < 1 << len(elements) else truncated()
     text = text_of(value, source, mode)
     bits = 0
     for part in text.split(",") if text else ():

@@ -62,8 +62,8 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
         moved = temporal.add_micro(days, temporal.round_time(value, digits)) if mode.today else None
         return incorrect_time(kind, to_text(value, source)) if moved is None else moved
     text = _written(value, source)
-    if family in _NUMERIC and not float(value):
-        packed: int | None = 0 if mode.zero_dates else None
+    if family in _NUMERIC and value <= 0:
+        packed: int | None = 0 if mode.zero_dates and not value else None
     else:
         packed = temporal.parse_datetime(_padded(text, source), digits, mode.zero_dates, mode.zone)
     return incorrect_time(kind, text) if packed is None else packed
@@ -124,10 +124,9 @@ def to_year(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
         year = value >> (9 if source.family == Family.DATE else 46)
         return _year(int(year))
     number = number_of(value, source, "integer")
-    if isinstance(number, float | Decimal):
-        if not -1e6 < number < 1e6:
-            out_of_range()
-        number = int(decimals.rounded(Decimal(number), 0))
+    if not -1e6 < number < 1e6:
+        out_of_range()
+    number = int(number if isinstance(number, float) else decimals.rounded(Decimal(number), 0))
     if source.family in (Family.STRING, Family.BYTES) and len(value.strip()) < 4 and number == 0:
         return 2000
     if 0 < number < 100:

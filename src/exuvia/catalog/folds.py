@@ -1,16 +1,24 @@
 """What case-insensitive collations see of a text: every character replaced by what it is equal to.
 
-    general fold    one character for one: upper case of the letter without its accent; outside the basic
-                    multilingual plane every character is U+FFFD (so all are equal, as in MySQL)
-    unicode fold    compatibility forms, accents and case removed (one character may become several); ASCII
-                    is renumbered to the order of the Unicode collation: control < space < punctuation < 0-9 < a-z
+    general fold    one character for one: upper case of the letter without its accent; outside the
+                    basic multilingual plane every character is U+FFFD, so all are equal. Equal to
+                    the weights MariaDB 10.11 prints for every character of that plane
+    unicode fold    compatibility forms, accents and case removed (one character may become several);
+                    ASCII is renumbered to the order of the Unicode collation:
+                    control < space < punctuation < 0-9 < a-z
 
 The results sort by code point and are used by nothing but sort keys.
 """
 
 import unicodedata
 
+_OLD = unicodedata.ucd_3_2_0  # MySQL's table is of that age
 _BEYOND = "\ufffd"
+_ACCENTED = (range(0x600), range(0x1E00, 0x2000))  # Latin, Greek and Cyrillic
+_ALONE = "\u0419\u019e\u03d9\u03f5\u048b\u04c6\u04ca\u04ce" + "".join(
+    map(chr, range(0x501, 0x510, 2))
+)
+_EXCEPTIONS = {"\u00df": "S", "\u03f2": "\u03a3", "\u0439": "\u0419"} | {c: c for c in _ALONE}
 _UCA_ASCII = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 _UNICODE_ORDER = {ord(c): chr(0x20 + n) for n, c in enumerate(_UCA_ASCII)}
 _CONTROLS = {n: None for n in range(0x20) if not 9 <= n <= 13} | {0x7F: None}
@@ -29,9 +37,23 @@ class _General(dict[int, str]):
 def _general(code: int) -> str:
     if code > 0xFFFF:
         return _BEYOND
-    base = unicodedata.normalize("NFD", chr(code))[0]
+    character = chr(code)
+    if character in _EXCEPTIONS:
+        return _EXCEPTIONS[character]
+    base = _without_accent(character)
     upper = base.upper()
-    return upper if len(upper) == 1 and ord(upper) <= 0xFFFF else base
+    is_known = len(upper) == 1 and _OLD.category(upper) != "Cn" and _OLD.category(base) != "Cn"
+    return upper if is_known else base
+
+
+def _without_accent(character: str) -> str:
+    parts = _OLD.decomposition(character).split()
+    is_accented = len(parts) == 2 and not parts[0].startswith("<")
+    if not is_accented or not _OLD.category(character).startswith("L"):
+        return character
+    if not any(ord(character) in span for span in _ACCENTED):
+        return character
+    return _OLD.normalize("NFD", character)[0]
 
 
 _GENERAL = _General()

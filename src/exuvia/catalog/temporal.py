@@ -30,9 +30,9 @@ _MIXED = re.compile(
     rf"\s*(\d{{6}}|\d{{8}})(?:[Tt]|\s+)(\d{{1,2}}){_MARK}(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:\.(\d*))?)?\s*"
 )
 _TIME = re.compile(
-    r"\s*(-)?(?:(\d{1,3})\s+)?(\d{1,4})(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\.(\d*))?\s*"
+    r"\s*([+-])?(?:(\d{1,3})\s+)?(\d{1,4})(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\.(\d*))?\s*"
 )
-_TIME_DIGITS = re.compile(r"\s*(-)?(\d{1,7})(?:\.(\d*))?\s*")
+_TIME_DIGITS = re.compile(r"\s*([+-])?(\d{1,7})(?:\.(\d*))?\s*")
 
 
 def days_in(year: int, month: int) -> int:
@@ -206,12 +206,14 @@ def parse_time(text: str, digits: int) -> int | None:
     if found:
         number = found[2].rjust(6, "0")
         parts = int(number[:-4]), int(number[-4:-2]), int(number[-2:])
-        return _time(parts, found[3] or "", digits, bool(found[1]))
+        return _time(parts, found[3] or "", digits, found[1] == "-")
     found = _TIME.fullmatch(text)
     if found:
         hours = int(found[3]) + 24 * int(found[2] or 0)
         parts = hours, int(found[4] or 0), int(found[5] or 0)
-        return _time(parts, found[6] or "", digits, bool(found[1]))
+        return _time(parts, found[6] or "", digits, found[1] == "-")
+    if ":" not in text and len(text.strip()) < 12:
+        return None
     moment = parse_datetime(text, digits, zero_allowed=True)
     return None if moment is None else time_of(moment)
 

@@ -1,0 +1,275 @@
+"""Keys sort as their values do, under every type and collation; many keys at once are the same keys."""
+
+import functools
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog import decimals, keycodec, vector
+from exuvia.catalog.collation import collation, compare
+from exuvia.catalog.keyform import VALUES_BYTES, KeyForm
+from exuvia.kv import keys
+from support.rows import (
+    BIGINT,
+    BLOB,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    UNSIGNED,
+    VALUES,
+    index,
+    kind,
+    planned,
+    table_of,
+    text,
+)
+
+TYPES = {named: pair for named, pair in VALUES.items() if named != "json"}
+
+
+def order_of(field: FieldType) -> Callable[[Any, Any], int]:
+    """How two values of the type compare, said without keys."""
+
+    def plain(a: Any, b: Any) -> int:
+        return (a > b) - (a < b)
+
+    if field.family != Family.STRING:
+        return plain
+    return lambda a, b: padded(a, b, field.Collate)
+
+
+def padded(a: str, b: str, collate: str) -> int:
+    """PAD SPACE as the manual says it: the shorter text is filled up with spaces; then by code points of the fold."""
+    found = collation(collate)
+    one, two = (t if found.fold is None else found.fold(t) for t in (a, b))
+    if found.pads:
+        width = max(len(one), len(two))
+        one, two = one.ljust(width), two.ljust(width)
+    return (one > two) - (one < two)
+
+
+@pytest.mark.parametrize("named", TYPES)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_order_of_keys_is_order_of_values(named: str, data: st.DataObject) -> None:
+    field, values = TYPES[named]
+    a, b = data.draw(st.tuples(values, values))
+    form = KeyForm([(field, -1)], 1 << 20)
+    one, two = form.encode([a]), form.encode([b])
+    assert (one > two) - (one < two) == order_of(field)(a, b)
+
+
+@given(st.lists(st.tuples(st.none() | TYPES["bin"][1], st.none() | TYPES["int"][1]), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_composite_keys_sort_part_by_part_and_null_first(pairs: list[tuple[Any, ...]]) -> None:
+    form = KeyForm([(text(), -1), (INT, -1)], 1 << 20)
+
+    def by_parts(a: Sequence[Any], b: Sequence[Any]) -> int:
+        for field, x, y in zip((text(), INT), a, b, strict=True):
+            if x is None or y is None:
+                found = (x is not None) - (y is not None)
+            else:
+                found = order_of(field)(x, y)
+            if found:
+                return found
+        return 0
+
+    wanted = sorted(pairs, key=functools.cmp_to_key(by_parts))
+    by_key = sorted(pairs, key=form.encode)
+    assert [form.encode(pair) for pair in by_key] == [form.encode(pair) for pair in wanted]
+
+
+@given(VALUES["decimal_wide"][1])
+@settings(max_examples=60, deadline=None)
+def test_a_decimal_has_one_key_whatever_its_precision(value: Decimal) -> None:
+    key = decimals.key_of(value)
+    assert decimals.key_of(decimals.rounded(value, 34)) == key
+    back, end = decimals.read_key(key, 0)
+    assert (back, end) == (value, len(key))
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("0", "81 00000000"),
+        ("1.0", "81 00000002"),
+        ("1.00", "81 00000002"),
+        ("12.34", "81 00000019 2887fa00"),
+        ("-1", "7e fffffffd"),
+        ("1000000000", "82 00000003 00000000"),
+    ],
+)
+def test_decimal_keys_as_bytes(value: str, key: str) -> None:
+    assert decimals.key_of(Decimal(value)) == bytes.fromhex(key.replace(" ", ""))
+
+
+def test_the_family_alone_decides_a_keys_bytes() -> None:
+    tiny = kind(TypeCode.TINY, flen=4)
+    narrow, wide = kind(TypeCode.NEWDECIMAL, flen=5, scale=1), kind(TypeCode.NEWDECIMAL, flen=40)
+    assert KeyForm([(tiny, -1)], 99).encode([5]) == KeyForm([(BIGINT, -1)], 99).encode([5])
+    one = KeyForm([(narrow, -1)], 99).encode([Decimal("7.0")])
+    assert one == KeyForm([(wide, -1)], 99).encode([Decimal(7)])
+
+
+def test_zero_has_one_key() -> None:
+    form = KeyForm([(DOUBLE, -1)], 99)
+    assert form.encode([0.0]) == form.encode([-0.0])
+
+
+COLLATIONS = [
+    ("utf8mb4_bin", "a", "a  ", 0),
+    ("utf8mb4_bin", "a", "A", 1),
+    ("utf8mb4_bin", "a", "a\t", 1),
+    ("utf8mb4_bin", "a b", "a", 1),
+    ("utf8mb4_bin", "a \t", "a", -1),
+    ("utf8mb4_0900_bin", "a", "a ", -1),
+    ("binary", "a", "a ", -1),
+    ("utf8mb4_general_ci", "straße", "STRASE", 0),
+    ("utf8mb4_general_ci", "é ", "E", 0),
+    ("utf8mb4_general_ci", "й", "И", 1),
+    ("utf8mb4_general_ci", "😀", "😁", 0),
+    ("utf8mb4_unicode_ci", "straße", "STRASSE", 0),
+    ("utf8mb4_unicode_ci", "_", "a", -1),
+    ("utf8mb4_unicode_ci", "ﬁ", "FI ", 0),
+    ("utf8mb4_0900_ai_ci", "É", "e", 0),
+    ("utf8mb4_0900_ai_ci", "a", "a ", -1),
+]
+
+
+@pytest.mark.parametrize(("collate", "left", "right", "wanted"), COLLATIONS)
+def test_collations_as_mysql_compares(collate: str, left: str, right: str, wanted: int) -> None:
+    assert compare(left, right, collate) == wanted
+    assert compare(right, left, collate) == -wanted
+
+
+# -- many at once ----------------------------------------------------------------------------------
+
+
+def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
+    """Every index's keys, vectorised, are those of each row."""
+    places = [table.row_prefix + handle for handle in handles]
+    raws = [bytes(8) + table.encoder.encode(row) for row in rows]
+    columns = vector.decode(table, places, raws)
+    for each in table.info.indexes:
+        if each.exuvia_clustered:
+            continue
+        made = vector.index_keys(table, each, columns)
+        found = made.keys if isinstance(made.keys, list) else made.keys.tolist()
+        wanted = [
+            keycodec.index_key(table, each, row, handle)
+            for row, handle in zip(rows, handles, strict=True)
+        ]
+        assert found == [key for key, _ in wanted], each.idx_name.O
+        if each.is_unique:
+            flags = [False] * len(rows) if made.nulls is None else made.nulls.tolist()
+            assert [not null for null in flags] == [unique for _, unique in wanted]
+
+
+@pytest.mark.parametrize("named", TYPES)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_vectorised_keys_are_each_rows_keys(named: str, data: st.DataObject) -> None:
+    field, values = TYPES[named]
+    indexes = [index(2, [2]), index(3, [2], unique=True), index(4, [1, 2]), index(5, [2, 1])]
+    if field.family in (Family.STRING, Family.BYTES):
+        indexes.append(index(6, [2], lengths={2: 3}))
+    table = table_of([INT, field], indexes, primary=[1])
+    rows = [[n, v] for n, v in enumerate(data.draw(st.lists(st.none() | values, max_size=12)))]
+    both_ways(table, rows, [keys.i64(row[0]) for row in rows])
+
+
+@given(st.lists(st.tuples(TYPES["bin"][1], TYPES["unsigned"][1]), max_size=10, unique=True))
+@settings(max_examples=25, deadline=None)
+def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> None:
+    table = table_of([text(), UNSIGNED], [index(2, [2]), index(3, [1])], primary=[1, 2])
+    rows = [list(pair) for pair in pairs]
+    both_ways(table, rows, [keycodec.handle_of(table, row) for row in rows])
+
+
+def test_vectorised_keys_of_long_values_are_cut_alike() -> None:
+    table = table_of([INT, text(characters=2000), BLOB], [index(2, [2]), index(3, [3, 2])])
+    rows = [[n, "ab c" * n * 20, bytes(n)] for n in range(30)]
+    both_ways(table, rows, [keys.i64(n) for n in range(30)])
+
+
+def test_numbers_give_keys_of_one_width_in_one_array() -> None:
+    table = table_of([INT, BIGINT, DATE], [index(2, [2]), index(3, [3, 2], unique=True)], [1])
+    rows = [[n, n * 7 - 9, n] for n in range(5)]
+    raws = [bytes(8) + table.encoder.encode(row) for row in rows]
+    columns = vector.decode(table, [table.row_prefix + keys.i64(n) for n in range(5)], raws, [1, 2])
+    plain, unique = (vector.index_keys(table, table.info.index(i), columns) for i in ("i2", "i3"))
+    assert plain.keys.dtype.itemsize == keys.VALUES_AT + 9 + 8
+    assert unique.keys.dtype.itemsize == keys.VALUES_AT + 18
+    assert plain.nulls is None
+
+
+# -- ranges and what can be read back --------------------------------------------------------------
+
+
+def entries(table: Any, rows: list[list[Any]]) -> dict[bytes, list[Any]]:
+    found = {}
+    for n, row in enumerate(rows):
+        found[keycodec.index_key(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
+    return found
+
+
+def within(table: Any, rows: list[list[Any]], *bounds: Any) -> list[list[Any]]:
+    span = keycodec.index_range(table, table.info.index("i2"), *bounds)
+    found = entries(table, rows)
+    return [found[key] for key in sorted(found) if span.start <= key < span.end]
+
+
+def test_ranges_take_what_they_say() -> None:
+    table = planned(table_of([INT, INT, text()], [index(2, [2, 3])]).info)
+    rows = [[n, n // 2, "ab"[n % 2]] for n in range(8)] + [[9, None, "a"]]
+    assert [r[0] for r in within(table, rows, (1,), (2,))] == [2, 3, 4, 5]
+    assert [r[0] for r in within(table, rows, (1,), (2,), False, True)] == [4, 5]
+    assert [r[0] for r in within(table, rows, (1,), (2,), True, False)] == [2, 3]
+    assert [r[0] for r in within(table, rows, (1, "b"), (1, "b"))] == [3]
+    assert [r[0] for r in within(table, rows, (), (0,))] == [9, 0, 1]
+    assert [r[0] for r in within(table, rows, (None,), (0,), False)] == [0, 1]
+    assert [r[0] for r in within(table, rows, (3,))] == [6, 7]
+    assert within(table, rows, (2,), (1,)) == []
+
+
+def test_values_are_read_back_from_entries_that_keep_them() -> None:
+    fields = [INT, DECIMAL, text(characters=5, code=TypeCode.STRING), BLOB]
+    table = table_of(fields, [index(2, [2, 3, 4, 1])])
+    row = [-5, Decimal("7.50"), "a b", b"\0x"]
+    key, _ = keycodec.index_key(table, table.info.index("i2"), row, keys.i64(3))
+    found = keycodec.split_entry(table, table.info.index("i2"), key, b"\0")
+    assert found == ((Decimal("7.50"), "a b", b"\0x", -5), keys.i64(3))
+    assert str(found[0][0]) == "7.50"
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str]) -> None:
+    table = planned(table_of([INT, text(characters=1000)], [index(2, [2])]).info)
+    rows = [[n, "x" * 310 + tail] for n, tail in enumerate(tails)]
+    for row in rows:
+        key, _ = keycodec.index_key(table, table.info.index("i2"), row, b"")
+        assert len(key) == keys.VALUES_AT + VALUES_BYTES
+        same = [
+            r for r in rows if keycodec.index_key(table, table.info.index("i2"), r, b"")[0] == key
+        ]
+        assert {r[1] for r in same} == {row[1]}, "equality is exact beyond the cut"
+        found = within(table, rows, (row[1],), (row[1],), False, False)
+        assert row in found, "a bound beyond the cut is widened; the reader looks again"
+    assert not keycodec.is_exact(table, table.info.index("i2"))
+
+
+def test_the_longest_entry_fits_the_store() -> None:
+    long = text(characters=700)
+    table = table_of([long, long], [index(2, [2])], primary=[1], as_handle=False)
+    row = ["k" * 700, "v" * 700]
+    handle = keycodec.handle_of(table, row)
+    key, _ = keycodec.index_key(table, table.info.index("i2"), row, handle)
+    assert len(key) == 511
+    assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
