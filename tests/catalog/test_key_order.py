@@ -1,4 +1,5 @@
-"""Keys sort as their values do, under every type and collation; many keys at once are the same keys."""
+"""Keys sort as their values do, under every type and collation; many keys at once are the same
+keys."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import decimals, keycodec, vector
 from exuvia.catalog.collation import collation, compare
-from exuvia.catalog.keyform import VALUES_BYTES, KeyForm
+from exuvia.catalog.keyform import VALUES_BYTES, KeyForm, most_bytes
 from exuvia.kv import keys
 from support.rows import (
     BIGINT,
@@ -45,7 +46,8 @@ def order_of(field: FieldType) -> Callable[[Any, Any], int]:
 
 
 def padded(a: str, b: str, collate: str) -> int:
-    """PAD SPACE as the manual says it: the shorter text is filled up with spaces; then by code points of the fold."""
+    """PAD SPACE as the manual says it: the shorter text is filled up with spaces; then by code
+    points of the fold."""
     found = collation(collate)
     one, two = (t if found.fold is None else found.fold(t) for t in (a, b))
     if found.pads:
@@ -63,6 +65,7 @@ def test_order_of_keys_is_order_of_values(named: str, data: st.DataObject) -> No
     form = KeyForm([(field, -1)], 1 << 20)
     one, two = form.encode([a]), form.encode([b])
     assert (one > two) - (one < two) == order_of(field)(a, b)
+    assert max(len(one), len(two)) <= most_bytes(field)
 
 
 @given(st.lists(st.tuples(st.none() | TYPES["bin"][1], st.none() | TYPES["int"][1]), max_size=8))

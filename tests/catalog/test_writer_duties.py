@@ -1,7 +1,8 @@
-"""Laws 5 and 6 where rows are written: what each state of an index gets of each statement, entry by entry.
+"""Laws 5 and 6 where rows are written: what each state of an index gets of each statement, entry by
+entry.
 
-Notation of a store's index: `5:1` a plain entry for c2 = 5 of row 1, `5=1` a unique one, `5:1+` or `5+` a tombstone.
-"""
+Notation of a store's index: `5:1` a plain entry for c2 = 5 of row 1, `5=1` a unique one, `5:1+` or
+`5+` a tombstone."""
 
 from collections.abc import Callable
 from typing import Any

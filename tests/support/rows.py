@@ -143,7 +143,8 @@ def info_of(
     primary: Sequence[int] = (),
     as_handle: bool = True,
 ) -> TableInfo:
-    """Table t; `primary` are the numbers of the clustered key's columns, none for hidden row ids."""
+    """Table t; `primary` are the numbers of the clustered key's columns, none for hidden row
+    ids."""
     columns = tuple(
         each if isinstance(each, ColumnInfo) else column(n, each)
         for n, each in enumerate(fields, 1)

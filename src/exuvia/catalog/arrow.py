@@ -8,12 +8,13 @@
     DECIMAL wider             string               its text: DuckDB's DECIMAL ends at 38 digits
     STRING JSON               string
     BYTES                     binary
-    DATE DATETIME             int64                packed as in rows (base/types.py): zero dates survive, order and
-                                                   equality are those of the dates; whoever shows them unpacks them
+    DATE DATETIME             int64                packed as in rows (base/types.py): zero dates
+                                                   survive, order and equality are those of the
+                                                   dates; whoever shows them unpacks them
     TIME                      int64                microseconds
 
-Fields bear the names of the columns. The batch keeps what it was made of alive; nothing is copied that need not be.
-"""
+Fields bear the names of the columns. The batch keeps what it was made of alive; nothing is copied
+that need not be."""
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,8 @@ def array_of(vector: Vector) -> pa.Array:
 
 
 def _sixteen_bytes(scaled: Array) -> Array:
-    """Scaled integers as 16 bytes each, little-endian, as decimal128 has them. Shape (n, 2) or (n,)."""
+    """Scaled integers as 16 bytes each, little-endian, as decimal128 has them. Shape (n, 2) or
+    (n,)."""
     if scaled.dtype.itemsize == 16:
         return scaled
     wide = np.empty((len(scaled), 2), dtype="<i8")

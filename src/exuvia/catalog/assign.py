@@ -1,10 +1,11 @@
-"""Assignment in MySQL's strict mode: a value of one type becomes a value of another, or the statement is refused.
+"""Assignment in MySQL's strict mode: a value of one type becomes a value of another, or the
+statement is refused.
 
     target        from numbers                  from text                            refused with
     integers      rounded, within the range     numeric prefix must be all of it     1264 1265 1366
     DECIMAL       rounded to the scale          likewise                             1264 1265 1366
     FLOAT         nearest                       likewise                             1264 1265 1366
-    text, bytes   MySQL's text                  within the length                    1406, 1366 (not UTF-8)
+    text, bytes   MySQL's text                  within the length                    1406, 1366
     dates, times  YYYYMMDD..., hhmmss           catalog/temporal.py                  1292
     ENUM, SET     index, bits                   names under the collation            1265
     YEAR          1901..2155, 1..99, 0          likewise                             1264 1366
@@ -45,7 +46,8 @@ _BY_FAMILY: dict[Family, Assigner] = {
 
 
 def assigner_of(target: FieldType) -> Assigner:
-    """The function (value, its type, target, mode) that assigns to a type; for values that are not NULL."""
+    """The function (value, its type, target, mode) that assigns to a type; for values that are not
+    NULL."""
     return _BY_TYPE.get(target.Tp) or _BY_FAMILY[target.family]
 
 

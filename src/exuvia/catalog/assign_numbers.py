@@ -1,6 +1,6 @@
 """Assignment to integers, BIT, DECIMAL, FLOAT and DOUBLE.
 
-from text    leading blanks, a number, trailing blanks. No number at all: 1366. Something behind it: 1265.
+from text    blanks, a number, blanks. No number at all: 1366. Something behind it: 1265.
 rounding     DECIMAL and text halves away from zero; FLOAT to an integer halves to even (C's rint)
 """
 

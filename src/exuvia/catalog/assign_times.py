@@ -1,8 +1,8 @@
 """Assignment to DATE, DATETIME, TIMESTAMP, TIME and YEAR.
 
-TIMESTAMP is kept in UTC: assigning to it converts from the session's zone, assigning from it converts back.
-Between them fractions are rounded to the target's digits; a DATE takes the day the rounding ends in.
-"""
+TIMESTAMP is kept in UTC: assigning to it converts from the session's zone, assigning from it
+converts back. Between them fractions are rounded to the target's digits; a DATE takes the day the
+rounding ends in."""
 
 from decimal import Decimal
 from typing import Any

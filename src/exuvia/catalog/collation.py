@@ -1,25 +1,25 @@
 """Collations: a text's sort key is bytes whose order and equality are those of the text.
 
-    collation                    order by               case, accents    trailing spaces     kind
-    binary, utf8mb4_0900_bin     bytes                  differ           count (NO PAD)      NO PAD, identity
-    *_bin                        code points            differ           do not (PAD SPACE)  identity
-    *_general_ci, *_swedish_ci   one weight a character are ignored      do not (PAD SPACE)  general fold
-    *_unicode_ci, *_unicode_520_ci   as 0900_ai_ci      are ignored      do not (PAD SPACE)  unicode fold
-    *_0900_ai_ci                 punctuation < digits < letters  are ignored   count (NO PAD)   unicode fold
+    collation                        order by           case, accents   trailing spaces   fold
+    binary, utf8mb4_0900_bin         bytes              differ          count (NO PAD)    none
+    *_bin                            code points        differ          no (PAD SPACE)    none
+    *_general_ci, *_swedish_ci       one weight each    are ignored     no (PAD SPACE)    general
+    *_unicode_ci, *_unicode_520_ci   about the UCA      are ignored     no (PAD SPACE)    unicode
+    *_0900_ai_ci                     about the UCA      are ignored     count (NO PAD)    unicode
 
-A sort key is the folded text in UTF-8 (its order is that of code points), then escaped so that it ends itself and
-composite keys sort right:
+A sort key is the folded text in UTF-8 (its order is that of code points), then escaped so that it
+ends itself and composite keys sort right:
 
     NO PAD       00 -> 00 FF, end 00 00
-    PAD SPACE    a text compares as if it went on with spaces for ever. Trailing spaces are dropped and
+    PAD SPACE    a text compares as if spaces followed for ever. Trailing spaces are dropped and
                      end                                          20 01
                      a space, next other character < space        20 00
                      a space, next other character > space        20 02
                  so 'a' = 'a ', 'a' > 'a\\t', 'a' < 'a b', and no byte needs an escape
 
-The unicode fold is an approximation of the UCA: case, accents and compatibility forms are removed, ASCII sorts in the
-UCA's order, other scripts by code point. Source: MySQL manual, "Unicode Character Sets"; Unicode TR 10.
-"""
+The unicode fold is an approximation of the UCA: case, accents and compatibility forms are removed,
+ASCII sorts in the UCA's order, other scripts by code point. Source: MySQL manual, "Unicode
+Character Sets"; Unicode TR 10."""
 
 import re
 from collections.abc import Callable
@@ -48,8 +48,14 @@ class Collation:
 
     @property
     def keeps_text(self) -> bool:
-        """Whether a text can be read back from its sort key (trailing spaces apart, where it pads)."""
+        """Whether a text can be read back from its sort key (trailing spaces apart, where it
+        pads)."""
         return self.fold is None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a character takes at most four bytes of a key."""
+        return self.fold is not unicode_fold
 
     def sort_key(self, text: str) -> bytes:
         """The key; ends itself."""
@@ -81,7 +87,8 @@ def _mark_run(run: "re.Match[bytes]") -> bytes:
 
 
 def read_no_pad(encoded: bytes, start: int) -> tuple[bytes, int]:
-    """The bytes whose NO PAD key begins at `start`, and where it ends. Raises IndexError if it does not end."""
+    """The bytes whose NO PAD key begins at `start`, and where it ends. Raises IndexError if it does
+    not end."""
     at = start
     while True:
         at = encoded.find(b"\0", at)
@@ -93,7 +100,8 @@ def read_no_pad(encoded: bytes, start: int) -> tuple[bytes, int]:
 
 
 def read_pad_space(encoded: bytes, start: int) -> tuple[bytes, int]:
-    """The bytes (without trailing spaces) whose PAD SPACE key begins at `start`, and where it ends. IndexError."""
+    """The bytes (without trailing spaces) whose PAD SPACE key begins at `start`, and where it ends.
+    IndexError."""
     parts, at = [], start
     while True:
         space = encoded.find(b" ", at)
@@ -124,7 +132,8 @@ def collation(name: str) -> Collation:
 
 
 def sort_key(text: str, collate: str) -> bytes:
-    """The text's key under the collation: equal texts have equal keys, order is the keys' order. Refused 1273."""
+    """The text's key under the collation: equal texts have equal keys, order is the keys' order.
+    Refused 1273."""
     return collation(collate).sort_key(text)
 
 

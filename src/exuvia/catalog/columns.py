@@ -1,13 +1,14 @@
-"""Many values of one column as one array, and many rows as some columns: what the vectorised codec works on.
+"""Many values of one column as one array, and many rows as some columns: what the vectorised codec
+works on.
 
-    family                  `values`                                   NULL
-    INT DATETIME TIME       int64                                      any number, and True in `nulls`
-    UINT                    uint64                                     likewise
-    FLOAT                   float64                                    likewise
-    DATE                    int32 (packed)                             likewise
-    DECIMAL                 int64, V16 or V32: scaled as in the row    likewise
-    STRING JSON             pyarrow string                             null in the array too
-    BYTES                   pyarrow binary                             null in the array too
+    family                  `values`                             NULL
+    INT DATETIME TIME       int64                                any number, and True in `nulls`
+    UINT                    uint64                               likewise
+    FLOAT                   float64                              likewise
+    DATE                    int32 (packed)                       likewise
+    DECIMAL                 int64, V16, V32: scaled as in rows   likewise
+    STRING JSON             pyarrow string                       null in the array too
+    BYTES                   pyarrow binary                       null in the array too
 
 `nulls` is None where no value is NULL. Nothing here is changed once made.
 """
@@ -107,7 +108,8 @@ def _nulls_of(part: Vector) -> Array:
 class Columns:
     """Some columns of some rows. `handles` are an array of V8 for integers, else a list of bytes.
 
-    `column(position)` is made when first asked for; `positions` are those of the table's columns."""
+    `column(position)` is made when first asked for; `positions` are those of the table's
+    columns."""
 
     def __init__(
         self,

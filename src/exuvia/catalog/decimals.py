@@ -1,19 +1,20 @@
 """DECIMAL as integers: scaled in rows, one order-preserving form in keys.
 
-    in a row     value * 10**scale, two's complement, little-endian: 8 bytes up to 18 digits, 16 up to 38, 32 beyond
+    in a row     value * 10**scale, two's complement, little-endian:
+                 8 bytes up to 18 digits, 16 up to 38, 32 beyond
     in a key     does not know precision or scale, so 1.0 and 1.00 are one key:
 
         head          0x80 + number of integer groups          1 byte
         group         (9 digits << 1) | another group follows  4 bytes, big-endian
-                      integer groups first (at least one, no leading zero group), then fraction groups (no trailing
-                      zero group); the lowest bit says whether another follows, so a key ends itself
+                      integer groups first (at least one, no leading zero group), then
+                      fraction groups (no trailing zero group); the lowest bit says whether
+                      another follows, so a key ends itself
         negative      every byte of the magnitude's key inverted
 
     12.34 -> 81 | 12 << 1 | 1 | 340000000 << 1          -12.34 -> the same, inverted
 
-A longer fraction is larger (positive), which is what the lowest bit says. Source for limits: MySQL manual, DECIMAL:
-65 digits, 30 of them behind the point.
-"""
+A longer fraction is larger (positive), which is what the lowest bit says. Source for limits: MySQL
+manual, DECIMAL: 65 digits, 30 of them behind the point."""
 
 from decimal import ROUND_HALF_UP, Context, Decimal
 from struct import Struct

@@ -3,8 +3,8 @@
     general fold    one character for one: upper case of the letter without its accent; outside the
                     basic multilingual plane every character is U+FFFD, so all are equal. Equal to
                     the weights MariaDB 10.11 prints for every character of that plane
-    unicode fold    compatibility forms, accents and case removed (one character may become several);
-                    ASCII is renumbered to the order of the Unicode collation:
+    unicode fold    compatibility forms, accents and case removed (one character may become
+                    several); ASCII is renumbered to the order of the Unicode collation:
                     control < space < punctuation < 0-9 < a-z
 
 The results sort by code point and are used by nothing but sort keys.

@@ -1,8 +1,8 @@
-"""JSON as MySQL keeps and prints it: keys by length, then bytes; `, ` and `: ` between; the last of equal keys wins.
+"""JSON as MySQL keeps and prints it: keys by length, then bytes; `, ` and `: ` between; the last of
+equal keys wins.
 
-Numbers: integers as they are up to 64 bits, everything else a double that shows it is one (1.0, 1e100).
-Source: MySQL manual, "Normalization, Merging, and Autowrapping of JSON Values".
-"""
+Numbers: integers as they are up to 64 bits, everything else a double that shows it is one (1.0,
+1e100). Source: MySQL manual, "Normalization, Merging, and Autowrapping of JSON Values"."""
 
 import json
 import re
@@ -21,7 +21,8 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def normalise(text: str) -> str:
-    """The text as MySQL prints it. Raises ValueError (with `pos` where it stands) for what is not JSON."""
+    """The text as MySQL prints it. Raises ValueError (with `pos` where it stands) for what is not
+    JSON."""
     return write(json.loads(text, parse_constant=_no_constant))
 
 
@@ -64,7 +65,8 @@ def _double(value: float) -> str:
 
 
 def double_text(value: float, digits: int = 17) -> str:
-    """A double as MySQL prints it: the shortest text that reads back, exponents from 1e15 on and below 1e-15.
+    """A double as MySQL prints it: the shortest text that reads back, exponents from 1e15 on and
+    below 1e-15.
 
     `digits` fewer than 17: rounded to so many (6 for FLOAT)."""
     shown = repr(value) if digits >= 17 else f"{value:.{digits}g}"

@@ -1,12 +1,11 @@
 """Keys of one row: its handle, its index entries, and ranges of them.
 
-    t{table}r{handle}                     handle: 8 bytes (integer key, hidden row id) or the key's values
+    t{table}r{handle}                     handle: 8 bytes (integer, hidden id) or the key's values
     t{table}i{index}{values}{handle}      plain entry, or a unique one that holds a NULL
     t{table}i{index}{values}              unique entry; the handle stands in its payload
 
-Values are encoded by catalog/keyform.py. A range over values that may have been cut (`is_exact` is False) is wider
-than asked for; whoever scans it looks at the rows again.
-"""
+Values are encoded by catalog/keyform.py. A range over values that may have been cut (`is_exact` is
+False) is wider than asked for; whoever scans it looks at the rows again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,12 +22,14 @@ Value = Any
 
 
 def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool]:
-    """The key of the row's entry, and whether it is a unique key (then the handle is in the payload)."""
+    """The key of the row's entry, and whether it is a unique key (then the handle is in the
+    payload)."""
     return table.form(index).key(row, handle)
 
 
 def handle_of(table: Table, row: Row) -> bytes:
-    """The handle that follows from the row. Raises Broken where rows have hidden ids, which do not."""
+    """The handle that follows from the row. Raises Broken where rows have hidden ids, which do
+    not."""
     if table.info.pk_is_handle:
         value = row[table.handle_positions[0]]
         return keys.u64(value) if table.handle_is_unsigned else keys.i64(value)
@@ -51,7 +52,8 @@ def handle_from(table: Table, values: Sequence[Value]) -> bytes:
 
 
 def handle_values(table: Table, handle: bytes) -> tuple[Value, ...] | None:
-    """Primary key values of a handle as its collations see them; None for hidden ids and cut keys."""
+    """Primary key values of a handle as its collations see them; None for hidden ids and cut
+    keys."""
     if table.info.pk_is_handle:
         number = int.from_bytes(handle, "big")
         return (number if table.handle_is_unsigned else number - (1 << 63),)
@@ -60,7 +62,8 @@ def handle_values(table: Table, handle: bytes) -> tuple[Value, ...] | None:
 
 
 def encode_values(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
-    """The first values of an index (or of the clustered primary key) as they begin a key, not cut."""
+    """The first values of an index (or of the clustered primary key) as they begin a key, not
+    cut."""
     if not index.exuvia_clustered:
         return table.form(index).keys.whole(values)
     if table.info.pk_is_handle:
@@ -69,7 +72,8 @@ def encode_values(table: Table, index: IndexInfo, values: Sequence[Value]) -> by
 
 
 def is_exact(table: Table, index: IndexInfo) -> bool:
-    """Whether the index's order is its values' order, whatever they are: no value can be too long for a key."""
+    """Whether the index's order is its values' order, whatever they are: no value can be too long
+    for a key."""
     if not index.exuvia_clustered:
         return table.form(index).keys.exact
     return table.info.pk_is_handle or _handle_form(table).exact
@@ -90,11 +94,13 @@ def index_range(
     low_inclusive: bool = True,
     high_inclusive: bool = True,
 ) -> Span:
-    """Keys whose first values are within the bounds (tuples of the first few values; () is no bound).
+    """Keys whose first values are within the bounds (tuples of the first few values; () is no
+    bound).
 
-    `index_range(t, i, (5,), (5,))` are all entries that begin with 5; a full unique point is one key. NULL is a value
-    here and the least one: bounds that shall not meet NULL say `low=(*same, None), low_inclusive=False`.
-    The clustered primary key gives a range of rows. Bounds longer than what a key keeps are widened."""
+    `index_range(t, i, (5,), (5,))` are all entries that begin with 5; a full unique point is one
+    key. NULL is a value here and the least one: bounds that shall not meet NULL say `low=(*same,
+    None), low_inclusive=False`. The clustered primary key gives a range of rows. Bounds longer than
+    what a key keeps are widened."""
     if index.exuvia_clustered:
         prefix, kept = (
             table.row_prefix,
@@ -123,7 +129,8 @@ def _kept(form: KeyForm | None) -> int | None:
 
 
 def unique_key(table: Table, index: IndexInfo, values: Sequence[Value]) -> bytes:
-    """The one key of these values (none of them NULL) in a unique index. Point reads of long values use it too."""
+    """The one key of these values (none of them NULL) in a unique index. Point reads of long values
+    use it too."""
     form = table.form(index)
     return form.prefix + form.keys.encode(values)
 

@@ -1,4 +1,5 @@
-"""How one value stands in a key, by its family alone; and how the values of several columns stand together.
+"""How one value stands in a key, by its family alone; and how the values of several columns stand
+together.
 
     family                     bytes                                             NULL
     INT                        01 | value + 2**63, 8 bytes big-endian            00 | 8 zero bytes
@@ -9,16 +10,17 @@
     STRING                     01 | sort key of the collation                    00
     BYTES, JSON                01 | escaped, 00 00 at the end                    00
 
-NULL sorts first. NOT NULL columns carry the marker too, since NOT NULL may come and go without touching an index. A
-number's NULL has the width of its values, so that keys of numbers all have one width (catalog/vectorkeys.py).
+NULL sorts first. NOT NULL columns carry the marker too, since NOT NULL may come and go without
+touching an index. A number's NULL has the width of its values, so that keys of numbers all have one
+width (catalog/vectorkeys.py).
 
     whole <= limit - 20 bytes     stands as it is
-    longer                        its first limit - 20 bytes and a 20 byte hash of all of it: exactly `limit` bytes
+    longer                        its first limit - 20 bytes and a 20 byte hash of all of it
 
-LMDB's keys have at most 511 bytes, and a key holds up to one index's values and one handle. Equality stays exact (as
-far as BLAKE2b with 160 bits is), order does not between values that agree in all that is kept: a range is widened and
-its rows are looked at again (docs/decisions/003-long-keys.md). What a prefix index cuts is cut before.
-"""
+LMDB's keys have at most 511 bytes, and a key holds up to one index's values and one handle.
+Equality stays exact (as far as BLAKE2b with 160 bits is), order does not between values that agree
+in all that is kept: a range is widened and its rows are looked at again
+(docs/decisions/003-long-keys.md). What a prefix index cuts is cut before."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -97,7 +99,8 @@ def _json(value: str | None) -> bytes:
 
 
 def encoder_of(field: FieldType, length: int = -1) -> Encoder:
-    """The function that encodes one value of the type; `length` is an index prefix in characters or bytes."""
+    """The function that encodes one value of the type; `length` is an index prefix in characters or
+    bytes."""
     family = field.family
     if family in _SIGNED_FAMILIES:
         return _signed
@@ -162,7 +165,8 @@ def _read_text(pads: bool) -> Decoder:
 
 
 def decoder_of(field: FieldType) -> Decoder:
-    """(encoded, position) -> (value, end), for a value that is not NULL. A text comes back as its collation sees it.
+    """(encoded, position) -> (value, end), for a value that is not NULL. A text comes back as its
+    collation sees it.
 
     Raises IndexError or struct.error where the value does not end."""
     family = field.family
@@ -187,7 +191,8 @@ def null_width(field: FieldType) -> int:
 
 
 def is_faithful(field: FieldType, length: int = -1) -> bool:
-    """Whether the stored value itself can be read from the key: not from a prefix, a fold, or dropped spaces.
+    """Whether the stored value itself can be read from the key: not from a prefix, a fold, or
+    dropped spaces.
 
     CHAR never stores trailing spaces, so its PAD SPACE key loses nothing."""
     if length >= 0:
@@ -200,22 +205,26 @@ def is_faithful(field: FieldType, length: int = -1) -> bool:
     return found.keeps_text and (not found.pads or field.Tp == TypeCode.STRING)
 
 
-_BOUNDED = {Family.DECIMAL: 50}
+_DECIMAL_BYTES = 50
+_UNBOUNDED = 1 << 30
 
 
 def most_bytes(field: FieldType, length: int = -1) -> int:
-    """The longest encoding a value of the type can have."""
+    """The longest encoding a value of the type can have. A folded character may become many."""
     family = field.family
     if family in NUMBERS:
         return NUMBER_BYTES
-    if family in _BOUNDED:
-        return _BOUNDED[family]
-    characters = length if length >= 0 else max(field.Flen, 0) or 1 << 30
-    return 3 + 8 * characters if family == Family.STRING else 3 + 2 * characters
+    if family == Family.DECIMAL:
+        return _DECIMAL_BYTES
+    characters = length if length >= 0 else max(field.Flen, 0) or _UNBOUNDED
+    if family != Family.STRING:
+        return 3 + 2 * characters
+    return 3 + 4 * characters if collation(field.Collate).is_short else _UNBOUNDED
 
 
 class KeyForm:
-    """The encoding of some columns together: index parts or primary key parts. `limit` as in `cut`."""
+    """The encoding of some columns together: index parts or primary key parts. `limit` as in
+    `cut`."""
 
     __slots__ = ("_decoders", "_encoders", "exact", "faithful", "limit", "null_widths")
 
@@ -237,7 +246,8 @@ class KeyForm:
         return encoded if len(encoded) <= self.limit - HASH_BYTES else cut(encoded, self.limit)
 
     def decode(self, encoded: bytes, at: int) -> tuple[tuple[Value, ...] | None, int]:
-        """Values that begin at the position, and where they end. Cut values are None and end at the limit."""
+        """Values that begin at the position, and where they end. Cut values are None and end at the
+        limit."""
         start, kept = at, at + self.limit - HASH_BYTES
         values: list[Value] = []
         for read, null in zip(self._decoders, self.null_widths, strict=True):

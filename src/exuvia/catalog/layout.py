@@ -1,4 +1,5 @@
-"""A row's bytes. A row names its layout, and layouts never change, so no change of a table rewrites rows.
+"""A row's bytes. A row names its layout, and layouts never change, so no change of a table rewrites
+rows.
 
     [u16 layout id][null bitmap][fixed-width columns][u32 ends of variable columns][variable bytes]
                     1 bit each,  at static offsets,   counted from the first
@@ -13,11 +14,11 @@
 
 A NULL has its bit set, and zeros or no bytes. The store puts the 8 byte commit sequence in front.
 
-    the row's layout                          the table now                         the value read
-    has the column, stored alike              has it                                as stored
-    has the column, stored in another way     has it (its type was changed)         cast from the layout's type
-    has not                                   has it (it was added later)           its origin default
-    has the column                            has not (it was dropped)              none
+    the row's layout                 the table now                  the value read
+    has the column, stored alike     has it                         as stored
+    has it, stored in another way    has it: its type was changed   cast from the layout's type
+    has not                          has it: it was added later     its origin default
+    has the column                   has not: it was dropped        none
 """
 
 from collections.abc import Callable, Sequence
@@ -67,7 +68,8 @@ def storage_of(field: FieldType) -> Storage:
 
 
 def stored_alike(one: FieldType, other: FieldType) -> bool:
-    """Whether values of one type can be read as the other's. Elements of an ENUM or SET may be appended."""
+    """Whether values of one type can be read as the other's. Elements of an ENUM or SET may be
+    appended."""
     a, b = storage_of(one), storage_of(other)
     shared = min(len(a.elements), len(b.elements))
     return a[:3] == b[:3] and a.elements[:shared] == b.elements[:shared]
@@ -79,7 +81,8 @@ def written_columns(info: TableInfo) -> tuple[ColumnInfo, ...]:
 
 
 def layout_of(info: TableInfo) -> Layout | None:
-    """The newest layout that holds exactly the columns to be written, stored as now; None if there is none."""
+    """The newest layout that holds exactly the columns to be written, stored as now; None if there
+    is none."""
     wanted = {column.id: column.type for column in written_columns(info)}
     for layout in reversed(info.exuvia_layouts):
         if len(layout.columns) == len(wanted) and all(
@@ -91,7 +94,8 @@ def layout_of(info: TableInfo) -> Layout | None:
 
 
 def with_layout(info: TableInfo) -> TableInfo:
-    """The table with a layout for the columns that are to be written; itself where one serves already."""
+    """The table with a layout for the columns that are to be written; itself where one serves
+    already."""
     if layout_of(info) is not None:
         return info
     last = max((layout.id for layout in info.exuvia_layouts), default=0)
@@ -100,7 +104,8 @@ def with_layout(info: TableInfo) -> TableInfo:
 
 
 class Shape:
-    """Where the bytes of a layout are. `fixed` and `variable` hold (number in the layout, column)."""
+    """Where the bytes of a layout are. `fixed` and `variable` hold (number in the layout,
+    column)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -1,4 +1,5 @@
-"""Rows and index entries as a transaction sees them, one at a time. Whoever reads many uses catalog/vector.py."""
+"""Rows and index entries as a transaction sees them, one at a time. Whoever reads many uses
+catalog/vector.py."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,8 @@ Value = Any
 
 
 def get(txn: Transaction, table: Table, handle: bytes) -> Row | None:
-    """The row of that handle, or None. Raises SchemaChanged for a row of a later revision's layout."""
+    """The row of that handle, or None. Raises SchemaChanged for a row of a later revision's
+    layout."""
     payload = txn.get(table.row_prefix + handle)
     return None if payload is None else table.decode(payload)
 
@@ -46,7 +48,8 @@ def scan_index(
 ) -> Iterator[tuple[tuple[Value, ...] | None, bytes]]:
     """(values, handle) of live entries in the index's order; `span` as of `keycodec.index_range`.
 
-    Values are None where the row's own cannot be read from the key (a prefix, a collation that folds, a cut key)."""
+    Values are None where the row's own cannot be read from the key (a prefix, a collation that
+    folds, a cut key)."""
     faithful = table.form(index).keys.faithful
     for key, payload in txn.scan(span or table.index_span(index), reverse=reverse):
         if is_live(payload):

@@ -1,9 +1,10 @@
-"""A table as a statement plans with it: its info at one revision, and everything that follows from it, found once.
+"""A table as a statement plans with it: its info at one revision, and everything that follows from
+it, found once.
 
     Table(info, revision, database, database_revision)
       .columns        public columns, what clients see
       .layout         what a writer's rows look like: exactly the columns whose state adds
-      .forms          an IndexForm for each index whose entries somebody owes something (catalog/state.py)
+      .forms          an IndexForm for each index that writers owe something (catalog/state.py)
       .handle_form    the encoding of a clustered key that is not one integer
 
 Immutable. Building one costs microseconds; encoders and decoders are made when first asked for.
@@ -47,7 +48,8 @@ class IndexForm:
         self.keys = KeyForm(parts, VALUES_BYTES)
 
     def key(self, row: Row, handle: bytes) -> tuple[bytes, bool]:
-        """The entry's key, and whether it is a unique one (no part is NULL): then it does not end in the handle."""
+        """The entry's key, and whether it is a unique one (no part is NULL): then it does not end
+        in the handle."""
         values = [row[position] for position in self.positions]
         encoded = self.keys.encode(values)
         if self.unique and None not in values:
@@ -93,7 +95,7 @@ class Table:
         """Where the column of that name stands in rows. Raises KeyError."""
         return self._positions[name.lower()]
 
-    # -- where things are ------------------------------------------------------------------------------------
+    # -- where things are --------------------------------------------------------------------------
 
     def row_span(self) -> Span:
         """All rows."""
@@ -103,11 +105,12 @@ class Table:
         """All entries of an index."""
         return keys.span_of(keys.index_prefix(self.info.id, index.id))
 
-    # -- rows ------------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------
 
     @cached_property
     def layout(self) -> Layout:
-        """The layout of rows written under this revision. Raises Broken if `with_layout` was forgotten."""
+        """The layout of rows written under this revision. Raises Broken if `with_layout` was
+        forgotten."""
         found = layout_of(self.info)
         if found is None:
             raise Broken(f"table {self.info.name.O} has no layout for the columns it writes")
@@ -138,8 +141,8 @@ class Table:
     def hidden(self) -> tuple[tuple[int, Value, bool], ...]:
         """(position, value, kept on update) of each column that clients do not write.
 
-        A column in a state that does not add is not in the layout and reads as its origin default, so that is its value.
-        """
+        A column in a state that does not add is not in the layout and reads as its origin default,
+        so that is its value."""
         return tuple(
             (n, hidden_value_of(c), True)
             if DUTIES[c.state].adds
@@ -148,7 +151,7 @@ class Table:
             if not DUTIES[c.state].reads
         )
 
-    # -- handles ---------------------------------------------------------------------------------------------
+    # -- handles -----------------------------------------------------------------------------------
 
     @cached_property
     def clustered(self) -> IndexInfo | None:
@@ -181,7 +184,7 @@ class Table:
         types = [(self.info.cols[position].type, -1) for position in self.handle_positions]
         return KeyForm(types, HANDLE_BYTES)
 
-    # -- indexes ---------------------------------------------------------------------------------------------
+    # -- indexes -----------------------------------------------------------------------------------
 
     @cached_property
     def _forms(self) -> dict[int, IndexForm]:
@@ -193,5 +196,6 @@ class Table:
         return tuple(form for form in self._forms.values() if form.duty.removes)
 
     def form(self, index: IndexInfo) -> IndexForm:
-        """An index's form, in any state. Raises KeyError for a clustered primary key, which has no entries."""
+        """An index's form, in any state. Raises KeyError for a clustered primary key, which has no
+        entries."""
         return self._forms[index.id]

@@ -1,14 +1,15 @@
-"""MySQL's dates and times: text and numbers to packed integers and back, in all the forms MySQL reads.
+"""MySQL's dates and times: text and numbers to packed integers and back, in all the forms MySQL
+reads.
 
-    DATE, DATETIME  2026-11-21 10:11:12.345678   any punctuation between parts, T or spaces before the time
+    DATE, DATETIME  2026-11-21 10:11:12.345678   any punctuation, T or spaces before the time
                     20261121101112  20261121  261121101112  261121     without separators
-                    two-digit years: 70..99 are 19xx, 00..69 are 20xx; a zone +hh:mm may follow a DATETIME
+                    two-digit years: 70..99 are 19xx, 00..69 are 20xx
+                    a zone +hh:mm may follow a DATETIME
     TIME            [-][days ]hh:mm:ss.ffffff  hh:mm  hhmmss  mmss  ss      -838:59:59 .. 838:59:59
 
 Fractions are rounded to the type's digits, halves up, and carry. A date with zero parts is one that
-`zero_allowed` decides about. All functions answer None for what is none of these; who asked knows the
-error. Source: MySQL manual, "Date and Time Literals", "Fractional Seconds".
-"""
+`zero_allowed` decides about. All functions answer None for what is none of these; who asked knows
+the error. Source: MySQL manual, "Date and Time Literals", "Fractional Seconds"."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -67,7 +68,8 @@ def is_date(year: int, month: int, day: int, zero_allowed: bool) -> bool:
 def parse_datetime(
     text: str, digits: int, zero_allowed: bool = False, zone: tzinfo | None = None
 ) -> int | None:
-    """A packed DATETIME rounded to so many digits. A zone written in the text is converted to `zone` (UTC if None)."""
+    """A packed DATETIME rounded to so many digits. A zone written in the text is converted to
+    `zone` (UTC if None)."""
     found = _split_datetime(text)
     if found is None:
         return None
@@ -140,7 +142,8 @@ def from_moment(moment: datetime) -> int:
 
 
 def add_micro(packed: int, micro: int) -> int | None:
-    """A packed DATETIME later by so many microseconds; None beyond year 9999, or for a carry over a zero part."""
+    """A packed DATETIME later by so many microseconds; None beyond year 9999, or for a carry over a
+    zero part."""
     _, _, _, _, own = unpack_datetime(packed)
     if 0 <= own + micro < SECOND:
         return packed + micro
@@ -151,7 +154,8 @@ def add_micro(packed: int, micro: int) -> int | None:
 
 
 def round_datetime(packed: int, digits: int) -> int | None:
-    """A packed DATETIME rounded to so many digits of a second; None where that is beyond the year 9999."""
+    """A packed DATETIME rounded to so many digits of a second; None where that is beyond the year
+    9999."""
     unit = int(10 ** (6 - digits))
     micro = packed & 0xFFFFF
     low = micro % unit
@@ -197,7 +201,7 @@ def ordinal(packed: int) -> int:
     return date(*unpack_date(packed)).toordinal()
 
 
-# -- TIME --------------------------------------------------------------------------------------------------
+# -- TIME ------------------------------------------------------------------------------------------
 
 
 def parse_time(text: str, digits: int) -> int | None:

@@ -1,4 +1,5 @@
-"""MySQL's text of a value: what the wire sends, what messages show, what a number or date is as a string."""
+"""MySQL's text of a value: what the wire sends, what messages show, what a number or date is as a
+string."""
 
 from typing import Any
 
@@ -10,7 +11,8 @@ _NOT_FIXED = 31  # MySQL's "no number of decimals"
 
 
 def to_text(value: Value, field: FieldType) -> str:
-    """MySQL's text of a value that is not NULL. Bytes that are not UTF-8 are shown escaped; a BIT as its characters."""
+    """MySQL's text of a value that is not NULL. Bytes that are not UTF-8 are shown escaped; a BIT
+    as its characters."""
     family = field.family
     if family in (Family.INT, Family.UINT):
         return _integer_text(value, field)

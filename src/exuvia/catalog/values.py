@@ -1,6 +1,6 @@
 """Values of columns: their text, their defaults, and the names in their errors.
 
-    to_text(value, type)         MySQL's text, as the wire and messages show it    (catalog/texts.py)
+    to_text(value, type)         MySQL's text, as the wire shows it              (catalog/texts.py)
     from_text(text, type)        the value of a default or a literal, as assigned to the type
     convert(value, from, to)     assignment in strict mode                       (catalog/assign.py)
     default_of, origin_default_of, hidden_value_of
@@ -44,7 +44,8 @@ def from_text(text: str, field: FieldType, mode: Mode = STRICT) -> Value:
 
 
 def named(error: Refused, column: str, row: int) -> Refused:
-    """The error of an assignment with the column's name and the number of the row (from 1) in its text."""
+    """The error of an assignment with the column's name and the number of the row (from 1) in its
+    text."""
     text = error.message.replace(COLUMN, column).replace(ROW, str(row))
     return Refused(error.code, error.state, text)
 
@@ -53,7 +54,8 @@ def named(error: Refused, column: str, row: int) -> Refused:
 
 
 def default_of(column: ColumnInfo) -> Value:
-    """The constant default, None where there is none or it is an expression (also CURRENT_TIMESTAMP)."""
+    """The constant default, None where there is none or it is an expression (also
+    CURRENT_TIMESTAMP)."""
     if column.default_is_expr or is_current_timestamp(column):
         return None
     return _constant(column.default, column.default_bit, column.type)
@@ -66,7 +68,8 @@ def origin_default_of(column: ColumnInfo) -> Value:
 
 
 def hidden_value_of(column: ColumnInfo) -> Value:
-    """What a new row holds in a column that clients do not write: its constant default, else its origin default."""
+    """What a new row holds in a column that clients do not write: its constant default, else its
+    origin default."""
     value = default_of(column)
     return origin_default_of(column) if value is None else value
 
@@ -94,7 +97,8 @@ def _text_of(default: Value) -> str:
 
 
 def zero_of(field: FieldType) -> Value:
-    """The value MySQL gives a NOT NULL column that nobody gave one: 0, '', the zero date, the first ENUM element."""
+    """The value MySQL gives a NOT NULL column that nobody gave one: 0, '', the zero date, the first
+    ENUM element."""
     family = field.family
     if family == Family.DECIMAL:
         return decimals.unscaled(0, decimals.scale_of(field))

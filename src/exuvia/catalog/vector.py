@@ -3,14 +3,14 @@
     raws of one layout   [seq 8][head: layout id, nulls, fixed columns, ends][variable bytes]
                              |                                                |
       heads sliced, joined   v         fixed column = a view of one           v   raws joined once
-                         structured array                   value i = row start + head + ends, as Arrow string views
+                         structured array          value i = row start + head + ends, as Arrow views
 
     layouts mixed        grouped by layout id, decoded apart, put back in order
-    type changed since   cast value by value (catalog/assign.py): rare, rows written before a MODIFY COLUMN
+    type changed since   cast value by value (catalog/assign.py): rows from before a MODIFY COLUMN
     column added since   its origin default
 
-The row codec (catalog/layout.py) defines the meaning; tests/catalog holds the two equal on every type.
-"""
+The row codec (catalog/layout.py) defines the meaning; tests/catalog holds the two equal on every
+type."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -208,7 +208,8 @@ def plan_of(table: Table, layout_id: int) -> _Plan:
 def texts_of(
     data: bytes, starts: Array, lengths: Array, field: FieldType, nulls: Array | None
 ) -> pa.Array:
-    """The texts at these places of the data, as an Arrow array: views into the data first, then one copy by Arrow.
+    """The texts at these places of the data, as an Arrow array: views into the data first, then one
+    copy by Arrow.
 
     Source of a view's form: Arrow columnar format, "Variable-size Binary View Layout"."""
     rows = len(starts)

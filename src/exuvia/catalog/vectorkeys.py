@@ -1,14 +1,15 @@
-"""Index keys of many rows: the kernel of a fill. The same bytes as `keycodec.index_key` gives row by row.
+"""Index keys of many rows: the kernel of a fill. The same bytes as `keycodec.index_key` gives row
+by row.
 
-    all parts numbers         one structured array, a field a part; byte order turned by assignment     V<n>
-    otherwise                 a column of bytes per part, joined row by row by Arrow                    list of bytes
+    all parts numbers   one structured array, a field a part; assignment turns bytes   V<n>
+    otherwise           bytes per part, joined row by row by Arrow                     list of bytes
 
-    part            how                                                     value by value instead
+    part            how                                        value by value instead
     numbers         numpy
-    DECIMAL         numpy, two groups of digits on either side of the point  more than 18 digits
-    *_bin, binary   Arrow: trim, replace                                    texts with control characters
-    folded          one look-up per byte                                    texts that are not ASCII, or have controls
-    cut keys        -                                                       those that are cut
+    DECIMAL         numpy, two groups of digits on each side   more than 18 digits
+    *_bin, binary   Arrow: trim, replace                       texts with control characters
+    folded          one look-up per byte                       texts not ASCII, or with controls
+    cut keys        -                                          those that are cut
 
 A unique index's keys end in the handle only where a part is NULL; then the keys are a list.
 """
@@ -27,7 +28,8 @@ from exuvia.catalog.vectorparts import join_rows, part_bytes, sortable
 
 
 class EntryKeys(NamedTuple):
-    """Keys in the order of the rows. `nulls`: which rows have a NULL among their parts; None where none has."""
+    """Keys in the order of the rows. `nulls`: which rows have a NULL among their parts; None where
+    none has."""
 
     keys: Keys
     nulls: Array | None

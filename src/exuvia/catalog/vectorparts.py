@@ -1,8 +1,8 @@
 """One part of an index key for many rows, where its bytes vary: a column of bytes, marker included.
 
-The same bytes as catalog/keyform.py gives value by value, which is also what is called for values that have no fast
-way: texts with control characters or, under a folding collation, other than ASCII; DECIMALs of more than 18 digits.
-"""
+The same bytes as catalog/keyform.py gives value by value, which is also what is called for values
+that have no fast way: texts with control characters or, under a folding collation, other than
+ASCII; DECIMALs of more than 18 digits."""
 
 from typing import Any
 
@@ -27,7 +27,8 @@ def join_rows(parts: list[Any]) -> pa.Array:
 
 
 def part_bytes(part: Vector, length: int) -> pa.Array:
-    """The encoded part of every row. `length` is an index prefix in characters or bytes, -1 for all."""
+    """The encoded part of every row. `length` is an index prefix in characters or bytes, -1 for
+    all."""
     family = part.field.family
     if family in NUMBERS:
         return _by_value(part, length) if part.nulls is not None else _numbers(part)

@@ -1,4 +1,5 @@
-"""Rows and all their index entries, by the duty table (catalog/state.py). One place writes rows; this is it.
+"""Rows and all their index entries, by the duty table (catalog/state.py). One place writes rows;
+this is it.
 
     index state      row gone, or its key changed            row new, or its key changed
                      plain      unique                       plain     unique
@@ -8,20 +9,22 @@
     DELETE_REORG     REMOVE     RELEASE                      -         -
     PUBLIC           REMOVE     RELEASE                      PLACE     CLAIM
 
-A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to put one. What a
-unique write meets is judged where it commits (kv/entry.py).
+A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
+put one. What a unique write meets is judged where it commits (kv/entry.py).
 
-An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this is safe: whatever
-puts the entry, a fill that read the row before the update or after it, puts the same key for the same row; nobody
-removes it but a later writer whose change of the key, or removal of the row, leaves the tombstone that stops the fill.
-(In `fill_model`'s terms the statement with an equal value does nothing; the row's new version fences other writers.)
+An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this
+is safe: whatever puts the entry, a fill that read the row before the update or after it, puts the
+same key for the same row; nobody removes it but a later writer whose change of the key, or removal
+of the row, leaves the tombstone that stops the fill. (In `fill_model`'s terms the statement with an
+equal value does nothing; the row's new version fences other writers.)
 
 Columns that clients do not see:
-    state adds            insert: its default          update: what the stored row has (origin default if it has none)
-    state does not add    not written; it reads as its origin default, and keys are made of what will be read
+    state adds            insert: its default
+                          update: what the stored row has, its origin default where it has nothing
+    state does not add    not written; it reads as its origin default, and keys are made of that
 
-Every write requires that table and database are at most one revision ahead of the plan when it commits (law 1).
-"""
+Every write requires that table and database are at most one revision ahead of the plan when it
+commits (law 1)."""
 
 from collections.abc import Iterator
 
@@ -36,13 +39,15 @@ from exuvia.kv.transaction import Transaction
 
 
 def fence(txn: Transaction, table: Table) -> None:
-    """Law 1: the commit is refused if table or database moved more than one revision ahead of the plan."""
+    """Law 1: the commit is refused if table or database moved more than one revision ahead of the
+    plan."""
     for key, limit in table.fences:
         txn.require_at_most(key, limit)
 
 
 def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None) -> bytes:
-    """Write a new row; its handle. `handle` is given where rows have hidden ids. `row` may lack hidden columns.
+    """Write a new row; its handle. `handle` is given where rows have hidden ids. `row` may lack
+    hidden columns.
 
     Raises Duplicate before anything is written."""
     fence(txn, table)
@@ -60,7 +65,8 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
 
 
 def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row: Row) -> bytes:
-    """Replace a row as it was read by a new one; its handle, another one if its primary key changed.
+    """Replace a row as it was read by a new one; its handle, another one if its primary key
+    changed.
 
     Raises Duplicate before anything is written."""
     fence(txn, table)
@@ -153,7 +159,8 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
 
 
 def _as_stored(table: Table, row: Row) -> Row:
-    """A row that was read; where the caller left hidden columns out, with what a row without them reads as."""
+    """A row that was read; where the caller left hidden columns out, with what a row without them
+    reads as."""
     read = len(row)
     return row if read == len(table.info.cols) else [*row, *_completed(table, row, None)[read:]]
 
@@ -162,7 +169,8 @@ def _as_stored(table: Table, row: Row) -> Row:
 
 
 def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) -> Duplicate:
-    """The error with MySQL's text. Without the row, texts are as far as the key tells (a fold, no trailing spaces)."""
+    """The error with MySQL's text. Without the row, texts are as far as the key tells (a fold, no
+    trailing spaces)."""
     if error.key[: len(table.row_prefix)] == table.row_prefix:
         handle = error.key[keys.HANDLE_AT :]
         values = keycodec.handle_values(table, handle)
