@@ -1,6 +1,6 @@
 """Assignment as MySQL does it in strict mode: what each type makes of a text or number, or refuses.
 
-The answers are those of MariaDB 10.11, but MySQL rounds fractions of seconds where MariaDB cuts them.
+The answers are those of MariaDB 10.11, except that MySQL rounds fractions of seconds.
 """
 
 from datetime import timedelta, timezone
@@ -215,6 +215,15 @@ def test_a_timestamp_is_kept_in_utc_and_shown_in_the_sessions_zone() -> None:
     assert to_text(kept, TIMESTAMP) == "2026-11-20 23:00:00"
     assert convert(kept, TIMESTAMP, text(), ZONED) == "2026-11-21 01:00:00"
     assert to_text(convert(kept, TIMESTAMP, DATE, ZONED), DATE) == "2026-11-21"
+
+
+def test_moments_no_calendar_has_stay_in_every_zone() -> None:
+    for shown in ("0000-00-00 00:00:00", "2026-00-10 01:00:00", "0000-05-05 01:00:00"):
+        kept = from_text(shown, SECONDS, LENIENT)
+        assert convert(kept, SECONDS, MICROS, LENIENT._replace(zone=ZONED.zone)) == kept
+        assert convert(kept, TIMESTAMP, text(), ZONED) == shown
+        with pytest.raises(Refused, match="Incorrect datetime value"):
+            from_text(f"{shown}+02:00", SECONDS, LENIENT)
 
 
 def test_a_time_becomes_a_moment_of_today() -> None:

@@ -15,6 +15,7 @@ from exuvia.catalog import decimals, keycodec, vector
 from exuvia.catalog.collation import collation, compare
 from exuvia.catalog.keyform import VALUES_BYTES, KeyForm, most_bytes
 from exuvia.kv import keys
+from exuvia.kv.packet import LONGEST_KEY
 from support.rows import (
     BIGINT,
     BLOB,
@@ -197,7 +198,7 @@ def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> 
 
 def test_vectorised_keys_of_long_values_are_cut_alike() -> None:
     table = table_of([INT, text(characters=2000), BLOB], [index(2, [2]), index(3, [3, 2])])
-    rows = [[n, "ab c" * n * 20, bytes(n)] for n in range(30)]
+    rows = [[n, "ab c" * n * 20, bytes(n * 9)] for n in range(30)]
     both_ways(table, rows, [keys.i64(n) for n in range(30)])
 
 
@@ -254,8 +255,8 @@ def test_values_are_read_back_from_entries_that_keep_them() -> None:
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str]) -> None:
-    table = planned(table_of([INT, text(characters=1000)], [index(2, [2])]).info)
-    rows = [[n, "x" * 310 + tail] for n, tail in enumerate(tails)]
+    table = planned(table_of([INT, text(characters=2000)], [index(2, [2])]).info)
+    rows = [[n, "x" * VALUES_BYTES + tail] for n, tail in enumerate(tails)]
     for row in rows:
         key, _ = keycodec.index_key(table, table.info.index("i2"), row, b"")
         assert len(key) == keys.VALUES_AT + VALUES_BYTES
@@ -269,10 +270,15 @@ def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str])
 
 
 def test_the_longest_entry_fits_the_store() -> None:
-    long = text(characters=700)
+    long = text(characters=2000)
     table = table_of([long, long], [index(2, [2])], primary=[1], as_handle=False)
-    row = ["k" * 700, "v" * 700]
+    row = ["k" * 2000, "v" * 2000]
     handle = keycodec.handle_of(table, row)
     key, _ = keycodec.index_key(table, table.info.index("i2"), row, handle)
-    assert len(key) == 511
+    assert len(key) == LONGEST_KEY
     assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
+
+
+def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
+    table = table_of([INT, text(characters=255)], [index(2, [2])], primary=[1])
+    assert keycodec.is_exact(table, table.info.index("i2"))

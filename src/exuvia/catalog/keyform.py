@@ -17,7 +17,7 @@ width (catalog/vectorkeys.py).
     whole <= limit - 20 bytes     stands as it is
     longer                        its first limit - 20 bytes and a 20 byte hash of all of it
 
-LMDB's keys have at most 511 bytes, and a key holds up to one index's values and one handle.
+The engines' keys have at most 1,978 bytes, and a key holds one index's values and one handle.
 Equality stays exact (as far as BLAKE2b with 160 bits is), order does not between values that agree
 in all that is kept: a range is widened and its rows are looked at again
 (docs/decisions/003-long-keys.md). What a prefix index cuts is cut before."""
@@ -38,9 +38,8 @@ Encoder = Callable[[Value], bytes]
 Decoder = Callable[[bytes, int], tuple[Value, int]]
 
 HASH_BYTES = 20
-VALUES_BYTES = 317
-HANDLE_BYTES = 180
-ENTRY_BYTES = 511
+VALUES_BYTES = 1044
+HANDLE_BYTES = 920
 
 NULL = b"\x00"
 PRESENT = b"\x01"

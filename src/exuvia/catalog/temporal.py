@@ -122,9 +122,12 @@ def _micro(fraction: str, digits: int) -> int:
 def _from_offset(packed: int, offset: str, zone: tzinfo | None) -> int | None:
     hours, minutes = int(offset[1:3]), int(offset[4:6])
     ahead = timedelta(hours=hours, minutes=minutes) * (-1 if offset[0] == "-" else 1)
-    if ahead > timedelta(hours=14) or packed >> 37 & 511 == 0:
+    if abs(ahead) > timedelta(hours=14):
         return None
-    moment = to_moment(packed).replace(tzinfo=timezone(ahead)).astimezone(zone or UTC)
+    try:
+        moment = to_moment(packed).replace(tzinfo=timezone(ahead)).astimezone(zone or UTC)
+    except (OverflowError, ValueError):
+        return None
     return from_moment(moment)
 
 
@@ -190,10 +193,15 @@ def date_number(packed: int) -> int:
 
 
 def shift_zone(packed: int, source: tzinfo | None, target: tzinfo | None) -> int:
-    """A packed DATETIME of one zone as another's (None: UTC). Dates with zero parts stay."""
-    if source == target or not packed or packed >> 37 & 31 == 0 or packed >> 42 & 15 == 0:
+    """A packed DATETIME of one zone as another's (None: UTC). What no calendar has stays as it is:
+    zero parts, the year 0, and the last hours of the year 9999."""
+    if source == target or not packed:
         return packed
-    return from_moment(to_moment(packed).replace(tzinfo=source or UTC).astimezone(target or UTC))
+    try:
+        moment = to_moment(packed).replace(tzinfo=source or UTC).astimezone(target or UTC)
+    except (OverflowError, ValueError):
+        return packed
+    return from_moment(moment)
 
 
 def ordinal(packed: int) -> int:
