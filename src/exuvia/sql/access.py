@@ -6,9 +6,10 @@
     IndexRange   a range of an index                      scan entries, get rows
     Everything   nothing usable                           scan all rows
 
-A path is chosen once per plan, from the shape alone; its bounds are computed at each run. Only PUBLIC
-indexes are read. A path finds every row that the WHERE keeps, and maybe more: `Found.covered` says
-whether it is exact by itself. `Found.rows` reads a snapshot: do not write to the table while it runs.
+A path is chosen once per plan, from the shape alone; its bounds are computed at each run. Only
+PUBLIC indexes are read. A path finds every row that the WHERE keeps, and maybe more:
+`Found.covered` says whether it is exact by itself. `Found.rows` reads a snapshot: do not write to
+the table while it runs.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.entry import is_live
 from exuvia.kv.packet import Span
-from exuvia.sql.bounds import INEXACT, NOTHING, bound_for
+from exuvia.sql.bounds import INEXACT, NOTHING
 from exuvia.sql.context import Context
 from exuvia.sql.match import Match, combinations, spans
 from exuvia.sql.result import Row
@@ -76,12 +77,12 @@ class Matched(Path):
     def __init__(self, table: Table, match: Match, covers: bool) -> None:
         super().__init__(table, covers)
         self.match = match
-        self.index = match.index
+        self.index = match.key
 
     @property
     def order(self) -> tuple[int, ...]:
         """The key's parts, as long as their order is their values'."""
-        if not keycodec.is_exact(self.table, self.match.index):
+        if not keycodec.is_exact(self.table, self.match.key):
             return ()
         whole = [not cut for cut in self.match.prefixed]
         kept = whole.index(False) if False in whole else len(whole)
@@ -102,6 +103,7 @@ class Points(Matched):
     def __init__(self, table: Table, match: Match, covers: bool) -> None:
         super().__init__(table, match, covers)
         first = match.equal[0]
+        self._bound = match.equals[0]
         self._single = first.constants[0] if table.info.pk_is_handle else None
         if any(term.operator == "in" for term in match.equal):
             self.name, self._single = "Batch_Point_Get", None
@@ -110,7 +112,7 @@ class Points(Matched):
         """The rows that are there."""
         table = self.table
         if self._single is not None:
-            value = bound_for(self._single(context), self.match.types[0], True)
+            value = self._bound(self._single(context))
             if value is INEXACT:
                 return self.everything(context, reverse)
             handles = [] if value is NOTHING else [keycodec.handle_from(table, (value,))]
@@ -146,7 +148,7 @@ class UniquePoints(Matched):
         rows = combinations(self.match, context)
         if rows is None:
             return self.everything(context, reverse)
-        wanted = {keycodec.unique_key(self.table, self.match.index, values) for values in rows}
+        wanted = {keycodec.unique_key(self.table, self.match.key, values) for values in rows}
         return Found(self._rows(context, sorted(wanted, reverse=reverse)), self.covers)
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
@@ -189,7 +191,7 @@ class IndexRange(Matched):
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
         txn, table = context.txn, self.table
-        form = table.form(self.match.index)
+        form = table.form(self.match.key)
         for span in ranges:
             for key, payload in txn.scan(span, reverse=reverse):
                 if not is_live(payload):

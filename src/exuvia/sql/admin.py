@@ -1,7 +1,7 @@
 """ADMIN SHOW ..., and ADMIN statements that act on jobs, tables and indexes (TiDB 8.5's columns).
 
-    inside a snapshot    ADMIN SHOW DDL, DDL JOBS, DDL JOB QUERIES, NEXT_ROW_ID
-    beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snapshots
+inside a snapshot    ADMIN SHOW DDL, DDL JOBS, DDL JOB QUERIES, NEXT_ROW_ID
+beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snapshots
 """
 
 from exuvia.base.mysql import refuse
@@ -39,7 +39,8 @@ def show_ddl(context: Context, node: AdminShowDdl) -> Result:
     info = None if held is None else member.find(txn, held.member)
     running = [job for job in jobs if job.begun]
     oldest = [
-        next((job for job in running if queue.is_reorg(job) == kind), None) for kind in (False, True)
+        next((job for job in running if queue.is_reorg(job) == kind), None)
+        for kind in (False, True)
     ]
     texts = "\n".join(job.describe() for job in oldest if job is not None)
     row: Row = [
@@ -90,7 +91,7 @@ def show_next_row_id(context: Context, node: AdminShowNextRowId) -> Result:
     return Result(columns, rows)
 
 
-# -- checks ------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def check_table(session: Running, node: AdminCheckTable, text: str) -> Result:
@@ -139,4 +140,3 @@ def _check(session: Running, table: Table, index: IndexInfo) -> None:
 def unsupported(session: Running, node: Node, text: str) -> Result:
     """An ADMIN statement that is known and not done."""
     raise refuse(1235, text.strip()[:64])
-

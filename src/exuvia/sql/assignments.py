@@ -1,9 +1,10 @@
-"""`SET a = x, b = y`: new values of a row, computed from left to right, each seeing those before it.
+"""`SET a = x, b = y`: new values of a row, from left to right, each seeing those before it.
 
-    apply(old row, more, context) -> new row    `more` are values behind the row that expressions may read
-                                                (those of VALUES(column) in ON DUPLICATE KEY UPDATE)
+    apply(old row, more, context) -> new row    `more`: values behind the row that expressions may
+                                                read (ON DUPLICATE KEY UPDATE's new row)
 
-A column with ON UPDATE CURRENT_TIMESTAMP that is not named takes the time when another one changed.
+A column with ON UPDATE CURRENT_TIMESTAMP that is not named takes the time when another one
+changed.
 """
 
 from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@
     any         NULL                          NOTHING: no comparison with NULL is true
     any         anything else                 INEXACT: the condition is left to the evaluator
 
-A bound never leaves out a row the condition would keep; the condition itself is evaluated again wherever the
-bound says less than it.
+A bound never leaves out a row the condition would keep; the condition itself is evaluated again
+wherever the bound says less than it.
 """
 
 import re
@@ -75,13 +75,29 @@ def _number(text: str) -> int | Decimal | float:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
-def bound_for(value: Value, kind: FieldType, equality: bool) -> Value:
-    """The value as a bound on a column of that type, or NOTHING, or INEXACT."""
-    if value is None:
-        return NOTHING
+Bounder = Callable[[Value], Value]
+
+
+def bounder(kind: FieldType, equality: bool) -> Bounder:
+    """How a value becomes a bound on a column of that type: the bound, or NOTHING, or INEXACT."""
     if kind.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.YEAR, TypeCode.BIT):
-        return _named(value, kind) if equality else INEXACT
-    return _BOUNDS.get(kind.family, _inexact)(value, kind)
+        make = _named if equality else _inexact
+    else:
+        make = _BOUNDS.get(kind.family, _inexact)
+    if make is _integer:
+        return _integer_bounder(kind)
+    return lambda value: NOTHING if value is None else make(value, kind)
+
+
+def _integer_bounder(kind: FieldType) -> Bounder:
+    least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
+
+    def bound(value: Value) -> Value:
+        if type(value) is int and least <= value <= most:
+            return value
+        return NOTHING if value is None else _integer(value, kind)
+
+    return bound
 
 
 def _inexact(value: Value, kind: FieldType) -> Value:
@@ -89,7 +105,7 @@ def _inexact(value: Value, kind: FieldType) -> Value:
 
 
 def _integer(value: Value, kind: FieldType) -> Value:
-    number = value
+    number: Value = value
     if isinstance(value, str):
         number = int(value) if _WHOLE(value) else None
     elif isinstance(value, Decimal | float):
@@ -155,5 +171,3 @@ _BOUNDS: dict[Family, Callable[[Value, FieldType], Value]] = {
     Family.DATETIME: _moment,
     Family.TIME: _moment,
 }
-
-

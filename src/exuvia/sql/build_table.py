@@ -1,6 +1,6 @@
 """CREATE TABLE's definition becomes a TableInfo, equal to TiDB's in its JSON (seed 001).
 
-    PRIMARY KEY of one integer column     pk_is_handle: it is the row's handle, and no index is listed
+    PRIMARY KEY of one integer column     pk_is_handle: it is the row's handle; no index listed
     PRIMARY KEY of anything else          is_common_handle: its encoded values are the handle
     ... NONCLUSTERED, or no primary key   a hidden row id is the handle; PRIMARY is a unique index
 

@@ -1,10 +1,11 @@
-"""Values on their way into columns: what a cell of VALUES or an assignment gives, converted and checked.
+"""Values on their way into columns: what a cell or an assignment gives, converted and checked.
 
-    cell    literal, `?`     the value itself, its type known when planned
-            DEFAULT          the column's default, 1364 where it has none
-            expression       bound and evaluated, row by row
+cell    literal, `?`     the value itself, its type known when planned
+        DEFAULT          the column's default, 1364 where it has none
+        expression       bound and evaluated, row by row
 
-    assign(value, row number) -> the value as the column holds it; strict mode's errors name column and row
+assign(value, row number) -> the value as the column holds it; strict mode's errors name column
+and row
 """
 
 from collections.abc import Callable
@@ -22,7 +23,9 @@ NARROWED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 3140})
 
 
 def assign_to(column: ColumnInfo, source: FieldType) -> Assign:
-    """How a value of a type goes into a column. The assigner raises Refused 1048, 1264, 1265, ..."""
+    """How a value of a type goes into a column.
+
+    The assigner raises Refused 1048, 1264, 1265, ..."""
     target = column.type
     general = _general(column, source)
     if source.Tp == TypeCode.NULL:

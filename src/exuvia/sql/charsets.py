@@ -1,4 +1,4 @@
-"""Character sets and collations that clients may name (TiDB 8.5's list; weights: catalog/collation.py)."""
+"""Character sets and collations clients may name (TiDB's list; weights: catalog/collation.py)."""
 
 from exuvia.base.mysql import refuse
 

@@ -1,6 +1,6 @@
 """Which path a plan takes: the key that the WHERE narrows most, by rule and without statistics.
 
-    1  every part of the clustered key        3  the longest run of equalities, then a range behind it;
+    1  every part of the clustered key        3  the longest run of equalities, and a range behind;
     2  every part of a unique index              among equals the clustered key
     4  nothing: all rows, or an index whose order saves a sort under a LIMIT
 
@@ -22,20 +22,20 @@ from exuvia.sql.terms import Terms
 
 
 class Wanted(NamedTuple):
-    """An order asked for: positions, all ascending or all descending; `limited`: only the first rows."""
+    """An order asked for: positions, all ascending or all descending.
+
+    `limited`: only the first rows."""
 
     positions: tuple[int, ...] = ()
     descending: bool = False
     limited: bool = False
 
 
-def choose(
-    table: Table, terms: Terms, hints: Sequence[exp.IndexTableHint] = (), wanted: Wanted = Wanted()
-) -> Path:
+def choose(table: Table, terms: Terms, hints: Sequence[exp.IndexTableHint], wanted: Wanted) -> Path:
     """The path for a WHERE. Raises 1176 for a hint that names no index."""
     indexes = _allowed(table, hints)
     matches = [match(table, index, _positions(table, index), terms) for index in indexes]
-    used = [found for found in matches if found.used and not found.index.is_invisible]
+    used = [found for found in matches if found.used and not found.key.is_invisible]
     if used:
         best = max(used, key=_rank)
         return _path(table, best, best.covers(table, terms))
@@ -43,7 +43,7 @@ def choose(
     if wanted.positions and (wanted.limited or hints) and not _handle_follows(table, wanted):
         for found in matches:
             path = IndexRange(table, found, covers)
-            if not found.index.exuvia_clustered and follows(path, wanted):
+            if not found.key.exuvia_clustered and follows(path, wanted):
                 path.name = "IndexFullScan"
                 return path
     return Path(table, covers)
@@ -71,16 +71,16 @@ def _allowed(table: Table, hints: Sequence[exp.IndexTableHint]) -> list[IndexInf
 
 
 def _rank(found: Match) -> tuple[int, int, int, int]:
-    clustered = found.index.exuvia_clustered
-    unique = found.index.is_unique and not any(found.prefixed)
+    clustered = found.key.exuvia_clustered
+    unique = found.key.is_unique and not any(found.prefixed)
     point = 2 if found.whole and clustered else 1 if found.whole and unique else 0
     return point, len(found.equal), len(found.range), int(clustered)
 
 
 def _path(table: Table, found: Match, covers: bool) -> Path:
-    if found.index.exuvia_clustered:
+    if found.key.exuvia_clustered:
         return Points(table, found, covers) if found.whole else KeyRange(table, found, covers)
-    if found.whole and found.index.is_unique:
+    if found.whole and found.key.is_unique:
         return UniquePoints(table, found, covers)
     return IndexRange(table, found, covers)
 

@@ -146,7 +146,7 @@ def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
 def _cut(now: int, digits: int) -> int:
     step = 10 ** (6 - max(digits, 0))
     micro = now & 0xFFFFF
-    return now - micro % step
+    return now - micro % int(step)
 
 
 def _with_zero(info: ColumnInfo) -> ColumnInfo:

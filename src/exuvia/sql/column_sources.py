@@ -1,10 +1,10 @@
 """What a column gets that a statement does not name: its default, the time, an id.
 
-    constant default    the same value in every row
-    CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
-    DEFAULT (expr)      evaluated for each row
-    AUTO_INCREMENT      given later (dml_insert.py)
-    none                NULL, or 1364 for NOT NULL
+constant default    the same value in every row
+CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
+DEFAULT (expr)      evaluated for each row
+AUTO_INCREMENT      given later (dml_insert.py)
+none                NULL, or 1364 for NOT NULL
 """
 
 from collections.abc import Callable

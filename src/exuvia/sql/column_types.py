@@ -1,6 +1,6 @@
-"""A column type as written becomes a FieldType: lengths, charset and flags as TiDB's table JSON has them.
+"""A column type as written becomes a FieldType: lengths, charset and flags as in TiDB's JSON.
 
-    int unsigned    Tp 3   Flen 10 Decimal 0     varchar(255)  Tp 15  Flen 255 Decimal 0  charset of the table
+    int unsigned    Tp 3   Flen 10 Decimal 0     varchar(255)  Tp 15  Flen 255 Decimal 0
     decimal(12,2)   Tp 246 Flen 12 Decimal 2     datetime(3)   Tp 12  Flen 23  Decimal 3
 
 Limits and refusals are those of MySQL's manual ("Data Types"): 1074, 1425, 1426, 1427, 1439,

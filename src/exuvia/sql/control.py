@@ -141,4 +141,3 @@ def flush(session: Running, node: Flush, text: str) -> Result:
 def unsupported(session: Running, node: Unsupported, text: str) -> Result:
     """A statement that is known and not done."""
     raise refuse(1235, node.what)
-

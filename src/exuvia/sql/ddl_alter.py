@@ -1,9 +1,9 @@
 """ALTER TABLE: what is one job today is done; several different changes are refused, not split.
 
-    ADD COLUMN                         one job            ADD INDEX, ADD UNIQUE, several   one job, one scan
-    DROP COLUMN                        one job            DROP INDEX, several              one job
-    ADD PRIMARY KEY                    one job            DROP PRIMARY KEY                 one job
-    anything else, or a mixture        8200
+    ADD COLUMN                     one job        ADD INDEX, ADD UNIQUE, several   one job, one scan
+    DROP COLUMN                    one job        DROP INDEX, several              one job
+    ADD PRIMARY KEY                one job        DROP PRIMARY KEY                 one job
+    anything else, or a mixture    8200
 
 Splitting a mixture into jobs would show clients a state nobody asked for.
 """
@@ -58,7 +58,7 @@ def alter_table(session: Running, node: AlterTable, text: str) -> Result:
     raise refuse(8200, f"ALTER TABLE: {type(spec).__name__}")
 
 
-# -- columns -----------------------------------------------------------------------------------------
+# -- columns ---------------------------------------------------------------------------------------
 
 
 def _add_column(session: Running, name: TableName, spec: AddColumn, text: str) -> Result:
@@ -107,7 +107,7 @@ def _drop_column(session: Running, name: TableName, spec: DropColumn, text: str)
     return Result()
 
 
-# -- indexes -----------------------------------------------------------------------------------------
+# -- indexes ---------------------------------------------------------------------------------------
 
 
 def add_indexes(session: Running, name: TableName, specs: Sequence[Spec], text: str) -> Result:

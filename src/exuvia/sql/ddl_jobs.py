@@ -1,6 +1,6 @@
-"""What every schema change does at its session: end the transaction, look, ask, wait for the answer.
+"""What a schema change does at its session: end the transaction, look, ask, wait for the answer.
 
-    commit what is open -> read names in one snapshot -> a Job (ddl/requests.py) -> submit -> OK or its error
+    commit what is open -> read names in one snapshot -> a Job -> submit -> OK or its error
 
 The look is for early and exact errors; the owner judges again when the job runs (decide).
 """

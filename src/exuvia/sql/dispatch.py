@@ -1,7 +1,7 @@
 """Which function answers which statement.
 
     INSIDE   in the session's transaction, or one of its own       (context, statement) -> Result
-    BESIDE   about the session or the catalog itself               (session, statement, text) -> Result
+    BESIDE   about the session or the catalog itself          (session, statement, text) -> Result
 
 Statements that read or write rows are in neither: they are planned (planner.py).
 """

@@ -30,8 +30,7 @@ class DeleteRows(KeptPlan):
         """Remove every row found."""
         context.strict = not self._ignore
         context.writing(self.table)
-        pairs, _ = self.filter.rows(context)
-        found = list(pairs)
+        found = list(self.filter.all_rows(context))
         for handle, row in found:
             writer.delete(context.txn, self.table, handle, row)
         return Result(affected=len(found))

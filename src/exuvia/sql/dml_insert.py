@@ -1,7 +1,7 @@
 """INSERT and REPLACE: from cells to rows (inserting.py puts them).
 
-    VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by shape
-    SELECT        rows of another plan, converted column by column
+VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by shape
+SELECT        rows of another plan, converted column by column
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def _changes(node: Insert, target: Target, context: Context) -> Assignments | No
         return None
     table, name = target.table, node.table.name
     source = Source(table, node.table.db or "", name, name, ())
-    pairs, new_row = with_new_row(node.on_duplicate, node.row_alias)
+    pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias)
     width = len(table.info.cols)
     visible = [source.visible, Visible(new_row, "", table.info.cols, table.columns, width)]
     return Assignments(pairs, source, visible, context, node.ignore)
@@ -172,4 +172,3 @@ class InsertQuery(Plan):
                 row[position] = store(value, context, number)
             inserting.add(row, number)
         return inserting.result(True)
-

@@ -1,7 +1,7 @@
 """UPDATE of one table: read what the WHERE keeps, then write row by row.
 
-The rows are collected before the first is written, so that none is met twice. Affected rows are those that changed;
-with CLIENT_FOUND_ROWS those that matched.
+The rows are collected before the first is written, so that none is met twice. Affected rows are
+those that changed; with CLIENT_FOUND_ROWS those that matched.
 """
 
 from exuvia.base.errors import Duplicate
@@ -39,9 +39,8 @@ class UpdateRows(KeptPlan):
         context.strict = not self._ignore
         context.writing(self.table)
         txn, table = context.txn, self.table
-        pairs, _ = self.filter.rows(context)
         matched = changed = 0
-        for handle, old in list(pairs):
+        for handle, old in list(self.filter.all_rows(context)):
             matched += 1
             new = self._changes.apply(old, [], context, matched)
             if new == old:

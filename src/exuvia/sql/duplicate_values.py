@@ -1,7 +1,7 @@
-"""VALUES(column) in ON DUPLICATE KEY UPDATE: the value the row would have had, as a column of a second table.
+"""VALUES(column) in ON DUPLICATE KEY UPDATE: what the row would have had, as a second table.
 
-    c = c + VALUES(c)               c = c + `new row`.c
-    ... AS n ... c = c + n.c        the same, under the name given
+c = c + VALUES(c)               c = t.c + `new row`.c ... AS n ... c = c + n.c        the same,
+under the name given
 """
 
 from collections.abc import Sequence
@@ -9,32 +9,40 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.sql.nodes import Tree
+from exuvia.sql.parse import is_default
 
 NEW_ROW = "\x01new row"
 Pairs = tuple[tuple[exp.Column, Tree], ...]
 
 
 def with_new_row(
-    pairs: Sequence[tuple[exp.Column, Tree]], alias: str | None
+    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None
 ) -> tuple[Pairs, str]:
-    """The assignments with VALUES(c) replaced, and the name under which the new row is visible."""
+    """The assignments with every column named by its row, and the name of the new row.
+
+    A column without a table is that of the row that is there."""
     name = alias or NEW_ROW
 
     def replaced(node: exp.Expression) -> exp.Expression:
         column = _values_of(node)
-        if column is None:
-            return node
-        table = exp.to_identifier(name, quoted=True)
-        return exp.Column(this=column.this.copy(), table=table)
+        if column is not None:
+            return _of(column, name)
+        if isinstance(node, exp.Column) and not node.table and not is_default(node):
+            return _of(node, table)
+        return node
 
     return tuple((target, tree.copy().transform(replaced)) for target, tree in pairs), name
 
 
+def _of(column: exp.Column, table: str) -> exp.Column:
+    return exp.Column(this=column.this.copy(), table=exp.to_identifier(table, quoted=True))
+
+
 def _values_of(node: exp.Expression) -> exp.Column | None:
     """The column of VALUES(column), None for any other tree."""
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "VALUES":
-        arguments = node.expressions
-    elif isinstance(node, exp.Values):
+    if (isinstance(node, exp.Anonymous) and str(node.this).upper() == "VALUES") or isinstance(
+        node, exp.Values
+    ):
         arguments = node.expressions
     else:
         return None

@@ -6,7 +6,8 @@
       ├─IndexRangeScan_1   10.00    root  table:t, index:k(k)         keep order:false
       └─TableRowIDScan_2   10.00    root  table:t                     keep order:false
 
-Estimates are rules of thumb: a point is one row, a range a tenth of the table. EXPLAIN ANALYZE also runs the plan.
+Estimates are rules of thumb: a point is one row, a range a tenth of the table. EXPLAIN ANALYZE
+also runs the plan.
 """
 
 from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _path_lines(
 
 
 def _index(path: Matched) -> str:
-    index = path.match.index
+    index = path.match.key
     return f", index:{index.idx_name.O}({', '.join(part.name.O for part in index.idx_cols)})"
 
 

@@ -1,19 +1,19 @@
 """Rows of one table that a WHERE keeps, in the order asked for, as many as LIMIT says.
 
-    path (access.py) -> what the path does not cover is evaluated -> sort, unless the path's order will do -> LIMIT
+    path (access.py) -> what it does not cover is evaluated -> sort, unless in order -> LIMIT
 
 Shared by SELECT, UPDATE and DELETE of one table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
 from exuvia.sql import expressions
-from exuvia.sql.access import Found, Path
+from exuvia.sql.access import Found
 from exuvia.sql.bounds import ConstantOf, constant_of
 from exuvia.sql.choose import Wanted, choose, follows
 from exuvia.sql.context import Context
@@ -94,20 +94,28 @@ class Filter:
         """Whether no sort is needed."""
         return not self._sorts
 
-    @property
-    def bounded(self) -> bool:
-        """Whether it reads by key, or stops early: not all rows of the table."""
-        return type(self.path) is not Path or (self._limit is not None and not self._sorts)
+    def rows(self, context: Context, most: int = -1) -> tuple[Pairs, Found] | None:
+        """(handle, row) pairs, and the opened path; None where more than `most` rows are met.
 
-    def rows(self, context: Context) -> tuple[Pairs, Found]:
-        """(handle, row) pairs, and the opened path."""
+        A LIMIT that ends the reading early is no reason to give up."""
         found = self.path.open(context, self._reverse)
         pairs = found.rows if found.covered else self._kept(found.rows, context)
+        if most >= 0 and (self._limit is None or self._sorts):
+            first = list(islice(pairs, most + 1))
+            if len(first) > most:
+                return None
+            pairs = iter(first)
         if self._sorts or (self._order and not found.ordered):
             pairs = iter(self._sorted(list(pairs), context))
         if self._limit is not None:
             pairs = islice(pairs, *self._limit.bounds(context))
         return pairs, found
+
+    def all_rows(self, context: Context) -> Pairs:
+        """(handle, row) pairs, however many."""
+        opened = self.rows(context)
+        assert opened is not None
+        return opened[0]
 
     def _kept(self, pairs: Pairs, context: Context) -> Pairs:
         if self._where is None:
@@ -125,15 +133,13 @@ class Filter:
         for key in reversed(self._order):
             compare = comparer(key.compiled.type)
             call = key.compiled.call
-            pairs.sort(
-                key=_sort_key(call, context, compare), reverse=key.descending
-            )
+            pairs.sort(key=_sort_key(call, context, compare), reverse=key.descending)
         return pairs
 
 
 def _sort_key(
-    call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], object]
-) -> Callable[[tuple[bytes, Row]], object]:
+    call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], Any]
+) -> Callable[[tuple[bytes, Row]], Any]:
     return lambda pair: key(call(pair[1], context))
 
 
@@ -154,4 +160,3 @@ def sort_keys(order: exp.Order | None, source: Source, context: Context) -> list
         descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
         found.append(SortKey(compiled, descending, position))
     return found
-

@@ -54,9 +54,7 @@ def _columns(line: str) -> tuple[ColumnInfo, ...]:
 def definitions() -> dict[str, Definition]:
     """Every table by its lower-case name."""
     found = (*schema_tables.TABLES, *schema_keys.TABLES, *schema_server.TABLES)
-    return {
-        title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found
-    }
+    return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
 
 
 def table(context: Context, wanted: str) -> Virtual | None:

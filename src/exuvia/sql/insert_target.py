@@ -23,7 +23,9 @@ class Target:
         positions = [position for position, _ in self.named]
         if len(set(positions)) < len(positions):
             raise refuse(1110, _twice(wanted))
-        self.auto = next((table.position(c.name.L) for c in public.values() if c.auto_increment), -1)
+        self.auto = next(
+            (table.position(c.name.L) for c in public.values() if c.auto_increment), -1
+        )
         self.auto_is_named = self.auto in positions
         self.is_hidden_id = not table.handle_positions
         self._template, self._sources = _others(table, frozenset(positions))

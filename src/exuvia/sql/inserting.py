@@ -1,7 +1,7 @@
 """Rows on their way into a table, one after another, and what happens where a key is taken.
 
-    INSERT            1062, the statement is undone       REPLACE                   the other row goes
-    INSERT IGNORE     a warning, this row is left out     ON DUPLICATE KEY UPDATE   the other row is changed
+    INSERT          1062, the statement is undone      REPLACE             the other row goes
+    INSERT IGNORE   a warning, the row is left out     ON DUPLICATE KEY    the other row is changed
 
 AUTO_INCREMENT: NULL and 0 take the next id; a value given raises the counter.
 """
@@ -47,26 +47,28 @@ class Inserting:
     def add(self, row: Row, number: int) -> None:
         """Put one complete row. Raises Duplicate, 1467."""
         self._rows += 1
-        if self._target.auto >= 0:
-            self._number(row)
+        given = self._number(row) if self._target.auto >= 0 else 0
         handle = None
         if self._target.is_hidden_id:
             handle = keys.i64(self._ids.next(self._table.info.id, "rowid"))
         try:
             writer.insert(self._context.txn, self._table, row, handle)
             self._affected += 1
+            self._first_id = self._first_id or given
         except Duplicate as taken:
             self._settle(taken, row, handle, number)
 
-    def _number(self, row: Row) -> None:
+    def _number(self, row: Row) -> int:
+        """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
         position = self._target.auto
         value = row[position]
         if value is None or (value == 0 and not self._zero_is_a_value):
             row[position] = value = self._next_id()
-            self._first_id = self._first_id or value
             _check_range(value, self._table, position)
-        elif value > 0:
+            return int(value)
+        if value > 0:
             self._ids.rebase(self._table.info.id, int(value), "auto")
+        return 0
 
     def _next_id(self) -> int:
         if self._reserved:

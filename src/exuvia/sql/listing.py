@@ -1,4 +1,4 @@
-"""An answer that is a list: its rows filtered by LIKE on one column, or by WHERE over all of them."""
+"""An answer that is a list, filtered by LIKE on its first column or by WHERE over all of them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from exuvia.sql.result import BIGINT, DATETIME, OutputColumn, Result, Row, text_
 
 
 def columns_of(line: str) -> list[OutputColumn]:
-    """Columns from words: `Name` is text, `Name#` a bigint, `Name@` a datetime, `Name:512` longer text.
+    """Columns from words: `Name` is text, `Name#` a bigint, `Name@` a datetime, `Name:9` text of 9.
 
     An underscore stands for a space where the word has a `~` in front."""
     return [_column(word) for word in line.split()]

@@ -27,10 +27,7 @@ _SPLIT = re.compile(
     r"|'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')",
     re.DOTALL,
 ).split
-_UNCERTAIN = re.compile(
-    r"""["'#?\0;]|--|/\*|\b0[xb]|(?:\b[xbn]|(?<!\w)_\w+\s*|\b(?:date|time|timestamp)\s*|\x01\s*)\x01""",
-    re.IGNORECASE,
-).search
+_UNCERTAIN = re.compile(r"""["'#?\0;]|--|/\*|\w\x01""").search
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20

@@ -14,7 +14,9 @@ _COLUMNS = "Table Op Msg_type Msg_text:1024"
 
 
 def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
-    """CHECK TABLE compares indexes with rows; ANALYZE, OPTIMIZE and REPAIR have nothing to do yet."""
+    """CHECK TABLE compares indexes with rows.
+
+    ANALYZE, OPTIMIZE and REPAIR have nothing to do yet."""
     if node.kind == "checksum":
         raise refuse(1235, "CHECKSUM TABLE")
     rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]

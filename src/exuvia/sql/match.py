@@ -1,21 +1,20 @@
-"""What the terms of a WHERE give for one key: equalities of its first parts, then a range of the next.
+"""What the terms of a WHERE give for a key: equalities of first parts, then a range of the next.
 
     key (a, b, c)    a = 1 AND b IN (2, 3) AND c > 4     equal (a, b)   range (c >)     whole: no
                      a = 1 AND c > 4                     equal (a)      no range: b is missing
 
-`spans` turns that into ranges of store keys at each run; None where a constant is no exact bound for its
-column, and then the path has to read everything.
+`spans` turns that into ranges of store keys at each run; None where a constant is no exact bound
+for its column, and then the path has to read everything.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exuvia.base.types import FieldType
 from exuvia.catalog import keycodec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
-from exuvia.sql.bounds import INEXACT, NOTHING, bound_for
+from exuvia.sql.bounds import INEXACT, NOTHING, Bounder, bounder
 from exuvia.sql.context import Context
 from exuvia.sql.result import Value
 from exuvia.sql.terms import Term, Terms
@@ -25,11 +24,13 @@ Values = tuple[Value, ...]
 
 
 class Match(NamedTuple):
-    """See the module. `types` and `prefixed` (cut to some characters) go part by part."""
+    """See the module. `equals` and `ranges` say how constants become bounds, `prefixed` whether a
+    part is cut to some characters; all go part by part."""
 
-    index: IndexInfo
+    key: IndexInfo
     positions: tuple[int, ...]
-    types: tuple[FieldType, ...]
+    equals: tuple[Bounder, ...]
+    ranges: tuple[Bounder, ...]
     prefixed: tuple[bool, ...]
     equal: tuple[Term, ...]
     range: tuple[Term, ...]
@@ -47,7 +48,7 @@ class Match(NamedTuple):
     def covers(self, table: Table, terms: Terms) -> bool:
         """Whether the whole WHERE is said by this key, so that no row must be looked at again."""
         parts = len(self.equal) + bool(self.range)
-        if any(self.prefixed[:parts]) or not keycodec.is_exact(table, self.index):
+        if any(self.prefixed[:parts]) or not keycodec.is_exact(table, self.key):
             return False
         taken = self.equal + self.range
         conjuncts = {term.conjunct for term in taken}
@@ -55,9 +56,7 @@ class Match(NamedTuple):
         return len(conjuncts) == terms.conjuncts and asked == len(taken)
 
 
-def match(
-    table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
-) -> Match:
+def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms) -> Match:
     """What the terms give for a key whose parts stand at these positions."""
     types = tuple(table.info.cols[position].type for position in positions)
     prefixed = tuple(part.length >= 0 for part in index.idx_cols)
@@ -69,7 +68,9 @@ def match(
             ranges = _two_sides(position, terms)
             break
         equal.append(term)
-    return Match(index, tuple(positions), types, prefixed, tuple(equal), ranges)
+    equals = tuple(bounder(kind, True) for kind in types)
+    sides = tuple(bounder(kind, False) for kind in types)
+    return Match(index, tuple(positions), equals, sides, prefixed, tuple(equal), ranges)
 
 
 def _equality(position: int, terms: Terms) -> Term | None:
@@ -87,10 +88,10 @@ def _two_sides(position: int, terms: Terms) -> tuple[Term, ...]:
 def combinations(found: Match, context: Context) -> list[Values] | None:
     """Every combination of the values given for the equal parts; None where one is inexact."""
     rows: list[Values] = [()]
-    for term, kind in zip(found.equal, found.types, strict=False):
+    for term, bound in zip(found.equal, found.equals, strict=False):
         values = []
         for constant in term.constants:
-            value = bound_for(constant(context), kind, True)
+            value = bound(constant(context))
             if value is INEXACT:
                 return None
             if value is not NOTHING:
@@ -114,7 +115,7 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
     low, high = _Side((), True), _Side((), True)
     for term in found.range:
         part = len(found.equal)
-        value = bound_for(term.constants[0](context), found.types[part], False)
+        value = found.ranges[part](term.constants[0](context))
         if value is INEXACT:
             return None
         if value is NOTHING:
@@ -123,7 +124,7 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
         low, high = (side, high) if term.operator[0] == ">" else (low, side)
     if found.range and not low.values:
         low = _Side((None,), False)
-    bounds = {_span(table, found.index, row, low, high) for row in rows}
+    bounds = {_span(table, found.key, row, low, high) for row in rows}
     return _apart(sorted(span for span in bounds if span.start < span.end))
 
 

@@ -1,4 +1,4 @@
-"""LIKE over names: % any text, _ one character, \\ takes the next one as it is; case does not count."""
+"""LIKE over names: % any text, _ one character, a backslash escapes; case does not count."""
 
 import re
 from collections.abc import Callable

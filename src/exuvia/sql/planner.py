@@ -1,17 +1,17 @@
-"""From a parsed statement to its plan: by key where one table is enough, through DuckDB where it is not.
+"""From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
 
 exp.Select    read.plan        one table, by key or streamed      kept by shape
               select.plan      joins, grouping, windows, ...      planned each time
 Insert        dml_insert.plan  VALUES                             kept; INSERT ... SELECT is not
-Update        dml_update.plan  one table                          kept Delete
-dml_delete.plan  one table                          kept
+Update        dml_update.plan  one table                          kept Delete dml_delete.plan  one
+table                          kept
 """
 
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.sql import dml_delete, dml_insert, dml_update, read, select
+from exuvia.sql import dml_delete, dml_insert, dml_update, read, read_small
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes_session import Statement
@@ -19,22 +19,10 @@ from exuvia.sql.parse import parse
 from exuvia.sql.placeholders import number_placeholders
 from exuvia.sql.plan_cache import REFUSED, Key
 from exuvia.sql.plans import KeptPlan, Plan
-from exuvia.sql.result import OutputColumn, Result
+from exuvia.sql.relational import RelationalPlan
+from exuvia.sql.result import Result
 
 NOT_KEPT = Result()
-
-
-class RelationalPlan(Plan):
-    """A SELECT that needs more than one table's keys."""
-
-    def __init__(self, plan: select.Plan) -> None:
-        self._plan = plan
-        self.columns = [OutputColumn(*column) for column in plan.columns]
-
-    def run(self, context: Context) -> Result:
-        """Collect every batch."""
-        rows = [row for batch in self._plan.run() for row in batch]
-        return Result(self.columns, rows)
 
 
 def plan(node: Statement, context: Context) -> Plan:
@@ -44,8 +32,12 @@ def plan(node: Statement, context: Context) -> Plan:
     found = _kept(node, context)
     if found is not None:
         return found
+    if isinstance(node, exp.Select):
+        small = read_small.plan(node, context)
+        if small is not None:
+            return small
     if isinstance(node, exp.Query):
-        return RelationalPlan(select.plan(node, context))
+        return RelationalPlan(node, context)
     if isinstance(node, Insert):
         assert node.query is not None
         return dml_insert.InsertQuery(node, plan(node.query, context), context)
@@ -54,8 +46,7 @@ def plan(node: Statement, context: Context) -> Plan:
 
 def _kept(node: Statement, context: Context) -> KeptPlan | None:
     if isinstance(node, exp.Select):
-        found = read.plan(node, context)
-        return found if found is not None and found.fits(context) else None
+        return read.plan(node, context)
     if isinstance(node, Insert):
         return dml_insert.plan(node, context)
     if isinstance(node, Update):
@@ -68,7 +59,7 @@ def _kept(node: Statement, context: Context) -> KeptPlan | None:
 def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan | None:
     """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
 
-    An error is no answer either: the statement itself is planned then, and says it in its own words."""
+    An error is no answer either: the statement is planned then, and says it in its own words."""
     try:
         statement = parse_shape(key[1]) if node is None else node
         found = None if statement is None or depends(statement) else _kept(statement, context)

@@ -1,7 +1,7 @@
-"""A plan: a statement that reads or writes rows, ready to run in any snapshot that holds the same tables.
+"""A plan: a statement that reads or writes rows, ready for any snapshot with the same tables.
 
     run(context) -> Result      reads parameters from the context, never from the plan
-    fresh(context) -> bool      the tables it was made for are those of the context's snapshot (law 1)
+    fresh(context) -> bool      its tables are those of the context's snapshot (law 1)
 
 A KeptPlan serves every statement of its shape: it does not depend on the literals. `short` plans
 touch few keys, a point or a bounded range, and may run where nothing may block.

@@ -20,10 +20,10 @@ from exuvia.sql.running import Running
 class Prepared:
     """`columns` is what it will answer with, empty for a statement without rows."""
 
-    def __init__(self, text: str, node: Statement, parameter_count: int) -> None:
+    def __init__(self, text: str, node: Statement, parameters: int) -> None:
         self.text = text
         self.node = node
-        self.parameter_count = parameter_count
+        self.parameters = parameters
         self.columns: Sequence[OutputColumn] = ()
         self._plan: object = None
 
@@ -34,7 +34,7 @@ class Prepared:
 
     def run(self, session: Running, values: Sequence[Value]) -> Result:
         """Execute with values for its `?`. Raises 1210."""
-        if len(values) != self.parameter_count:
+        if len(values) != self.parameters:
             raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
         letters = letters_of(values)
         result = session.run_shape(self.text, values, letters, self.node)
@@ -45,17 +45,22 @@ class Prepared:
         return result
 
 
-def describe(session: Running, text: str) -> Prepared:
-    """Parse; for a query also plan it, with NULL for each `?`, to know its columns. Raises Refused."""
+def parsed(text: str) -> Prepared:
+    """A statement ready to be given values. Raises 1064 for several."""
     statements = parse(text)
     if len(statements) != 1:
         raise refuse(1064, "near ';'")
     (node,) = statements
     if isinstance(node, PrepareStatement):
         raise refuse(1235, "PREPARE inside a prepared statement")
-    prepared = Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
-    if isinstance(node, exp.Query):
-        prepared.columns = _columns(session, node, prepared.parameter_count)
+    return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
+
+
+def describe(session: Running, text: str) -> Prepared:
+    """Parse; a query is also planned, with NULL for each `?`, to know its columns."""
+    prepared = parsed(text)
+    if isinstance(prepared.node, exp.Query):
+        prepared.columns = _columns(session, prepared.node, prepared.parameters)
     return prepared
 
 

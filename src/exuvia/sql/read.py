@@ -1,10 +1,10 @@
-"""SELECT from one table, row by row: by key, in the table's or an index's order, or sorted when few.
+"""SELECT from one table, row by row: by key, in the table's or an index's order, or sorted.
 
     path -> WHERE -> ORDER BY -> select list -> DISTINCT -> LIMIT          or one row of aggregates
 
-What needs more (joins, GROUP BY, HAVING, windows, subqueries) is not for this module: `plan` says None.
-A big table read without a key and not in its order is left to DuckDB too.
-FOR UPDATE: the rows found must not change before the transaction commits (they are required).
+What needs more (joins, GROUP BY, HAVING, windows, subqueries) is not for this module: `plan` says
+None. A big table read without a key and not in its order is left to DuckDB too. FOR UPDATE: the
+rows found must not change before the transaction commits (they are required).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,18 +14,18 @@ from sqlglot import exp
 
 from exuvia.base.mysql import refuse
 from exuvia.sql import expressions
-from exuvia.sql.access import Path
 from exuvia.sql.context import Context
 from exuvia.sql.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.plans import KeptPlan
 from exuvia.sql.read_aggregates import Accumulators, is_supported
 from exuvia.sql.read_items import Item, items_of
+from exuvia.sql.relational import relational
 from exuvia.sql.result import OutputColumn, Result, Row, Value
 from exuvia.sql.single_table import Source, source_of, tree_of
 from exuvia.sql.sorting import equal_key
 
-FEW_ROWS = 5_000
+MOST_ROWS = 20_000
 _SIMPLE = frozenset(
     ("expressions", "from_", "from", "where", "order", "limit", "offset", "distinct", "locks")
 )
@@ -42,7 +42,9 @@ def is_simple(node: exp.Select) -> bool:
 
 
 def plan(node: exp.Select, context: Context) -> "ReadRows | None":
-    """The plan of a simple query on one table that is stored; None for any other. Raises Refused."""
+    """The plan of a simple query on one table that is stored; None for any other.
+
+    Raises Refused."""
     tree = tree_of(node)
     if tree is None or not is_simple(node) or context.virtual(tree.db, tree.name) is not None:
         return None
@@ -61,11 +63,12 @@ class ReadRows(KeptPlan):
     ) -> None:
         super().__init__(source.table, source.database, source.name)
         self.columns: list[OutputColumn] = [item.column for item in items]
+        self._node = node
         self._items = items
         self._aggregates = items[0].aggregate is not None
         self._distinct = node.args.get("distinct") is not None
         self._locks = bool(node.args.get("locks"))
-        limit = limit_of(_value(node, "limit"), _value(node, "offset"))
+        limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
         late = self._distinct or self._aggregates
         order = [] if self._aggregates else order_keys(node, items, source, context)
         where = node.args.get("where")
@@ -74,7 +77,7 @@ class ReadRows(KeptPlan):
         )
         self._late_limit: Limit | None = limit if late else None
         self.short = self.filter.path.short
-        self._project = projection(items)
+        self._project = None if self._aggregates else projection(items)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -83,23 +86,18 @@ class ReadRows(KeptPlan):
         found = tuple(name for name, used in names if used)
         return (*found, "StreamAgg") if self._aggregates else found
 
-    def fits(self, context: Context) -> bool:
-        """Whether reading row by row is the way: by key, stopping early, or a small table."""
-        if self.filter.bounded or self._locks:
-            return True
-        path: Path = self.filter.path
-        count = context.session.services.store.count(path.table.row_span())
-        return count <= FEW_ROWS
-
     def run(self, context: Context) -> Result:
-        """The rows."""
-        pairs, found = self.filter.rows(context)
+        """The rows; through the relational engine where there are too many for this one."""
+        opened = self.filter.rows(context, -1 if self._locks else MOST_ROWS)
+        if opened is None:
+            return relational(self._node, context)
+        pairs, found = opened
         if self._locks:
             pairs = self._locked(pairs, found.keys, context)
-        if self._aggregates:
+        project = self._project
+        if project is None:
             rows = Accumulators(self._items).rows(pairs, context)
         else:
-            project = self._project
             rows = [project(row, context) for _, row in pairs]
         if self._distinct:
             rows = distinct(rows, self.columns)
@@ -118,7 +116,8 @@ class ReadRows(KeptPlan):
             yield handle, row
 
 
-def _value(node: exp.Select, name: str) -> Tree | None:
+def clause_value(node: exp.Select, name: str) -> Tree | None:
+    """What LIMIT or OFFSET is given."""
     clause = node.args.get(name)
     return None if clause is None else clause.expression
 
@@ -170,7 +169,7 @@ def order_keys(
     for each in order.expressions if order is not None else ():
         tree = each.this if isinstance(each, exp.Ordered) else each
         descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
-        item = _named_item(tree, items)
+        item = named_item(tree, items)
         tree = tree if item is None else item.tree
         compiled = expressions.compiled(tree, [source.visible], context, "order clause")
         position = source.resolve(tree) if isinstance(tree, exp.Column) else None
@@ -178,7 +177,8 @@ def order_keys(
     return found
 
 
-def _named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
+def named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
+    """The item of the select list that a part of ORDER BY means. Raises 1054 for a bad position."""
     if isinstance(tree, exp.Literal) and not tree.is_string:
         number = int(tree.name) if tree.name.isdigit() else 0
         if not 1 <= number <= len(items):
@@ -188,4 +188,3 @@ def _named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
         return None
     wanted = tree.name.lower()
     return next((item for item in items if item.column.name.lower() == wanted), None)
-

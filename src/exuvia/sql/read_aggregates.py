@@ -1,7 +1,7 @@
 """COUNT, SUM, AVG, MIN, MAX over all rows found, without grouping, and with DISTINCT.
 
-    COUNT    int, 0 of no rows                 SUM, AVG    Decimal of exact numbers, else float; NULL of none
-    MIN MAX  by the argument's collation       anything else: not here (DuckDB has it)
+COUNT    int, 0 of no rows                 SUM, AVG    Decimal of exact numbers, else float; NULL
+of none MIN MAX  by the argument's collation       anything else: not here (DuckDB has it)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,9 @@ class Accumulators:
 
     def rows(self, pairs: Iterator[tuple[bytes, Row]], context: Context) -> list[Row]:
         """The one row of the answer."""
-        wanted = [(call, found.append) for call, found in zip(self._calls, self._values, strict=True)]
+        wanted = [
+            (call, found.append) for call, found in zip(self._calls, self._values, strict=True)
+        ]
         used = [(call, append) for call, append in wanted if call is not None]
         count = 0
         for count, (_, row) in enumerate(pairs, 1):

@@ -95,6 +95,8 @@ def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> It
         return None
     if isinstance(bound, Column):
         return _plain(bound, inner, name, visible)
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        text = inner.name
     column = OutputColumn(name or text, bound.type)
     if isinstance(bound, Aggregate):
         return Item(column, inner, aggregate=bound)
@@ -111,5 +113,3 @@ def _plain(bound: Column, tree: Tree, name: str, visible: list[Visible]) -> Item
             column = output_of(each.columns[position], each, shown)
             return Item(column, tree, bound.position)
     return Item(OutputColumn(name or bound.name, bound.type), tree, bound.position)
-
-

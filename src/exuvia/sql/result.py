@@ -1,7 +1,6 @@
 """What a statement answers: a table of values, or counts.
 
-    Result         columns (empty where there are no rows), rows, affected, last_insert_id, warnings,
-                   info
+    Result         columns (none for a statement without rows), rows, counts, warnings, info
     OutputColumn   what a client is told of a column: its name, its type and where it comes from
     Note           one line of SHOW WARNINGS
 

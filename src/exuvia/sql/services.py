@@ -1,4 +1,4 @@
-"""The parts of a node that sessions stand on, wired by node/ (or a test), handed to each session."""
+"""The parts of a node that sessions stand on, wired by node/ (or by a test)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,19 +1,16 @@
 """A session: one client's statements, in its open transaction or each in its own.
 
-    execute(text) --shape--> a cached plan ------------------> run in a transaction --> Result
+    execute(text) --shape--> a kept plan --------------------> run in a transaction --> Result
                   `--parse--> a read or write -> its plan ------^
                          `--> anything else -> its handler (dispatch.py)
 
-A statement alone is run again when it lost a race, a bounded number of times. Inside BEGIN ...
-COMMIT its failure undoes that statement only; a lost race is told to the client at COMMIT
-(transactions.py).
+Plans see the snapshot they run in and nothing else; a session holds what outlives a statement.
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Sequence
 
-from exuvia.base.errors import Conflict, Duplicate, Refused, Unavailable
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType
 from exuvia.sql import information_schema, planner
@@ -26,20 +23,19 @@ from exuvia.sql.placeholders import number_placeholders
 from exuvia.sql.plan_cache import REFUSED
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.plans import KeptPlan
-from exuvia.sql.prepared import Prepared, describe
+from exuvia.sql.prepared import Prepared, describe, parsed
 from exuvia.sql.result import NULL, Note, Result, Value
 from exuvia.sql.running import Ready
 from exuvia.sql.services import Services
-from exuvia.sql.settings import Settings
-from exuvia.sql.transactions import OpenTransaction, lost
+from exuvia.sql.transacting import Transacting, Work
+from exuvia.sql.transactions import OpenTransaction
 
-ATTEMPTS = 64
-Work = Callable[[Context], Result]
-_serial = count(1)
+Shaped = tuple[str, list[Value], str]
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
-class Session:
-    """Not thread-safe; one statement at a time. `close` ends its transaction."""
+class Session(Transacting):
+    """One statement at a time. `close` ends its transaction."""
 
     def __init__(
         self,
@@ -50,8 +46,7 @@ class Session:
         database: str = "",
         client_found_rows: bool = False,
     ) -> None:
-        self.services = services
-        self.connection_id = connection_id
+        super().__init__(services, connection_id)
         self.user = user
         self.host = host
         self.database = database
@@ -60,17 +55,15 @@ class Session:
         self.found_rows = 0
         self.row_count = -1
         self.warnings: Sequence[Note] = ()
-        self.statement = ""
-        self.settings = Settings(services)
         self.prepared: dict[str, Ready] = {}
-        self.current: OpenTransaction | None = None
         self._user_variables: dict[str, tuple[Value, FieldType]] = {}
+        self._shaped: tuple[str, Shaped | None] = ("", None)
         self._ended = ""
         self._turn = threading.Lock()
         self._interrupted = False
         self._active_s = services.clock.monotonic()
 
-    # -- statements ----------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------
 
     def execute(
         self, text: str, parameters: Sequence[Value] | None = None
@@ -79,12 +72,13 @@ class Session:
 
         Raises Refused, and what the store raises when it is unavailable."""
         with self._turn:
-            self._begin_statement(text)
             try:
-                return self._execute(text, parameters)
+                self._begin_statement(text)
+                if parameters is not None:
+                    return parsed(text).run(self, parameters)
+                return self._execute(text)
             except Refused as error:
-                self.row_count = -1
-                self.warnings = (Note("Error", error.code, error.message),)
+                self._note(error)
                 raise
 
     def _begin_statement(self, text: str) -> None:
@@ -98,19 +92,29 @@ class Session:
             reason, self._ended = self._ended, ""
             raise refuse(8055, reason)
 
-    def _execute(self, text: str, parameters: Sequence[Value] | None) -> Result | list[Result]:
-        shaped = shape_of(text) if parameters is None else None
+    def _note(self, error: Refused) -> None:
+        self.row_count = -1
+        self.warnings = (Note("Error", error.code, error.message),)
+
+    def _execute(self, text: str) -> Result | list[Result]:
+        shaped = self._shape(text)
         if shaped is not None:
             found = self.run_shape(*shaped)
             if found is not None:
                 return found
         statements = parse(text)
-        if not statements:
-            raise refuse(1065)
-        if "?" in text and sum(map(number_placeholders, statements)) != len(parameters or ()):
-            raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
-        results = [self.run_statement(node, text, parameters or ()) for node in statements]
+        if "?" in text and any(map(number_placeholders, statements)):
+            raise refuse(1064, "near '?' at line 1")
+        results = [self.run_statement(node, text) for node in statements]
         return results[0] if len(results) == 1 else results
+
+    def _shape(self, text: str) -> Shaped | None:
+        """The text's shape; `quick` has just asked for the same."""
+        last, shaped = self._shaped
+        if last is not text:
+            shaped = shape_of(text)
+            self._shaped = (text, shaped)
+        return shaped
 
     def run_shape(
         self, shape: str, values: Sequence[Value], letters: str, node: Statement | None = None
@@ -129,8 +133,8 @@ class Session:
             plan = planner.plan_shape(key, node, context)
             return NOT_KEPT if plan is None else plan.run(context)
 
-        result = self.run(work, values, letters)
-        return None if result is NOT_KEPT else result
+        result = self.transact(work, values, letters)
+        return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run one parsed statement."""
@@ -145,20 +149,9 @@ class Session:
             lambda context: planner.plan(node, context).run(context), parameters, letters
         )
 
-    # -- transactions --------------------------------------------------------------------------------
-
     def run(self, work: Work, parameters: Sequence[Value] = (), letters: str = "") -> Result:
-        """Run work in the open transaction, or in one of its own.
-
-        Notes what clients can ask for later."""
-        current = self.current
-        if current is None and not self.settings.autocommit:
-            current = self.begin()
-        if current is None:
-            result = self._alone(work, parameters, letters)
-        else:
-            result = self._within(current, work, parameters, letters)
-        return result if result is NOT_KEPT else self._answer(result)
+        """Run work in a transaction; notes what clients can ask for later."""
+        return self._answer(self.transact(work, parameters, letters))
 
     def _answer(self, result: Result) -> Result:
         self.warnings = result.warnings
@@ -171,114 +164,7 @@ class Session:
             self.last_insert_id = result.last_insert_id
         return result
 
-    def _context(
-        self, open_: OpenTransaction, parameters: Sequence[Value], letters: str
-    ) -> Context:
-        return Context(
-            self, self.services.schemas, open_.txn, None, parameters, letters, open_.writing
-        )
-
-    def _alone(self, work: Work, parameters: Sequence[Value], letters: str) -> Result:
-        """Autocommit: again on a fresh snapshot while others win the race."""
-        failure: Exception | None = None
-        for attempt in range(ATTEMPTS):
-            open_ = self._open(explicit=False)
-            try:
-                context = self._context(open_, parameters, letters)
-                result = work(context)
-                if context.warnings:
-                    result.warnings = context.warnings
-                failure = _commit_alone(open_)
-            except Conflict as conflict:
-                failure = lost(conflict)
-            finally:
-                open_.close()
-            if failure is None:
-                return result
-            self.services.pause(attempt)
-        raise failure or refuse(1213)
-
-    def _within(
-        self, current: OpenTransaction, work: Work, parameters: Sequence[Value], letters: str
-    ) -> Result:
-        """Inside a transaction: a failure undoes this statement.
-
-        A lost race or snapshot undoes all."""
-        current.about = self.statement
-        mark = current.txn.mark()
-        context = self._context(current, parameters, letters)
-        try:
-            result = work(context)
-        except Conflict as conflict:
-            self.rollback()
-            raise lost(conflict) from None
-        except Unavailable:
-            self.rollback()
-            raise
-        except Refused:
-            current.txn.back_to(mark)
-            raise
-        if context.warnings:
-            result.warnings = context.warnings
-        return result
-
-    def _open(self, explicit: bool, read_only: bool = False) -> OpenTransaction:
-        token = (self.connection_id, next(_serial))
-        open_ = OpenTransaction(
-            self.services, token, explicit, read_only, self.settings.metadata_lock
-        )
-        open_.about = self.statement
-        return open_
-
-    def begin(self, read_only: bool = False) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first."""
-        self.commit()
-        self.current = self._open(explicit=True, read_only=read_only)
-        return self.current
-
-    def commit(self) -> None:
-        """Commit the open transaction, if any.
-
-        Raises 1213, 1412, 8028, 1062, 8027: all is undone then."""
-        current, self.current = self.current, None
-        if current is not None:
-            current.commit_for_client()
-
-    def rollback(self) -> None:
-        """Undo the open transaction, if any."""
-        current, self.current = self.current, None
-        if current is not None:
-            current.close()
-
-    def reap(self, now: float, idle_s: float) -> bool:
-        """End a transaction whose client has been silent for so long.
-
-        Called by the node, any thread."""
-        if not self._turn.acquire(blocking=False):
-            return False
-        try:
-            if self.current is None or now - self._active_s <= idle_s:
-                return False
-            self.rollback()
-            self._ended = f"idle for more than {idle_s:g} s; the transaction was rolled back"
-            return True
-        finally:
-            self._turn.release()
-
-    def interrupt(self) -> None:
-        """End what runs now with 1317; any thread."""
-        self._interrupted = True
-
-    def check_interrupt(self) -> None:
-        """Raises 1317 once `interrupt` was called during this statement."""
-        if self._interrupted:
-            raise refuse(1317)
-
-    def close(self) -> None:
-        """The client is gone: its transaction is undone."""
-        self.rollback()
-
-    # -- what the node asks --------------------------------------------------------------------------
+    # -- what the node asks ------------------------------------------------------------------------
 
     def quick(self, statement: str | Prepared) -> bool:
         """Whether executing it blocks on nothing: no commit, no schema change, no long scan."""
@@ -295,7 +181,7 @@ class Session:
     def _short(self, statement: str | Prepared) -> bool:
         if isinstance(statement, Prepared):
             return statement.short
-        shaped = shape_of(statement)
+        shaped = self._shape(statement)
         if shaped is None:
             return False
         key = (self.settings.flavour(self.database), shaped[0], shaped[2])
@@ -305,16 +191,58 @@ class Session:
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
         with self._turn:
-            self._begin_statement(text)
-            return describe(self, text)
+            try:
+                self._begin_statement(text)
+                return describe(self, text)
+            except Refused as error:
+                self._note(error)
+                raise
 
     def execute_prepared(self, prepared: Prepared, parameters: Sequence[Value]) -> Result:
         """Run a prepared statement."""
         with self._turn:
-            self._begin_statement(prepared.text)
-            return prepared.run(self, parameters)
+            try:
+                self._begin_statement(prepared.text)
+                return prepared.run(self, parameters)
+            except Refused as error:
+                self._note(error)
+                raise
 
-    # -- what statements ask -------------------------------------------------------------------------
+    def reap(self, now: float, idle_s: float) -> bool:
+        """End a transaction whose client has been silent for so long. Any thread."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self.current is None or now - self._active_s <= idle_s:
+                return False
+            self.rollback()
+            self._ended = f"idle for more than {idle_s:g} s; the transaction was rolled back"
+            return True
+        finally:
+            self._turn.release()
+
+    def interrupt(self) -> None:
+        """End what runs now with 1317. Any thread."""
+        self._interrupted = True
+
+    def close(self) -> None:
+        """The client is gone: its transaction is undone."""
+        self.rollback()
+
+    # -- what statements ask -----------------------------------------------------------------------
+
+    def context_in(
+        self, open_: OpenTransaction, parameters: Sequence[Value], letters: str
+    ) -> Context:
+        """What a statement sees of that transaction."""
+        return Context(
+            self, self.services.schemas, open_.txn, None, parameters, letters, open_.writing
+        )
+
+    def check_interrupt(self) -> None:
+        """Raises 1317 once `interrupt` was called during this statement."""
+        if self._interrupted:
+            raise refuse(1317)
 
     def variable(self, name: str) -> str:
         """Text of a system variable. Raises 1193."""
@@ -337,19 +265,3 @@ class Session:
         if database.lower() != "information_schema":
             return None
         return information_schema.table(context, name)
-
-
-_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-
-
-def _commit_alone(open_: OpenTransaction) -> Exception | None:
-    """Commit; the error to raise if no attempt succeeds, or None."""
-    if not open_.writes:
-        return None
-    try:
-        open_.commit()
-    except Conflict as conflict:
-        return lost(conflict)
-    except Duplicate as duplicate:
-        return open_.explain(duplicate)
-    return None

@@ -1,9 +1,9 @@
 """SET: session and global variables, user variables, NAMES, TRANSACTION.
 
-    SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the store, for all nodes
-    SET @x = v                        this session's own SET NAMES c         three variables at once
-    SET TRANSACTION ISOLATION LEVEL   kept and shown; every transaction reads one snapshot all the same
-    SET autocommit = 1                commits what is open
+SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the store, for all nodes
+SET @x = v                        this session's own SET NAMES c         three variables at once
+SET TRANSACTION ISOLATION LEVEL   kept and shown; every transaction reads one snapshot all the same
+SET autocommit = 1                commits what is open
 """
 
 from decimal import Decimal
@@ -81,9 +81,9 @@ def _session(session: Running, item: Assignment) -> Refused | None:
 
 def _check_zone(value: Setting) -> None:
     """Times are shown in UTC; another zone would be a silent lie."""
-    text = str(value).upper()
-    if text not in ("SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC"):
-        raise refuse(1235, f"time_zone = '{value}'")
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    if text.upper() not in ("SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC"):
+        raise refuse(1235, f"time_zone = '{text}'")
 
 
 def _autocommit(session: Running, value: Setting) -> Refused | None:

@@ -1,6 +1,6 @@
 """SHOW and DESCRIBE: lists of what the snapshot and the session hold, in MySQL's columns.
 
-    KINDS   words of the statement -> the function that answers
+KINDS   words of the statement -> the function that answers
 """
 
 from collections.abc import Callable, Iterable
@@ -55,9 +55,7 @@ def _variables(context: Context, node: Show) -> Result:
     else:
         texts = context.session.texts()
     rows = [[name, texts[name]] for name in sorted(texts)]
-    return listing(
-        context, columns_of("Variable_name Value:1024"), rows, node.like, node.where
-    )
+    return listing(context, columns_of("Variable_name Value:1024"), rows, node.like, node.where)
 
 
 def _status(context: Context, node: Show) -> Result:
@@ -86,9 +84,8 @@ def _warnings(context: Context, node: Show) -> Result:
 def _processlist(context: Context, node: Show) -> Result:
     columns = columns_of("Id# User Host db Command Time# State Info:65535")
     most = None if node.full else 100
-    rows = [
-        [each.id, each.user, each.host, each.database or None, each.command, each.time_s]
-        + [each.state, each.info[:most] or None]
+    rows: list[Row] = [
+        [*each[:3], each.database or None, *each[4:7], each.info[:most] or None]
         for each in context.session.services.processes.list()
     ]
     return Result(columns, rows)
@@ -165,9 +162,7 @@ KINDS: dict[str, Shower] = {
         "Original_sql:65535 Bind_sql:65535 Default_db Status Create_time@ Update_time@ Charset"
         " Collation Source Sql_digest Plan_digest"
     ),
-    "master status": _empty(
-        "File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"
-    ),
+    "master status": _empty("File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"),
     "binary log": _empty("File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"),
     "binary logs": _empty("Log_name File_size# Encrypted"),
     "master logs": _empty("Log_name File_size# Encrypted"),

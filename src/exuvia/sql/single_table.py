@@ -1,6 +1,6 @@
-"""The one table of a simple statement: its name, its alias, its hints, and how its columns are named.
+"""The one table of a simple statement: name, alias, hints, and how its columns are named.
 
-    FROM db.t AS a USE INDEX (k)    Source(table, database "db", name "t", alias "a", hints)
+FROM db.t AS a USE INDEX (k)    Source(table, database "db", name "t", alias "a", hints)
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Source(NamedTuple):
                 return None
         wanted = column.name.lower()
         for position, info in enumerate(self.table.info.cols):
-            if info.name.L == wanted:
+            if wanted == info.name.L:
                 return position if info in self.table.columns else None
         return None
 

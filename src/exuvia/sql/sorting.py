@@ -1,4 +1,4 @@
-"""Keys to sort values by: NULL first, text by its collation's weights, the rest as Python compares it."""
+"""Keys to sort values by: NULL first, text by its collation's weights, the rest as it is."""
 
 from collections.abc import Callable
 from typing import Any

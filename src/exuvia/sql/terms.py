@@ -1,7 +1,7 @@
 """The conditions of a WHERE that a key can serve: column, comparison, constant.
 
-    a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
-    Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
+a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
+Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,13 @@ from exuvia.sql.nodes import Tree
 
 Resolve = Callable[[exp.Column], int | None]
 
-_COMPARISONS = {exp.EQ: "=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_COMPARISONS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
 _MIRRORED = {"=": "=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
@@ -35,7 +41,9 @@ class Terms(NamedTuple):
 
 
 def terms_of(where: Tree | None, resolve: Resolve) -> Terms:
-    """The terms of a WHERE. `resolve` gives a column's position, None for what is not this table's."""
+    """The terms of a WHERE.
+
+    `resolve` gives a column's position, None for what is not this table's."""
     conjuncts = [] if where is None else list(_conjuncts(where))
     found = [term for n, each in enumerate(conjuncts) for term in _terms(each, n, resolve)]
     return Terms(tuple(found), len(conjuncts))

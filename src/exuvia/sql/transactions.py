@@ -1,6 +1,6 @@
-"""The transaction of a session: its snapshot, the tables it writes, and what its end means to a client.
+"""The transaction of a session: its snapshot, the tables it writes, what its end means.
 
-    statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run the statement again
+    statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run it again
     BEGIN ... COMMIT                 Conflict        -> 1213, all is rolled back
                                      SchemaChanged   -> 1412 if the table had moved before the first
                                                         write to it, else 8028; all is rolled back
@@ -65,7 +65,7 @@ class OpenTransaction:
         self._guard()
 
     def _guard(self) -> None:
-        """Bind the transaction to the epoch it began in, not to one its member takes later (law 2)."""
+        """Bind it to the epoch it began in, not to one its member takes later (law 2)."""
         try:
             self._services.member.guard(self.txn)
         except Deposed:
@@ -140,7 +140,7 @@ class OpenTransaction:
         if self._tables:
             self._services.locks.release(self.token)
 
-    # -- savepoints ---------------------------------------------------------------------------------
+    # -- savepoints --------------------------------------------------------------------------------
 
     def savepoint(self, name: str) -> None:
         """Set a savepoint; one of the same name is moved."""

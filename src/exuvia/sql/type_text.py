@@ -1,4 +1,4 @@
-"""Types, defaults and flags as SHOW, DESCRIBE and information_schema print them (TiDB 8.5's words)."""
+"""Types, defaults and flags as SHOW and information_schema print them (TiDB 8.5's words)."""
 
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo
@@ -144,4 +144,3 @@ def key_text(column: ColumnInfo) -> str:
     if flag & Flag.UNIQUE_KEY:
         return "UNI"
     return "MUL" if flag & Flag.MULTIPLE_KEY else ""
-

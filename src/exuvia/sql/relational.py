@@ -1,0 +1,25 @@
+"""SELECT through the relational engine (select.py): joins, groups, windows, sorts of many rows."""
+
+from sqlglot import exp
+
+from exuvia.sql import select
+from exuvia.sql.context import Context
+from exuvia.sql.plans import Plan
+from exuvia.sql.result import OutputColumn, Result
+
+
+class RelationalPlan(Plan):
+    """Planned for one snapshot; run once."""
+
+    def __init__(self, node: exp.Query, context: Context) -> None:
+        self._plan = select.plan(node, context)
+        self.columns = [OutputColumn(*column) for column in self._plan.columns]
+
+    def run(self, context: Context) -> Result:
+        """Collect every batch."""
+        return Result(self.columns, [row for batch in self._plan.run() for row in batch])
+
+
+def relational(node: exp.Query, context: Context) -> Result:
+    """Plan and run in one go."""
+    return RelationalPlan(node, context).run(context)
