@@ -67,7 +67,7 @@ def test_a_restart_does_not_redo_finished_spans(steps: int) -> None:
     for n in range(steps):
         first.step(float(n))
     done = first.spans_done
-    finished = checkpoint.finished(store.begin(), first._order)
+    finished = checkpoint.finished(store.begin(), first.order)
     first.stop()
     offered = set(store.offered)
     store.offered.clear()

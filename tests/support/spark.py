@@ -24,7 +24,7 @@ def spark_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkStore
     """The store and the warm session, shared by all tests; each test uses tables of its own."""
     made = SparkStore(tmp_path_factory.mktemp("spark"))
     wave = made.spark.warm()
-    assert wave.wait(60) and wave.error is None, wave.error
+    assert wave.wait(180) and wave.error is None, wave.error
     yield made
     made.spark.stop()
     made.store.close()

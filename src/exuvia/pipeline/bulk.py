@@ -18,7 +18,7 @@ import numpy as np
 
 from exuvia.base.errors import Duplicate
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog import keycodec, keyform, vector, vectorkeys, vectorparts
+from exuvia.catalog import keycodec, keyform, vector, vectorparts
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
@@ -75,7 +75,7 @@ def _handles(table: Table, values: list[bytes]) -> Keys:
     parts = [columns.column(position) for position in table.handle_positions]
     form = table.handle_form
     if form is None:
-        words = vectorkeys.sortable(parts[0]).astype(">u8")
+        words = vectorparts.sortable(parts[0]).astype(">u8")
         return words.view("V8")
     joined = vectorparts.join_rows([vectorparts.part_bytes(part, -1) for part in parts])
     return [keyform.cut(value, form.limit) for value in joined.to_pylist()]

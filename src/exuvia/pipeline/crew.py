@@ -50,6 +50,11 @@ class Crew:
         """Decide who does it. Without a Spark it is always this process."""
         self._inline = is_small or self._spark is None
 
+    @property
+    def at_once(self) -> int:
+        """How many tasks run side by side."""
+        return 1 if self._inline or self._spark is None else self._spark.at_once
+
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
         """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
         if self._inline or self._spark is None:

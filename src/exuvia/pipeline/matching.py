@@ -36,9 +36,11 @@ Wave = list[Task]
 Waves = Generator[Wave, list[Outcome], list[Fault]]
 
 
-def verification(store: Store, order: Order, span_rows: int) -> Waves:
+def verification(
+    store: Store, order: Order, span_rows: int, total: int | None = None, at_once: int = 1
+) -> Waves:
     """Compare the order's indexes with the table: yields waves, returns the faults (at most MOST_FAULTS)."""
-    scans = _Scans(store, order, span_rows)
+    scans = _Scans(store, order, span_rows, total, at_once)
     outcomes = yield scans.sums()
     faults: list[Fault] = []
     for index_id, numbers in scans.differing(outcomes).items():
@@ -57,13 +59,16 @@ def verification(store: Store, order: Order, span_rows: int) -> Waves:
 class _Scans:
     """The tasks of one comparison and what their outcomes add up to."""
 
-    def __init__(self, store: Store, order: Order, span_rows: int) -> None:
+    def __init__(
+        self, store: Store, order: Order, span_rows: int, total: int | None, at_once: int
+    ) -> None:
         table = order.table
+        total = store.count(table.row_span()) if total is None else total
         self._order = order
-        self._buckets = buckets_for(store.count(table.row_span()))
-        self._rows = cut(store, [table.row_span()], span_rows)
+        self._buckets = buckets_for(total)
+        self._rows = cut(store, [table.row_span()], span_rows, total, at_once)
         self._entries = {
-            n: cut(store, [table.index_span(index_of(order, n))], span_rows)
+            n: cut(store, [table.index_span(index_of(order, n))], span_rows, total, at_once)
             for n in order.index_ids
         }
 

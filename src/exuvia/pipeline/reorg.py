@@ -53,7 +53,7 @@ class Reorg:
     ) -> None:
         self._store = store
         self._table = table
-        self._order = Order(
+        self.order = Order(
             job_id=job_id,
             epoch=epoch,
             info=table.info,
@@ -138,15 +138,18 @@ class Reorg:
         """Rows finished so far, and a wave of tasks for what is missing."""
         txn = self._store.begin()
         try:
-            finished = checkpoint.finished(txn, self._order)
-            self._order = msgspec.structs.replace(self._order, run=txn.sequence)
+            finished = checkpoint.finished(txn, self.order)
+            self.order = msgspec.structs.replace(self.order, run=txn.sequence)
         finally:
             txn.rollback()
         if not self._known:
             self._known, self.spans_skipped = True, finished.number
-        spans = cut(self._store, finished.spans.missing(self._table.row_span()), self._span_rows())
+        missing = finished.spans.missing(self._table.row_span())
+        whole = self._total if missing == [self._table.row_span()] else None
+        at_once = self._crew.at_once
+        spans = cut(self._store, missing, self._span_rows(), whole, at_once)
         tasks = [
-            Task(kind="fill", order=self._order, span=span, ordinal=n)
+            Task(kind="fill", order=self.order, span=span, ordinal=n)
             for n, span in enumerate(spans[:_WAVE_TASKS])
         ]
         return finished.rows, tasks
@@ -154,7 +157,7 @@ class Reorg:
     def _span_rows(self) -> int:
         """Rows of one run: less where several indexes are filled in one pass, for memory's sake."""
         wanted = self._dial.read().span_rows
-        return max(min(wanted, _LEAST_SPAN_ROWS), wanted // len(self._order.index_ids))
+        return max(min(wanted, _LEAST_SPAN_ROWS), wanted // len(self.order.index_ids))
 
     def _verify(self, mode: str) -> Generator[Progress, None, list[Fault]]:
         if mode == "off":
@@ -163,10 +166,12 @@ class Reorg:
             return [
                 fault
                 for index in self._table.info.indexes
-                if index.id in self._order.index_ids
+                if index.id in self.order.index_ids
                 for fault in sample(self._store, self._table, index)
             ]
-        waves = verification(self._store, self._order, self._span_rows())
+        waves = verification(
+            self._store, self.order, self._span_rows(), self._total, self._crew.at_once
+        )
         outcomes: list[Outcome] | None = None
         while True:
             try:
@@ -180,7 +185,7 @@ class Reorg:
         self, tasks: list[Task], phase: str, base: int
     ) -> Generator[Progress, None, list[Outcome]]:
         """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
-        self._crew.start(f"exuvia-job-{self._order.job_id}", tasks)
+        self._crew.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._crew.done():
             wake_s = self._crew.step()
             if phase == "fill":
@@ -196,7 +201,7 @@ class Reorg:
         """Count rows: those of finished spans, and what running tasks say."""
         txn = self._store.begin()
         try:
-            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self._order))
+            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
         finally:
             txn.rollback()
         self._rate.seen(self._now, self._rows)

@@ -10,7 +10,7 @@ size needs no special case.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
@@ -64,10 +64,18 @@ class SpanSet:
         return found
 
 
-def cut(store: Store, spans: Iterable[Span], rows: int) -> list[Span]:
-    """The same keys as adjoining spans of about `rows` rows each. An empty range stays one span."""
+def cut(
+    store: Store, spans: Sequence[Span], rows: int, total: int | None = None, at_once: int = 1
+) -> list[Span]:
+    """The same keys as adjoining spans of about `rows` rows each; an empty range stays one span.
+
+    `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that run side by side.
+    """
     found: list[Span] = []
     for span in spans:
-        parts = -(-store.count(span) // max(1, rows))
+        counted = store.count(span) if total is None or len(spans) > 1 else total
+        parts = -(-counted // max(1, rows))
+        if parts > 1:
+            parts = -(-parts // at_once) * at_once
         found.extend(store.split(span, parts) if parts > 1 else [span])
     return found

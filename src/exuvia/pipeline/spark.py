@@ -13,6 +13,7 @@ process, however that ends; its Python workers end with it.
 """
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
 _POLL_S = 0.1
+_LOCAL = re.compile(r"local\[(\d+|\*)")
 _SCHEMA = "ordinal long, outcome binary"
 _CONF = {
     "spark.ui.enabled": "false",
@@ -111,6 +113,14 @@ class Spark:
         self._conf = _CONF | (conf or {})
         self._lock = threading.Lock()
         self._session: Any = None
+
+    @property
+    def at_once(self) -> int:
+        """How many tasks a local master runs side by side; 1 where that is not known."""
+        found = _LOCAL.match(self.master)
+        if found is None:
+            return 1
+        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
 
     def obstacle(self) -> str | None:
         """Why nothing can run now and what would help; None when it can."""

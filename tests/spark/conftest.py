@@ -1,0 +1,5 @@
+"""The shared session."""
+
+from support.spark import spark_store
+
+__all__ = ["spark_store"]

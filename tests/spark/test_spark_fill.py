@@ -1,0 +1,260 @@
+"""The same kernels in Spark's Python workers: the same entries, proven to have run there; steered and cancelled."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from support.spark import SparkStore
+from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
+
+from exuvia.base.errors import Deposed
+from exuvia.catalog import variables
+from exuvia.catalog.model import evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.store import Store
+from exuvia.pipeline import bulk, checkpoint
+from exuvia.pipeline.progress import Done, Duplicates, Progress, Running, Waiting
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Fixed, Settings, Variables
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import Order, Task, decode_task, encode
+from exuvia.pipeline.verify import check_index
+
+LINES = ("id int not null", "k int", "u varchar(20)")
+BOUND_S = 60.0
+
+
+def make(store: Store, table_id: int, rows: list[list[object]]) -> Table:
+    """A loaded table with a plain and a unique index about to be filled. Its job's id is its own."""
+    info = table_info(
+        *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
+    )
+    absent = with_states(info, ik=SchemaState.ABSENT, iu=SchemaState.ABSENT)
+    bulk.load(store, publish(store, absent, 1), [rows])
+    begin_reorg(store, 1, table_id)
+    return publish(
+        store, with_states(info, ik=SchemaState.WRITE_REORG, iu=SchemaState.WRITE_REORG), 2
+    )
+
+
+def rows_of(count: int) -> list[list[object]]:
+    return [
+        [n, n * 7919 % 1000 if n % 11 else None, f"u{n}" if n % 5 else None] for n in range(count)
+    ]
+
+
+def index_ids(table: Table, *names: str) -> list[int]:
+    return [i.id for i in table.info.indexes if i.idx_name.L in names]
+
+
+def settle(store: Store, **values: int) -> None:
+    txn = store.begin()
+    for name, value in values.items():
+        variables.set_global(txn, name, str(value))
+    txn.commit()
+
+
+def on_spark(world: SparkStore, table: Table, ids: list[int], span_rows: int) -> Reorg:
+    settle(world.store, exuvia_pipeline_inline_rows=0)
+    dial = Variables(world.store, time.monotonic, span_rows)
+    return Reorg(world.store, table.info.id, 1, table, ids, world.spark, dial)
+
+
+def step_until(reorg: Reorg, wanted: Callable[[Progress], bool]) -> list[Progress]:
+    seen: list[Progress] = []
+    end = time.monotonic() + BOUND_S
+    while time.monotonic() < end:
+        seen.append(reorg.step(time.monotonic()))
+        if wanted(seen[-1]):
+            return seen
+        time.sleep(0.02)
+    raise AssertionError(f"not within {BOUND_S} s: {seen[-1]}")
+
+
+def has_ended(progress: Progress) -> bool:
+    return not isinstance(progress, Running | Waiting)
+
+
+def entries(store: Store, table: Table) -> list[tuple[bytes, bytes]]:
+    """All entries without their table's prefix and without commit sequences."""
+    prefix = b"t" + k.u64(table.info.id) + b"i"
+    txn = store.begin()
+    try:
+        return [(key[len(prefix) :], value) for key, value in txn.scan(k.span_of(prefix))]
+    finally:
+        txn.rollback()
+
+
+def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
+    spark_store: SparkStore,
+) -> None:
+    store, rows = spark_store.store, rows_of(3000)
+    here, there = make(store, 201, rows), make(store, 202, rows)
+    ids = index_ids(here, "ik", "iu")
+    inline = Reorg(store, 201, 1, here, ids, dial=Fixed(Settings(span_rows=500)))
+    assert isinstance(step_until(inline, has_ended)[-1], Done)
+    tracker = spark_store.spark.session().sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    ended = step_until(on_spark(spark_store, there, ids, 500), has_ended)[-1]
+    assert isinstance(ended, Done)
+    assert (ended.rows, ended.spans_done) == (3000, 6)
+    assert entries(store, there) == entries(store, here)
+    assert len(entries(store, here)) == 6000
+    completed = 0
+    for job in set(tracker.getJobIdsForGroup(None)) - before:
+        for stage in tracker.getJobInfo(job).stageIds:
+            completed += tracker.getStageInfo(stage).numCompletedTasks
+    assert completed >= ended.spans_done + 3, "a fill task a span, and verification's tasks"
+    for name in ("ik", "iu"):
+        index = there.info.index(name)
+        assert index and check_index(store, there, index, "slow").faults == []
+
+
+def test_all_duplicates_are_collected_from_the_tasks(spark_store: SparkStore) -> None:
+    rows = [[n, n, f"u{n % 290}"] for n in range(300)]
+    table = make(spark_store.store, 203, rows)
+    reorg = on_spark(spark_store, table, index_ids(table, "iu"), 50)
+    ended = step_until(reorg, has_ended)[-1]
+    assert isinstance(ended, Duplicates)
+    assert sorted(ended.texts) == sorted(
+        f"Duplicate entry 'u{n}' for key 't.iu'" for n in range(10)
+    )
+
+
+def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
+    spark_store: SparkStore,
+) -> None:
+    store = spark_store.store
+    table = make(store, 204, rows_of(200_000))
+    reorg = on_spark(spark_store, table, index_ids(table, "ik"), 20_000)
+    try:
+        slow = watch(store, reorg, 1, 32)
+        fast = watch(store, reorg, 4, 256)
+        again = watch(store, reorg, 1, 32)
+        for look in slow + again:
+            assert look.batch_rows == 32
+            assert look.tasks == 1, "one worker: one task at a time writes"
+        assert max(look.batch_rows for look in fast) == 256
+        assert max(look.tasks for look in fast) == 2
+        assert rate(fast) > 2 * rate(slow)
+        assert rate(fast) > 2 * rate(again)
+    finally:
+        settle(store, tidb_ddl_reorg_worker_cnt=4, tidb_ddl_reorg_batch_size=10240)
+    assert isinstance(step_until(reorg, has_ended)[-1], Done)
+    settle(store, tidb_ddl_reorg_batch_size=256)
+
+
+class Look(NamedTuple):
+    """What moved between two looks: the largest batch, tasks that wrote, rows done by then."""
+
+    batch_rows: int
+    tasks: int
+    rows: int
+    at_s: float
+
+
+def rate(looks: list[Look]) -> float:
+    return (looks[-1].rows - looks[0].rows) / (looks[-1].at_s - looks[0].at_s)
+
+
+def watch(store: Store, reorg: Reorg, workers: int, batch_rows: int) -> list[Look]:
+    """Set the variables, let the batches under way end, then look eight times at what moves."""
+    settle(store, tidb_ddl_reorg_worker_cnt=workers, tidb_ddl_reorg_batch_size=batch_rows)
+    looks: list[Look] = []
+    known: dict[int, checkpoint.Progress] = {}
+    began = time.monotonic()
+    while len(looks) < 8:
+        assert time.monotonic() < began + BOUND_S
+        assert isinstance(reorg.step(time.monotonic()), Running)
+        time.sleep(0.06)
+        txn = store.begin()
+        seen = dict(enumerate(checkpoint.read_progress(txn, reorg.order)))
+        txn.rollback()
+        moved = [p for n, p in seen.items() if n in known and known[n].batches != p.batches]
+        known = seen
+        unfinished = [p.batch_rows for p in moved if not p.finished]
+        if unfinished and time.monotonic() > began + 0.5:
+            rows = sum(p.rows for p in seen.values())
+            looks.append(Look(max(unfinished), len(moved), rows, time.monotonic()))
+    return looks
+
+
+def test_a_left_reorg_writes_nothing_more_and_its_tasks_end_soon(spark_store: SparkStore) -> None:
+    store = spark_store.store
+    table = make(store, 205, rows_of(40_000))
+    settle(store, tidb_ddl_reorg_batch_size=32)
+    reorg = on_spark(spark_store, table, index_ids(table, "ik"), 10_000)
+    step_until(reorg, lambda p: isinstance(p, Running) and p.rows_done > 500)
+    begin_reorg(store, 2, 205)
+    written = len(entries(store, table))
+    with pytest.raises(Deposed):
+        step_until(reorg, has_ended)
+    reorg.stop()
+    time.sleep(0.5)
+    assert len(entries(store, table)) == written
+    settle(store, tidb_ddl_reorg_batch_size=256)
+
+
+def test_a_stopped_reorg_goes_on_from_its_finished_spans(spark_store: SparkStore) -> None:
+    store = spark_store.store
+    table = make(store, 206, rows_of(40_000))
+    settle(store, tidb_ddl_reorg_batch_size=64)
+    first = on_spark(spark_store, table, index_ids(table, "ik"), 5000)
+    step_until(first, lambda p: isinstance(p, Running) and p.rows_done > 12_000)
+    first.stop()
+    settle(store, tidb_ddl_reorg_batch_size=10240)
+    second = on_spark(spark_store, table, index_ids(table, "ik"), 5000)
+    ended = step_until(second, has_ended)[-1]
+    assert isinstance(ended, Done)
+    assert ended.rows == 40_000
+    assert ended.spans_skipped >= 1
+    assert ended.spans_skipped + ended.spans_done == 8
+    settle(store, tidb_ddl_reorg_batch_size=256)
+
+
+def test_without_java_a_reorg_waits_and_says_what_to_install(
+    spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    table = make(spark_store.store, 207, rows_of(10))
+    settle(spark_store.store, exuvia_pipeline_inline_rows=0)
+    cold = Spark(spark_store.url)
+    reorg = Reorg(spark_store.store, 207, 1, table, index_ids(table, "ik"), cold)
+    waiting = reorg.step(0.0)
+    assert isinstance(waiting, Waiting)
+    assert "Java 17 or later is needed by Spark" in waiting.reason
+    assert "openjdk-17-jre-headless" in waiting.reason
+    monkeypatch.undo()
+    assert cold.obstacle() is None
+
+
+def test_a_master_on_other_hosts_cannot_use_a_store_of_this_one() -> None:
+    obstacle = Spark("lmdb:///somewhere", "spark://host:7077").obstacle()
+    assert obstacle is not None
+    assert "spark://host:7077" in obstacle and "lmdb:///somewhere" in obstacle
+
+
+def test_a_small_table_needs_no_spark(spark_store: SparkStore) -> None:
+    table = make(spark_store.store, 208, rows_of(100))
+    settle(spark_store.store, exuvia_pipeline_inline_rows=50_000)
+    never = Spark(spark_store.url, "spark://nowhere:1")
+    reorg = Reorg(spark_store.store, 208, 1, table, index_ids(table, "ik"), never)
+    assert isinstance(step_until(reorg, has_ended)[-1], Done)
+
+
+def test_tasks_cross_to_the_workers_unchanged() -> None:
+    info = table_info(*LINES, table_id=209, primary="id", plain={"ik": "k"})
+    order = Order(
+        job_id=1,
+        epoch=2,
+        info=evolve(info, comment="ä"),
+        revision=3,
+        database=DATABASE,
+        database_revision=1,
+        index_ids=(2,),
+    )
+    task = Task(kind="fill", order=order, span=k.span_of(b"a"), ordinal=4)
+    assert decode_task(encode(task)) == task

@@ -1,0 +1,96 @@
+"""kill -9 of the driver: neither its JVM nor Python workers stay, and another driver finishes from the checkpoint."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import spark_driver
+from support.spark import SparkStore
+from support.tables import begin_reorg, publish, table_info, with_states
+
+from exuvia.catalog import variables
+from exuvia.catalog.model import to_json
+from exuvia.catalog.state import SchemaState
+from exuvia.pipeline import bulk
+from exuvia.pipeline.progress import Done, Running, Waiting
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Variables
+from exuvia.pipeline.verify import check_index
+
+GONE_S = 20.0
+ROWS = 40_000
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def set_batch(world: SparkStore, rows: int) -> None:
+    txn = world.store.begin()
+    variables.set_global(txn, "tidb_ddl_reorg_batch_size", str(rows))
+    variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
+    txn.commit()
+
+
+@pytest.fixture
+def driver(spark_store: SparkStore) -> "subprocess.Popen[str]":  # type: ignore[misc]
+    info = table_info("id int not null", "k int", table_id=300, primary="id", plain={"ik": "k"})
+    bulk.load(
+        spark_store.store,
+        publish(spark_store.store, with_states(info, ik=SchemaState.ABSENT), 1),
+        [[[n, n * 31 % 997] for n in range(ROWS)]],
+    )
+    filling = with_states(info, ik=SchemaState.WRITE_REORG)
+    publish(spark_store.store, filling, 2)
+    begin_reorg(spark_store.store, 1, 300)
+    set_batch(spark_store, 32)
+    tests = str(Path(spark_driver.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, spark_driver.__file__, spark_store.url, to_json(filling).decode()],
+        env=os.environ | {"PYTHONPATH": tests},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_nothing_of_a_killed_driver_stays_and_another_finishes(
+    driver: "subprocess.Popen[str]", spark_store: SparkStore
+) -> None:
+    assert driver.stdout
+    told = json.loads(driver.stdout.readline())
+    assert sum(map(alive, told["pids"])) >= 3, "a JVM, its Python daemon, a worker"
+    driver.send_signal(signal.SIGKILL)
+    end = time.monotonic() + GONE_S
+    while any(alive(pid) for pid in told["pids"]) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert [pid for pid in told["pids"] if alive(pid)] == []
+
+    set_batch(spark_store, 10240)
+    begin_reorg(spark_store.store, 2, 300)
+    info = table_info("id int not null", "k int", table_id=300, primary="id", plain={"ik": "k"})
+    table = publish(spark_store.store, with_states(info, ik=SchemaState.WRITE_REORG), 2)
+    dial = Variables(spark_store.store, time.monotonic, 2000)
+    reorg = Reorg(spark_store.store, 300, 2, table, [2], spark_store.spark, dial)
+    reached = reorg.step(time.monotonic())
+    while isinstance(reached, Running | Waiting):
+        time.sleep(0.05)
+        reached = reorg.step(time.monotonic())
+    assert isinstance(reached, Done)
+    assert reached.rows == ROWS
+    assert reached.spans_skipped >= 1
+    assert reached.spans_skipped + reached.spans_done == ROWS // 2000
+    index = table.info.index("ik")
+    assert index and check_index(spark_store.store, table, index, "slow").faults == []
+    set_batch(spark_store, 256)

@@ -1,0 +1,57 @@
+"""A driver to be killed: `python spark_driver.py URL` fills table 300 of the store slowly and says which processes it has.
+
+Prints one line of JSON once tasks write: the pids of the JVM and of all below it.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from exuvia.catalog.model import TableInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.open import open_store
+from exuvia.pipeline.progress import Running
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Variables
+from exuvia.pipeline.spark import Spark
+
+
+def below(pid: int) -> list[int]:
+    """Processes that descend from pid, by /proc."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        waiting += (under := children.get(waiting.pop(), []))
+        found += under
+    return found
+
+
+def main(url: str, info: TableInfo) -> None:
+    """Step the reorg for ever."""
+    from support.tables import DATABASE
+
+    store = open_store(url)
+    table = Table(info, 2, DATABASE, 1)
+    dial = Variables(store, time.monotonic, 2000)
+    reorg = Reorg(store, info.id, 1, table, [2], Spark(url), dial)
+    told = False
+    while True:
+        reached = reorg.step(time.monotonic())
+        if not told and isinstance(reached, Running) and reached.rows_done > 3000:
+            print(json.dumps({"pids": below(os.getpid()), "rows": reached.rows_done}), flush=True)
+            told = True
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    import msgspec
+
+    main(sys.argv[1], msgspec.json.decode(sys.argv[2], type=TableInfo))
