@@ -175,7 +175,7 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
 
 def _window(tree: exp.Window, scope: Scope) -> Expr:
     if scope.windows is None:
-        raise refuse(3593, "window") if False else refuse(1235, "a window function here")
+        raise refuse(1235, "a window function here")
     call = tree.this
     over = _definition(tree, scope)
     name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key

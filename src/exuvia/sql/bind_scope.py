@@ -56,7 +56,7 @@ class Scope:
         self.windows: dict[str, exp.Expression] | None = None  # None where OVER is not allowed
         self.aliases: dict[str, Expr] = {}
         self.aliases_first = False
-        self.used_outer = False
+        self.hidden: set[int] = set()  # shown by no plain name: the other half of USING
         self._types: list[FieldType] | None = None
         self._by_name: dict[str, list[Field]] | None = None
 
@@ -117,6 +117,10 @@ class Scope:
         full = ".".join(part for part in (database, table, name) if part)
         raise refuse(1054, full, self.clause)
 
+    def at(self, field: Field) -> Expr:
+        """A field of this scope as an expression."""
+        return _column(field, 0)
+
     def find(self, name: str, table: str = "", database: str = "") -> Field | None:
         """The field of that name in this scope alone. Raises 1052."""
         if self._by_name is None:
@@ -126,6 +130,8 @@ class Scope:
         found = self._by_name.get(name.lower(), ())
         if table:
             found = [field for field in found if field.table.lower() == table.lower()]
+        else:
+            found = [field for field in found if field.position not in self.hidden]
         if database:
             found = [field for field in found if field.database.lower() == database.lower()]
         if len({field.position for field in found}) > 1:

@@ -1,0 +1,154 @@
+"""UNION, EXCEPT, INTERSECT and VALUES: several queries, one list of columns.
+
+The columns are named by the first query, their types hold those of all. DISTINCT goes by the collation's key.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.sql import bind_types as types
+from exuvia.sql import duck
+from exuvia.sql.bind import bind
+from exuvia.sql.bind_calls import branches
+from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
+from exuvia.sql.result import OutputColumn
+from exuvia.sql.select_build import Build, Common, Frame, Planned
+from exuvia.sql.select_limit import limit_clause
+
+Planner = Callable[[Any, Build, Frame | None, dict[str, Common]], Planned]
+
+
+def plan_union(
+    tree: exp.SetOperation,
+    build: Build,
+    parent: Frame | None,
+    commons: dict[str, Common],
+    plan_query: Planner,
+) -> Planned:
+    """left UNION [ALL] right, EXCEPT, INTERSECT."""
+    left = plan_query(tree.this, build, parent, commons)
+    right = plan_query(tree.expression, build, parent, commons)
+    if len(left.columns) != len(right.columns):
+        raise refuse(1222)
+    merged = _merged([left, right], build)
+    first, second = merged[1]
+    distinct = bool(tree.args.get("distinct", True))
+    columns = merged[0]
+    if isinstance(tree, exp.Union):
+        sql = f"SELECT * FROM ({first}) a UNION ALL SELECT * FROM ({second}) b"
+        if distinct:
+            sql = distinct_rows(sql, columns)
+    else:
+        word = "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
+        if any(duck.key_of("x", column.type) != "x" for column in columns):
+            raise refuse(1235, f"{word} of strings")
+        sql = f"SELECT * FROM ({first}) a {word} SELECT * FROM ({second}) b"
+    found = Planned(sql, columns, [IMPLICIT] * len(columns))
+    order, limit = tree.args.get("order"), limit_clause(tree, build)
+    if order is None and not limit:
+        return found
+    keys = ordered_by_column(order, found)
+    return found._replace(sql=f"SELECT * FROM ({sql}) q{keys}{limit}")
+
+
+def distinct_rows(sql: str, columns: Sequence[OutputColumn]) -> str:
+    """The query's rows, each once, by key."""
+    keys = [duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns)]
+    names = ", ".join(f"o{n}" for n in range(len(columns)))
+    if keys == [f"o{n}" for n in range(len(columns))]:
+        return f"SELECT DISTINCT {names} FROM ({sql}) q"
+    return f"SELECT DISTINCT ON ({', '.join(keys)}) {names} FROM ({sql}) q"
+
+
+def _merged(parts: Sequence[Planned], build: Build) -> tuple[list[OutputColumn], list[str]]:
+    frame = Frame(build, None, {})
+    items: list[list[str]] = [[] for _ in parts]
+    columns = []
+    for n in range(len(parts[0].columns)):
+        given: list[Expr] = [
+            Column(type=part.columns[n].type, coercibility=part.levels[n], position=n)
+            for part in parts
+        ]
+        converted, kind, _ = branches(given, "UNION")
+        kind = _result_type(kind, [each.type for each in given])
+        columns.append(parts[0].columns[n]._replace(type=kind))
+        for place, expr in enumerate(converted):
+            renderer = frame.renderer(_column_leaf)
+            sql = renderer.value(expr)
+            items[place].append(f"CAST({sql} AS {duck.type_of(kind)}) AS o{n}")
+    return columns, [
+        f"SELECT {', '.join(items[place])} FROM ({part.sql}) u" for place, part in enumerate(parts)
+    ]
+
+
+def _column_leaf(expr: Expr) -> str:
+    if not isinstance(expr, Column):
+        raise refuse(1235, "UNION")
+    return f"u.o{expr.position}"
+
+
+def _result_type(kind: FieldType, kinds: Sequence[FieldType]) -> FieldType:
+    if types.family_of(kind) in (Family.STRING, Family.BYTES) and kind.Flen >= 0:
+        width = max(types.width_of(each) for each in kinds)
+        return evolve(kind, Flen=width)
+    return kind
+
+
+def ordered_by_column(order: exp.Order | None, planned: Planned) -> str:
+    """ORDER BY of a union: names or places of its columns."""
+    if order is None:
+        return ""
+    keys = []
+    for key in order.expressions:
+        place = _place(key.this, planned)
+        shown = duck.key_of(f"o{place}", planned.columns[place].type)
+        keys.append(f"{shown} {'DESC NULLS LAST' if key.args.get('desc') else 'ASC NULLS FIRST'}")
+    return " ORDER BY " + ", ".join(keys)
+
+
+def _place(tree: exp.Expression, planned: Planned) -> int:
+    if isinstance(tree, exp.Literal) and tree.name.isdigit():
+        if not 1 <= int(tree.name) <= len(planned.columns):
+            raise refuse(1054, tree.name, "order clause")
+        return int(tree.name) - 1
+    if isinstance(tree, exp.Column):
+        for n, column in enumerate(planned.columns):
+            if column.name.lower() == tree.name.lower():
+                return n
+        raise refuse(1054, tree.name, "order clause")
+    raise refuse(1235, "ORDER BY an expression of a UNION")
+
+
+def plan_values(
+    tree: exp.Values, build: Build, parent: Frame | None, commons: dict[str, Common]
+) -> Planned:
+    """VALUES ROW(1, 2), ROW(3, 4): columns column_0, column_1, ..."""
+    frame = Frame(build, parent, commons)
+    scope = frame.scope()
+    rows = []
+    for row in tree.expressions:
+        parts = row.expressions if isinstance(row, exp.Tuple) else [row]
+        if len(parts) == 1 and isinstance(parts[0], exp.Anonymous):
+            parts = parts[0].expressions
+        rows.append([bind(part, scope) for part in parts])
+    if len({len(row) for row in rows}) != 1:
+        raise refuse(1136, 2)
+    columns, queries = [], [[] for _ in rows]  # type: ignore[var-annotated]
+    for n in range(len(rows[0])):
+        converted, kind, _ = branches([row[n] for row in rows], "VALUES")
+        columns.append(OutputColumn(f"column_{n}", kind))
+        for place, expr in enumerate(converted):
+            value = frame.renderer().value(expr)
+            queries[place].append(f"CAST({value} AS {duck.type_of(kind)}) AS o{n}")
+    sql = " UNION ALL ".join(f"SELECT {', '.join(parts)}" for parts in queries)
+    order, limit = tree.args.get("order"), limit_clause(tree, build)
+    found = Planned(sql, columns, [COERCIBLE] * len(columns))
+    if order is None and not limit:
+        return found
+    keys = ordered_by_column(order, found)
+    return found._replace(sql=f"SELECT * FROM ({sql}) q{keys}{limit}")
