@@ -174,3 +174,11 @@ def run_out_of_disk(url: str, most_bytes: int) -> None:
     txn.commit()
     store.close()
     say("done")
+
+
+def stop_while_reading(url: str) -> None:
+    """Be stopped with a snapshot open."""
+    store = open_store(url)
+    view = store.snapshot()
+    say(view.sequence)
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -15,6 +15,7 @@
     presence     proof of life, by lock
     process      is it still the same process; its end
     watchdog     ends a process that stopped while it kept the gate
+    overdue      ends a process that stopped while others' reads depend on it
     caretaker    the one background loop
     store        all of it together
 

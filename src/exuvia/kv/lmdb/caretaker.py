@@ -1,31 +1,36 @@
-"""The engine's one background loop:
+"""The engine's one background loop: ages snapshots, looks after other processes."""
 
-ages snapshots, frees readers of dead processes, watches the write gate."""
-
+import logging
 import threading
 import weakref
 from collections.abc import Callable
 from itertools import count
 
+import lmdb
+
 from exuvia.base.clock import Clock
 from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.overdue import Overdue
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 from exuvia.kv.lmdb.watchdog import Watchdog
 
 CHECK_READERS_S = 5.0
 
+log = logging.getLogger(__name__)
+
 
 class Caretaker:
     """`watch` is called for each snapshot; `step` at least every `tick_s`."""
 
-    def __init__(self, environment: Environment, watchdog: Watchdog) -> None:
-        self._environment = environment
-        self._watchdog = watchdog
+    def __init__(self, environment: Environment) -> None:
+        settings = environment.settings
+        self._tick_s = settings.tick_s
+        self.watchdog = Watchdog(environment.gate, settings.stall_s, settings.tick_s)
+        self.overdue = Overdue(environment.lmdb, environment.locks)
         self._checked_s = float("-inf")
         self._numbers = count()
         self._views: dict[int, weakref.ref[LmdbSnapshot]] = {}
-        self.idle_s = environment.settings.idle_s
-        self.query_s = environment.settings.query_s
+        self.idle_s, self.query_s = settings.idle_s, settings.query_s
 
     def watch(self, view: LmdbSnapshot) -> None:
         """Look after a snapshot until it has ended.
@@ -44,15 +49,17 @@ class Caretaker:
 
     def step(self, now: float) -> float:
         """Do what is due; seconds until it wants to run again."""
-        self._watchdog.step(now)
+        self.watchdog.step(now)
         for number, known in list(self._views.items()):
             view = known()
             if view is None or view.age(now, self.idle_s, self.query_s):
                 self._views.pop(number, None)
-        if now - self._checked_s >= CHECK_READERS_S:
+        every_s = max(self._tick_s, min(CHECK_READERS_S, self.query_s / 4))
+        if now - self._checked_s >= every_s:
+            elapsed_s = min(now - self._checked_s, 2 * every_s)
             self._checked_s = now
-            self._environment.lmdb.reader_check()
-        return self._environment.settings.tick_s
+            self.overdue.step(elapsed_s, self.idle_s + self.query_s)
+        return self._tick_s
 
 
 class Loop:
@@ -66,8 +73,13 @@ class Loop:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._step(self._clock.monotonic())):
-            pass
+        wait_s = 0.0
+        while not self._stop.wait(wait_s):
+            try:
+                wait_s = self._step(self._clock.monotonic())
+            except (lmdb.Error, OSError):
+                log.exception("the store's caretaker failed once")
+                wait_s = CHECK_READERS_S
 
     def close(self) -> None:
         """End the thread."""

@@ -16,7 +16,6 @@ from exuvia.kv.lmdb.settings import LmdbSettings
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.spans import count, split
 from exuvia.kv.lmdb.wake import Wake
-from exuvia.kv.lmdb.watchdog import Watchdog
 from exuvia.kv.lmdb.work import Bulk, apply_bulk, apply_packet, read_sequence
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
@@ -36,8 +35,7 @@ class LmdbStore:
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
         self._environment = Environment(path, settings, clock)
-        self._watchdog = Watchdog(self._environment.gate, settings.stall_s, settings.tick_s)
-        self._caretaker = Caretaker(self._environment, self._watchdog)
+        self._caretaker = Caretaker(self._environment)
         self._committer = Committer(self._environment)
         self._presences = Presences(self._environment.file("presence"))
         self._wake = Wake(self._environment.file("wake"), self.counter, clock, settings.fallback_s)
