@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import decimals, keycodec, vector
 from exuvia.catalog.collation import collation, compare
-from exuvia.catalog.keyform import VALUES_BYTES, KeyForm, most_bytes
+from exuvia.catalog.keyform import HASH_BYTES, VALUES_BYTES, KeyForm, most_bytes
 from exuvia.kv import keys
 from exuvia.kv.packet import LONGEST_KEY
 from support.rows import (
@@ -277,6 +277,13 @@ def test_the_longest_entry_fits_the_store() -> None:
     key, _ = keycodec.index_key(table, table.info.index("i2"), row, handle)
     assert len(key) == LONGEST_KEY
     assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
+
+
+def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
+    table = table_of([BLOB, INT], [index(2, [1, 2])])
+    row = [b"x" * (VALUES_BYTES - HASH_BYTES - 3 - 4), None]
+    key, _ = keycodec.index_key(table, table.info.index("i2"), row, keys.i64(9))
+    assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, keys.i64(9))
 
 
 def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:

@@ -362,3 +362,16 @@ def test_values_that_a_key_does_not_keep_are_not_shown() -> None:
     txn = store.begin()
     assert list(reader.scan_index(txn, folded, folded.info.index("i2"))) == [(None, ONE)]
     txn.rollback()
+
+
+def test_a_scan_by_the_clustered_key_reads_row_keys() -> None:
+    table = planned(info_of([text("utf8mb4_0900_bin"), INT], primary=[1], as_handle=False))
+    folded = planned(info_of([text(), INT], primary=[1], as_handle=False))
+    for each, wanted in ((table, [("b",), ("a ",)]), (folded, [None, None])):
+        store = store_of()
+        run(store, insert(each, "a ", 1), insert(each, "b", 2))
+        txn = store.begin()
+        found = list(reader.scan_index(txn, each, each.info.indexes[0], reverse=True))
+        assert [values for values, _ in found] == wanted
+        assert [row for _, row in reader.scan(txn, each)] == [["a ", 1], ["b", 2]]
+        txn.rollback()

@@ -4,7 +4,7 @@ catalog/vector.py."""
 from collections.abc import Iterator
 from typing import Any
 
-from exuvia.catalog.keycodec import split_entry
+from exuvia.catalog.keycodec import handle_values, split_entry
 from exuvia.catalog.layout import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -49,7 +49,12 @@ def scan_index(
     """(values, handle) of live entries in the index's order; `span` as of `keycodec.index_range`.
 
     Values are None where the row's own cannot be read from the key (a prefix, a collation that
-    folds, a cut key)."""
+    folds, a cut key). The clustered primary key has no entries: its rows' keys are read instead."""
+    if index.exuvia_clustered:
+        for key, _ in txn.scan(span or table.row_span(), reverse=reverse):
+            handle = key[HANDLE_AT:]
+            yield (handle_values(table, handle) if table.handle_is_faithful else None), handle
+        return
     faithful = table.form(index).keys.faithful
     for key, payload in txn.scan(span or table.index_span(index), reverse=reverse):
         if is_live(payload):

@@ -184,6 +184,11 @@ class Table:
         types = [(self.info.cols[position].type, -1) for position in self.handle_positions]
         return KeyForm(types, HANDLE_BYTES)
 
+    @property
+    def handle_is_faithful(self) -> bool:
+        """Whether the primary key's values can be read back from a handle."""
+        return self.handle_form is None or self.handle_form.faithful
+
     # -- indexes -----------------------------------------------------------------------------------
 
     @cached_property
