@@ -3,6 +3,8 @@
 import itertools
 
 from exuvia.catalog import reader, writer
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.state import SchemaState
 from exuvia.ddl import queue, ranges, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
@@ -84,3 +86,67 @@ def test_an_owner_that_was_deposed_empties_nothing():
     cluster.crash_owner()
     sleeper.step(cluster.clock.monotonic())
     assert cluster.store.count(keys.table_span(t.info.id)) == left
+
+
+def write_reorg(cluster, info):
+    """A job that adds an index on b, walked to where the fill would begin."""
+    asked = requests.add_index(cluster.database(), info, index("ib", "b"))
+    job_id = cluster.submit(asked)
+    while cluster.job(job_id).schema_state != SchemaState.WRITE_REORG:
+        cluster.step()
+    return job_id
+
+
+def removed(cluster, row_ids):
+    """These rows are deleted by writers who plan with WRITE_REORG."""
+    txn = cluster.store.begin()
+    t = Schemas(cluster.store).table(txn, "test", "t")
+    for row_id in row_ids:
+        handle = keys.i64(row_id)
+        writer.delete(txn, t, handle, reader.get(txn, t, handle))
+    txn.commit()
+
+
+def test_law_6_tombstones_are_purged_once_the_index_is_public_and_entries_stay():
+    cluster, t = filled(20)
+    span = keys.span_of(keys.index_prefix(t.info.id, 3))
+    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    job_id = write_reorg(cluster, t.info)
+    removed(cluster, range(5, 12))
+    assert cluster.finish(job_id).state == JobState.SYNCED
+    assert cluster.store.count(span) == 13 + 7
+    while cluster.read(ranges.waiting):
+        gc.step(cluster.clock.monotonic())
+    assert cluster.store.count(span) == 13
+
+
+def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
+    cluster, t = filled(20)
+    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    job_id = write_reorg(cluster, t.info)
+    removed(cluster, [7])
+    cluster.finish(job_id)
+    commit = cluster.store.commit
+
+    def with_a_row_in_between(packet):
+        cluster.store.commit = commit
+        now, txn = cluster.table("t"), cluster.store.begin()
+        writer.insert(txn, now, [7, 1, 7])
+        txn.commit()
+        return commit(packet)
+
+    cluster.store.commit = with_a_row_in_between
+    while cluster.read(ranges.waiting):
+        gc.step(cluster.clock.monotonic())
+    t = cluster.table("t")
+    found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ib"))))
+    assert len(found) == 20
+
+
+class Nothing:
+    """A loop that does nothing."""
+
+    channel = "history"
+
+    def step(self, now):
+        return 1.0

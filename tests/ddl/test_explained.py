@@ -15,7 +15,8 @@ add index test.t
   1  none -> delete only                     version +1
   2  delete only -> write only               version +1
   3  write only -> write reorganization      reorg begins, version +1
-  4  write reorganization -> public          reorg ends, version +1, event add index
+  4  write reorganization -> public          reorg ends, version +1, \
+1 range(s) tombstones to purge, event add index
   5  into history: synced""",
     "drop index": """\
 drop index test.t

@@ -16,7 +16,7 @@ from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JOB_STATE_TEXT
 from exuvia.ddl.decide import decide
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Decision, ReorgOrder, World
+from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -51,10 +51,17 @@ def _line(before: Decision | None, decision: Decision) -> str:
         return f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"
     left = STATE_TEXT[before.job.schema_state] if before else _origin(decision)
     effects = [_REORG_TEXT.get(decision.reorg, ""), "version +1" if decision.moves else ""]
-    effects += [f"{len(decision.ranges)} range(s) to empty" if decision.ranges else ""]
+    effects += [_left(decision.ranges)]
     effects += [f"event {decision.event.type}" if decision.event else ""]
     walk = f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
     return f"{walk:<40}{', '.join(effect for effect in effects if effect)}"
+
+
+def _left(ranges: tuple[DeleteRange, ...]) -> str:
+    if not ranges:
+        return ""
+    what = "tombstones to purge" if ranges[0].tombstones_only else "to empty"
+    return f"{len(ranges)} range(s) {what}"
 
 
 def _origin(decision: Decision) -> str:

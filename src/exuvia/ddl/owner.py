@@ -12,10 +12,10 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
+from exuvia.ddl.emptying import Gc
 from exuvia.ddl.filling import ReorgFactory
 from exuvia.ddl.loops import AckLoop, FillLoop
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
-from exuvia.ddl.ranges import Gc
 from exuvia.ddl.worker import Ends, Parts
 from exuvia.kv.store import Store
 

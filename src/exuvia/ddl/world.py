@@ -50,10 +50,11 @@ class ReorgOrder(IntEnum):
 
 
 class DeleteRange(msgspec.Struct, frozen=True):
-    """Keys nobody reads any more: a row of mysql.gc_delete_range."""
+    """Keys, or tombstones among keys, that nobody needs: a row of mysql.gc_delete_range."""
 
     element_id: int
     span: Span
+    tombstones_only: bool = False
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

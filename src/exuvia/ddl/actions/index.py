@@ -98,6 +98,11 @@ def index_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
     )
 
 
+def index_tombstones(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """What removals left to stop the fill, needed no more once it is over."""
+    return tuple(evolve(each, tombstones_only=True) for each in index_ranges(job, world))
+
+
 def index_added(job: Job, before: World, after: World) -> Event:
     """The indexes are there and full."""
     return Event(type="add index", table=after.table, elements=job.exuvia_elements)
@@ -113,7 +118,7 @@ _ADD_PATH = (
     Step(ABSENT, DELETE_ONLY, edit=place_indexes),
     Step(DELETE_ONLY, WRITE_ONLY),
     Step(WRITE_ONLY, WRITE_REORG),
-    Step(WRITE_REORG, PUBLIC, after=fill_and_verify, event=index_added),
+    Step(WRITE_REORG, PUBLIC, after=fill_and_verify, leaves=index_tombstones, event=index_added),
 )
 
 DROP_INDEX = load(
