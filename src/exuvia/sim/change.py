@@ -52,9 +52,14 @@ def _index(unique: bool) -> IndexInfo:
 
 _NEW = ColumnInfo(id=0, name=name("c"), offset=3, type=INT, default="7", origin_default="7")
 
+_PLAIN = Plan("add index", lambda t, d: requests.add_index(d, t, _index(False)))
+_UNIQUE = Plan("add unique index", lambda t, d: requests.add_index(d, t, _index(True)))
+
 PLANS = (
-    Plan("add index", lambda t, d: requests.add_index(d, t, _index(False))),
-    Plan("add unique index", lambda t, d: requests.add_index(d, t, _index(True))),
+    _PLAIN,
+    _PLAIN,
+    _UNIQUE,
+    _UNIQUE,
     Plan("add column", lambda t, d: requests.add_column(d, t, _NEW)),
     Plan("drop column", lambda t, d: requests.drop_column(d, t, "b")),
 )

@@ -13,6 +13,7 @@ from exuvia.catalog import keycodec, meta, reader, values
 from exuvia.catalog.model import IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
+from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.kv.entry import is_live
 from exuvia.kv.memory import MemoryStore
@@ -114,6 +115,13 @@ def check_end(store: MemoryStore, table_id: int) -> None:
         _settled(table.info)
     finally:
         txn.rollback()
+
+
+def check_job(job: Job | None) -> None:
+    """A job may fail for its data (1062) or a person (8214), never for what verification found."""
+    error = None if job is None else job.error()
+    if error is not None and error.code not in (1062, 8214):
+        raise Broke("law 9", f"verification kept it from becoming public: {error.message}")
 
 
 def _settled(info: TableInfo) -> None:

@@ -11,6 +11,7 @@ no delete only     (known gap) safe here, since plans come from the data's own s
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 from exuvia.catalog import infoschema, writer
@@ -19,6 +20,7 @@ from exuvia.catalog.table import Table
 from exuvia.ddl import actions, apply, decide
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
+from exuvia.ddl.job import Job
 from exuvia.ddl.world import ReorgOrder
 from exuvia.kv import entry, memory, transaction, validate
 from exuvia.kv import keys as k
@@ -36,13 +38,14 @@ def _replaced(holder: Any, attribute: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def stale_plan() -> Iterator[None]:
-    """The oldest table in the cache will do."""
+    """Any table in the cache will do."""
     honest = infoschema.Schemas.table
+    random = Random(1)
 
     def table(self: Any, txn: Any, database: str, name: str) -> Table:
         found = honest(self, txn, database, name)
         cached: tuple[Table, ...] = self._tables.get(found.info.id) or (found,)
-        return cached[-1]
+        return random.choice(cached)
 
     with _replaced(infoschema.Schemas, "table", table):
         yield
@@ -75,7 +78,7 @@ def _path(action: Action, path: tuple[Step, ...]) -> Iterator[None]:
 
 @contextmanager
 def _reorg_from(state: SchemaState) -> Iterator[None]:
-    def order(left: SchemaState, target: SchemaState) -> ReorgOrder:
+    def order(job: Job, left: SchemaState, target: SchemaState) -> ReorgOrder:
         if target == state:
             return ReorgOrder.START
         return ReorgOrder.LEAVE if left == state else ReorgOrder.NONE

@@ -9,6 +9,7 @@ from random import Random
 from typing import Protocol
 
 from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed, Unavailable
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.locks import MetadataLocks
@@ -18,6 +19,7 @@ from exuvia.cluster.versions import Acknowledger
 from exuvia.ddl.filling import Reorg as AnyReorg
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl
+from exuvia.pipeline.progress import Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.sim.faulty import NodeStore
@@ -28,6 +30,8 @@ from exuvia.sim.session import Session
 LEASE_S = 0.3
 SESSIONS = 2
 SETTINGS = Settings(workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full")
+THOUGHTS_S = (0.0, 0.02, 0.08)
+LATE_S = (0.01, 0.2)
 
 
 class Loop(Protocol):
@@ -79,7 +83,9 @@ class Process:
         self.restart_at = restart_at
 
 
-def front(process: Process, random: Random, history: History) -> list[Actor]:
+def front(
+    process: Process, random: Random, history: History, thinking_s: tuple[float, ...]
+) -> list[Actor]:
     """A front's life."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
@@ -94,22 +100,51 @@ def front(process: Process, random: Random, history: History) -> list[Actor]:
     ]
     for n in range(SESSIONS):
         client = f"{process.name}/c{n}"
-        actors.append(Actor(client, Session(seat, client, random, history)))
+        actors.append(Actor(client, Session(seat, client, random, history, thinking_s)))
     return actors
 
 
-def back(process: Process) -> list[Actor]:
+class Stragglers:
+    """Late duplicates of every fill: what a task does that nobody could stop."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.reorgs: list[AnyReorg] = []
+
+    def step(self, now: float) -> float:
+        """One transaction of the oldest; it is forgotten when it ends or is refused."""
+        if not self.reorgs:
+            return 0.1
+        try:
+            ended = not isinstance(self.reorgs[0].step(now), Running | Waiting)
+        except (Conflict, Unavailable):
+            ended = False
+        except Deposed:
+            ended = True
+        if ended:
+            self.reorgs.pop(0)
+        return self._random.choice(LATE_S)
+
+
+def back(process: Process, random: Random, settings: Settings) -> list[Actor]:
     """A back's life."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
     member = Member.join(store, clock, "back", name, LEASE_S, identity=lambda: name)
     campaign = Campaign(store, member)
+    stragglers = Stragglers(random)
 
     def reorg(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> AnyReorg:
-        dial = Fixed(SETTINGS)
-        return Reorg(store, job_id, epoch, table, index_ids, None, dial, clock.monotonic)
+        def one() -> Reorg:
+            dial = Fixed(settings)
+            return Reorg(store, job_id, epoch, table, index_ids, None, dial, clock.monotonic)
+
+        if random.random() < 0.5:
+            stragglers.reorgs.append(one())
+        return one()
 
     ddl = Ddl(store, Schemas(store), member, campaign, clock, reorg, Pools(1, 1), LEASE_S)
     loops = [Actor(type(loop).__name__, loop) for loop in ddl.loops()]
-    return [Actor("beat", member), Actor("campaign", campaign), *loops]
+    late = Actor("stragglers", stragglers)
+    return [Actor("beat", member), Actor("campaign", campaign), late, *loops]

@@ -24,6 +24,7 @@ def simulate(seed: int) -> Verdict:
         else:
             raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
         laws.check_end(world.shared, world.table_id)
+        laws.check_job(world.asker.ended())
     except Broke as found:
         broken = str(found)
     except ExuviaError as error:

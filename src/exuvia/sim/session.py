@@ -8,7 +8,7 @@ What it wrote is told to the history once its commit has succeeded, and only the
 from random import Random
 from typing import NamedTuple
 
-from exuvia.base.errors import Conflict, Deposed, Refused
+from exuvia.base.errors import Conflict, Deposed, Refused, SchemaChanged
 from exuvia.catalog import reader, writer
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -17,7 +17,8 @@ from exuvia.sim.history import Change, History
 from exuvia.sim.seat import Seat
 
 HANDLES = (1, 2, 3)
-VALUES = (0, 1, 2, None)
+VALUES = (0, 1, None)
+PACES_S = ((0.005, 0.01, 0.1), (0.002, 0.005), (0.05, 0.3))
 
 
 class Open(NamedTuple):
@@ -31,7 +32,15 @@ class Open(NamedTuple):
 class Session:
     """See the module. `seat` is what its node gives it: store, schemas, member, locks."""
 
-    def __init__(self, seat: Seat, name: str, random: Random, history: History) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        name: str,
+        random: Random,
+        history: History,
+        thinking_s: tuple[float, ...],
+    ) -> None:
+        self._thinking_s = thinking_s
         self._seat = seat
         self.name = name
         self._random = random
@@ -42,11 +51,13 @@ class Session:
         """Begin, write or commit; seconds until the next."""
         if self._open is None:
             self._begin(now)
-        elif len(self._open.changes) < 2 and self._random.random() < 0.5:
-            self._write(self._open)
+        elif not self._open.changes or (
+            len(self._open.changes) < 2 and self._random.random() < 0.5
+        ):
+            self._try(self._open)
         else:
             self._commit(self._open)
-        return self._random.random() * 0.02
+        return self._random.random() * self._random.choice(self._thinking_s)
 
     def _begin(self, now: float) -> None:
         if not self._seat.member.serving(now):
@@ -59,7 +70,14 @@ class Session:
             txn.rollback()
             return
         self._open = Open(txn, table, [])
-        self._write(self._open)
+        if self._random.random() < 0.7:
+            self._try(self._open)
+
+    def _try(self, current: Open) -> None:
+        try:
+            self._write(current)
+        except SchemaChanged:
+            self._end(current)  # a row of a later revision than the plan's
 
     def _write(self, current: Open) -> None:
         table, txn = current.table, current.txn
@@ -77,6 +95,8 @@ class Session:
                 current.changes.append(Change(number, None))
             else:
                 row = self._changed(table, old)
+                if row == old:
+                    return  # writes nothing, so it is not validated either
                 writer.update(txn, table, handle, old, row)
                 current.changes.append(Change(number, self._shown(table, row)))
         except Refused:
@@ -101,7 +121,6 @@ class Session:
         return {c.id: row[table.position(c.name.L)] for c in table.columns}
 
     def _commit(self, current: Open) -> None:
-        self._open = None
         try:
             if not current.txn.has_writes:
                 return
@@ -111,5 +130,9 @@ class Session:
             return
         finally:
             self._history.settled(self.name)
-            current.txn.rollback()
-            self._seat.locks.release(self)
+            self._end(current)
+
+    def _end(self, current: Open) -> None:
+        self._open = None
+        current.txn.rollback()
+        self._seat.locks.release(self)

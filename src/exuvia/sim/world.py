@@ -2,14 +2,14 @@
 
 A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a
 process may be paused, as long as several leases; at any commit it may be killed, before or after;
-a commit's wake-ups may be lost. After every commit the laws are judged.
+a commit's wake-ups may be lost; at one version the owners linger. After every commit the laws are judged.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from random import Random
 
-from exuvia.catalog import meta
+from exuvia.catalog import meta, variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
 from exuvia.ddl import ranges
@@ -20,12 +20,14 @@ from exuvia.sim.change import PLANS, Asker, table_of_the_world
 from exuvia.sim.clock import SkewedClock, TrueClock
 from exuvia.sim.faulty import Killed, NodeStore
 from exuvia.sim.history import History
-from exuvia.sim.process import LEASE_S, Actor, Process
+from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, Process
+from exuvia.sim.session import PACES_S
 
-KILLS_A_COMMIT = 0.004
+KILLS_A_COMMIT = 0.01
 PAUSES_A_STEP = 0.004
 LOST_WAKE_UPS = 0.1
 EARLY_STEPS = 0.05
+LINGERS_S = 0.4
 
 
 @cache
@@ -62,19 +64,35 @@ class World:
         self.faults = True
         self.crashes = 0
         self.plan = self.random.choice(PLANS)
+        self.span_rows = self.random.choice((2, 10))
+        self.verifies = self.random.random() < 0.5
+        self.thought_s = self.random.choice(THOUGHTS_S)
+        self.lingers_at = self.random.randrange(1, 6)
+        self.lingers_until = 0.0
+        self.versions = 0
+        self._lock_metadata(self.random.random() < 0.5)
         self.asker = Asker(self.shared, self.plan, self.table_id, self.random)
         self._outside = Actor("person", self.asker)
-        self._outside.due = self.random.random() * 0.1
+        self._outside.due = 0.1 + self.random.random() * 0.2
         self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
         for each in self.processes:
             self._start(each)
+
+    def _lock_metadata(self, locks: bool) -> None:
+        """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
+        txn = self.shared.begin()
+        variables.set_global(txn, "tidb_enable_metadata_lock", "ON" if locks else "OFF")
+        txn.commit()
 
     # -- processes ------------------------------------------------------------------
 
     def _process(self, title: str) -> Process:
         if title.startswith("front"):
-            return Process(title, lambda p: process.front(p, self.random, self.history))
-        return Process(title, process.back)
+            thinking_s = self.random.choice(PACES_S)
+            return Process(title, lambda p: process.front(p, self.random, self.history, thinking_s))
+        verify = "full" if self.verifies else "off"
+        settings = process.SETTINGS._replace(verify=verify, span_rows=self.span_rows)
+        return Process(title, lambda p: process.back(p, self.random, settings))
 
     def _start(self, each: Process) -> None:
         view = NodeStore(self.shared, self._fate, self._committed, self._filled)
@@ -104,6 +122,10 @@ class World:
         txn.rollback()
         self.history.sealed(revision)
         laws.check(self.shared, self.table_id, self.history)
+        if "version" in channels:
+            self.versions += 1
+            if self.versions == self.lingers_at:
+                self.lingers_until = self.true.now_s + LINGERS_S
         for channel in channels:
             for actor in self._actors():
                 if actor.channel == channel and self.random.random() >= LOST_WAKE_UPS:
@@ -142,7 +164,7 @@ class World:
         ready: list[tuple[Process | None, Actor]] = [
             (each, actor)
             for each in self.processes
-            if each.alive and (each.paused_until <= now or not self.faults)
+            if each.alive and self._runs(each, now)
             for actor in each.actors
         ]
         ready.append((None, self._outside))
@@ -154,24 +176,35 @@ class World:
             return None
         return self.random.choice(due)
 
+    def _runs(self, each: Process, now: float) -> bool:
+        """Not while it is paused, nor while every back lingers in one state."""
+        lingers = self.lingers_until > now and each.name.startswith("back")
+        return not self.faults or (each.paused_until <= now and not lingers)
+
     def _run(self, owner: Process | None, actor: Actor) -> None:
         clock_s = self.true.now_s
         if owner is None or owner.clock is None:
             actor.due = clock_s + actor.loop.step(clock_s)
             return
         try:
-            actor.due = clock_s + actor.loop.step(owner.clock.monotonic())
+            wanted_s = actor.loop.step(owner.clock.monotonic())
+            actor.due = clock_s + max(wanted_s, self.random.random() * self.thought_s)
         except Killed:
             self._crashed(owner)
+
+    def late_tasks(self) -> int:
+        """Fill tasks that still run though nobody waits for them."""
+        loops = (actor.loop for actor in self._actors())
+        return sum(len(loop.reorgs) for loop in loops if isinstance(loop, process.Stragglers))
 
     # -- the end ------------------------------------------------------------------
 
     def converged(self) -> bool:
         """The job is in history, and deferred deletion has nothing left."""
-        if self.asker.ended() is None:
+        if self.asker.ended() is None or self.late_tasks():
             return False
         txn = self.shared.begin()
         try:
-            return not ranges.waiting(txn, 1)
+            return not any(True for _ in ranges.waiting(txn))
         finally:
             txn.rollback()
