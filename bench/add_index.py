@@ -1,11 +1,12 @@
 """ADD INDEX (k) on a sysbench table: the backfill and verification of a real reorg on a warm Spark.
 
-    python -m bench.add_index                          5 million rows, profiles 4/256, 20/2048, 2/10240
+    python -m bench.add_index                  5 million rows, profiles 4/256, 20/2048, 2/10240
     python -m bench.add_index --rows 1000000 --profiles 2/10240
-    python -m bench.add_index --mariadb                the same rows in MariaDB on this machine, and the ratio
+    python -m bench.add_index --mariadb        the same rows in MariaDB on this machine; the ratio
 
-The table is sysbench's: id int primary key, k int, c char(120), pad char(60), k random. Store: LMDB on a fresh folder,
-default sync. Each profile (worker count / batch size) fills an index of its own on k. Nothing else runs.
+The table is sysbench's: id int primary key, k int, c char(120), pad char(60), k random. Store:
+LMDB on a fresh folder, default sync. Each profile (worker count / batch size) fills an index of
+its own on k. Nothing else runs.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
+
 from bench.add_index_mariadb import Peer
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas

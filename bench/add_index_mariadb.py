@@ -1,4 +1,5 @@
-"""MariaDB on this machine as the peer of bench/add_index.py: a private server on a free loopback port."""
+"""MariaDB on this machine as the peer of bench/add_index.py: a private server on a free loopback
+port."""
 
 import getpass
 import shutil

@@ -1,7 +1,7 @@
-"""Progress is a set of finished spans: restarts, overlaps and late tasks are harmless, nothing finished is redone."""
+"""Progress is a set of finished spans: restarts, overlaps and late tasks are harmless, nothing
+finished is redone."""
 
 import pytest
-from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.catalog import reader, writer
@@ -16,6 +16,7 @@ from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.verify import check_index
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
 INDEX = INFO.index("ik")

@@ -1,13 +1,14 @@
 """Law 6: a fill never overwrites, may be run twice, late, in any order, and misses nothing.
 
-Random interleavings, by seed, of writers (whole transactions, held open over the fill's steps) and of the fill's own
-transactions. At the end every row has its entry and every entry its row, by the row codec.
+Random interleavings, by seed, of writers (whole transactions, held open over the fill's steps) and
+of the fill's own transactions. At the end every row has its entry and every entry its row, by the
+row codec.
 """
 
 import random
+from contextlib import suppress
 
 import pytest
-from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate
 from exuvia.catalog import reader, writer
@@ -20,6 +21,7 @@ from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.verify import check_index
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 TINY = Fixed(Settings(batch_rows=2, span_rows=6))
 INFO = table_info(
@@ -59,17 +61,13 @@ class World:
         """Begin a transaction with some statements, or end one."""
         if self.open and self.chance.random() < 0.6:
             txn = self.open.pop(self.chance.randrange(len(self.open)))
-            try:
+            with suppress(Conflict, Duplicate):
                 txn.commit()
-            except (Conflict, Duplicate):
-                pass
             return
         txn = self.store.begin()
         for _ in range(self.chance.randint(1, 3)):
-            try:
+            with suppress(Duplicate):
                 self._statement(txn)
-            except Duplicate:
-                pass
         self.open.append(txn)
 
     def _statement(self, txn: Transaction) -> None:

@@ -1,7 +1,5 @@
 """A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
 
-from support.tables import JOB, begin_reorg, publish, table_info, with_states
-
 from exuvia.catalog import keycodec, writer
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
@@ -12,10 +10,9 @@ from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.verify import check_index
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
-INFO = table_info(
-    "id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"}
-)
+INFO = table_info("id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"})
 INDEX = INFO.index("ab")
 assert INDEX
 
@@ -73,7 +70,8 @@ def test_rows_with_null_are_never_duplicates() -> None:
 
 
 def test_a_tombstone_over_a_row_that_still_has_the_key_becomes_its_entry() -> None:
-    """Row 1 had the key, its writer left a tombstone; row 2 has it now, written before the index was."""
+    """Row 1 had the key, its writer left a tombstone; row 2 has it now, written before the index
+    was."""
     store, table, reorg = build([[2, "x", 1]])
     store.bulk([key_of(table, [2, "x", 1])], TOMBSTONE)
     assert isinstance(finish(reorg), Done)

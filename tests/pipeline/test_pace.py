@@ -1,4 +1,5 @@
-"""Batches: bounded by the variable, grown after success, shrunk after trouble, short while clients commit."""
+"""Batches: bounded by the variable, grown after success, shrunk after trouble, short while clients
+commit."""
 
 from exuvia.pipeline.pace import Pace
 

@@ -1,10 +1,10 @@
-"""Law 9: planted faults are found by the fast way and by the slow one; live writes raise no alarm."""
+"""Law 9: planted faults are found by the fast way and by the slow one; live writes raise no
+alarm."""
 
 import random
 from contextlib import suppress
 
 import pytest
-from support.tables import publish, table_info
 
 from exuvia.base.errors import Conflict, Duplicate
 from exuvia.catalog import keycodec, reader, writer
@@ -17,6 +17,7 @@ from exuvia.pipeline.inline import InlineWave
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.verify import check_index, order_for
+from support.tables import publish, table_info
 
 INFO = table_info(
     "id int not null",

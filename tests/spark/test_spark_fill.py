@@ -1,12 +1,11 @@
-"""The same kernels in Spark's Python workers: the same entries, proven to have run there; steered and cancelled."""
+"""The same kernels in Spark's Python workers: the same entries, proven to have run there; steered
+and cancelled."""
 
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from support.spark import SparkStore
-from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 
 from exuvia.base.errors import Deposed
 from exuvia.catalog import variables
@@ -22,13 +21,15 @@ from exuvia.pipeline.settings import Fixed, Settings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Order, Task, decode_task, encode
 from exuvia.pipeline.verify import check_index
+from support.spark import SparkStore
+from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 
 LINES = ("id int not null", "k int", "u varchar(20)")
 BOUND_S = 60.0
 
 
 def make(store: Store, table_id: int, rows: list[list[object]]) -> Table:
-    """A loaded table with a plain and a unique index about to be filled. Its job's id is its own."""
+    """A loaded table with a plain and a unique index to be filled. Its job's id is its own."""
     info = table_info(
         *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
     )

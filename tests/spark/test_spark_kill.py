@@ -1,4 +1,5 @@
-"""kill -9 of the driver: neither its JVM nor Python workers stay, and another driver finishes from the checkpoint."""
+"""kill -9 of the driver: neither its JVM nor Python workers stay, and another driver finishes from
+the checkpoint."""
 
 import json
 import os
@@ -9,9 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from support import spark_driver
-from support.spark import SparkStore
-from support.tables import begin_reorg, publish, table_info, with_states
 
 from exuvia.catalog import variables
 from exuvia.catalog.model import to_json
@@ -21,6 +19,9 @@ from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.verify import check_index
+from support import spark_driver
+from support.spark import SparkStore
+from support.tables import begin_reorg, publish, table_info, with_states
 
 GONE_S = 20.0
 ROWS = 40_000

@@ -1,4 +1,5 @@
-"""A driver to be killed: `python spark_driver.py URL` fills table 300 of the store slowly and says which processes it has.
+"""A driver to be killed: `python spark_driver.py URL` fills table 300 of the store slowly and says
+which processes it has.
 
 Prints one line of JSON once tasks write: the pids of the JVM and of all below it.
 """

@@ -42,7 +42,8 @@ def load(
     first_row_id: int = 1,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Load rows and make all index entries; how many rows. `first_row_id` is for tables whose rows have hidden ids."""
+    """Load rows and make all index entries; how many rows. `first_row_id` is for tables whose rows
+    have hidden ids."""
     rows = 0
     for batch in batches:
         handles, values = _encoded(table, batch, first_row_id + rows)

@@ -1,10 +1,11 @@
 """What a reorg remembers: a row of mysql.tidb_ddl_reorg per finished span, and a small key per
 running task.
 
-    row        (job, element, physical table, span) is finished; written by the transaction that put the span's last
-               entries. Its hidden row id is job << 32 | hash of the rest: a task that ends twice writes one row,
-               and a job's rows are one range. Two spans with one hash would cost one span done again, no more.
-    progress   m/progress/{job}{run}{task}: rows done so far. For display only; nothing is decided by it.
+    row        (job, element, physical table, span) is finished; written by the transaction that
+               put the span's last entries. Its hidden row id is job << 32 | hash of the rest: a
+               task that ends twice writes one row, and a job's rows are one range. Two spans with
+               one hash would cost one span done again, no more.
+    progress   m/progress/{job}{run}{task}: rows done so far; display only, nothing is decided by it
 
 The step that ends the job calls `forget` in its own transaction (law 4).
 """
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.errors import Broken
 from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
@@ -31,7 +33,9 @@ _HASH_BITS = 32
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a task is. `of` is its span's rows; `batches` and `batch_rows` tell how it went about it."""
+    """How far a task is.
+
+    `of` is its span's rows; `batches` and `batch_rows` tell how it went about it."""
 
     rows: int
     of: int
@@ -73,7 +77,7 @@ class _Nowhere:
     """A store nothing is committed to."""
 
     def commit(self, packet: object) -> int:
-        raise NotImplementedError
+        raise Broken("rows encoded for a checkpoint are not committed here")
 
 
 def _table() -> Table:
@@ -135,7 +139,8 @@ def forget(txn: Transaction, job_id: int) -> None:
 
 
 def pairs_of(task: Task, progress: Progress) -> list[tuple[bytes, bytes]]:
-    """What a task's commit says of itself: its progress, and the row if it has finished. Nothing without a job."""
+    """What a task's commit says of itself: its progress, and the row if it has finished. Nothing
+    without a job."""
     order = task.order
     if not order.job_id:
         return []

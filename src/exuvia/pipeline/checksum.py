@@ -2,7 +2,7 @@
 they are read.
 
     h = hash(key, suffix)          64 bits, the same in every process
-    sums[h >> shift] += h          one bucket per 64 rows; a bucket that differs is looked at key by key
+    sums[h >> shift] += h          a bucket for 64 rows; one that differs is looked at key by key
 
 The hash reads a key as little-endian words, multiplies each by its own odd number, mixes, adds and
 mixes again. A word of zeros adds nothing, so the width that a batch happened to be padded to does
@@ -62,7 +62,8 @@ def _mixed(word: Array) -> Array:
 
 
 def hash_entries(keys: Keys, suffixes: Keys | None) -> Array:
-    """The hash of whole entries: key, and what the payload holds behind LIVE. None: nothing, in all of them."""
+    """The hash of whole entries: key, and what the payload holds behind LIVE. None: nothing, in
+    all of them."""
     hashes = hash_keys(keys)
     if suffixes is None:
         return hashes

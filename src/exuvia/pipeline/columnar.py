@@ -4,7 +4,7 @@ loads.
     family                      taken from Arrow                          stands in the row as
     INT UINT ENUM SET BIT YEAR  integers                                  8 bytes
     FLOAT                       numbers                                   8 bytes
-    DECIMAL                     decimals, integers, numbers               scaled integer of 8, 16 or 32 bytes
+    DECIMAL                     decimals, integers, numbers               scaled, 8, 16 or 32 bytes
     DATE                        date32, or integers packed already        4 bytes
     DATETIME                    timestamps, or integers packed already    8 bytes
     TIME                        durations, time64, or microseconds        8 bytes
@@ -37,7 +37,9 @@ ArrowColumn = Any
 
 
 def payloads(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[bytes]:
-    """Payloads of `rows` rows. `columns` by lower-case name; one that is missing has its default."""
+    """Payloads of `rows` rows.
+
+    `columns` by lower-case name; one that is missing has its default."""
     shape = Shape(table.layout)
     by_id = {column.id: column for column in table.info.cols}
     head: Array = np.zeros((rows, shape.head_bytes), dtype=np.uint8)

@@ -90,6 +90,7 @@ def _chosen(task: Task, entries: Entries) -> Iterator[Entry]:
 
 
 def index_of(order: Order, index_id: int) -> IndexInfo:
+    """The order's index of that id."""
     found = order.info.index_by_id(index_id)
     assert found is not None, index_id
     return found

@@ -74,7 +74,9 @@ class Crew:
         return self._wave is None or self._wave.done()
 
     def outcomes(self) -> list[Outcome]:
-        """The ended wave's outcomes in the tasks' order. Raises Deposed, Refused, Unavailable: what stopped a task."""
+        """The ended wave's outcomes in the tasks' order.
+
+        Raises Deposed, Refused, Unavailable: what stopped a task."""
         wave, self._wave = self._wave, None
         if wave is None:
             return []

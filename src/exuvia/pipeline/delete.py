@@ -1,9 +1,9 @@
 """Emptying ranges in bounded transactions: what a drop left behind, and tombstones nobody needs
 any more.
 
-    Emptying     every key of a span goes, whatever it holds: nobody writes there any more (the table id or the
-                 index is gone, and its last writers were fenced)
-    Purge        tombstones of a public index go; live entries stay. A key that changed meanwhile is left alone
+    Emptying     every key of a span goes, whatever it holds: nobody writes there any more (the
+                 table or the index is gone, and its last writers were fenced)
+    Purge        tombstones of a public index go, live entries stay, and so do keys that changed
 
 Both are objects with a `step`: at most one transaction each, resumable at any key, harmless twice.
 """
@@ -37,7 +37,9 @@ class Emptying:
         self.removed = 0
 
     def step(self) -> bool:
-        """One transaction. True when the span is empty. Raises what a broken requirement deserves."""
+        """One transaction.
+
+        True when the span is empty. Raises what a broken requirement deserves."""
         keys = self._some()
         if keys:
             writes = [Write(Kind.REMOVE, key, b"") for key in keys]
@@ -56,7 +58,7 @@ class Emptying:
 
 
 def empty(store: Store, span: Span, requirements: Sequence[Requirement] = ()) -> int:
-    """Remove all keys of a span; how many there were. For callers that have a thread of their own."""
+    """Remove all keys of a span; how many there were. For callers with a thread of their own."""
     emptying = Emptying(store, span, requirements)
     while not emptying.step():
         pass
@@ -73,7 +75,9 @@ class Purge:
         self.removed = 0
 
     def step(self) -> bool:
-        """Look at one chunk and remove its tombstones, in one transaction. True when the span is through."""
+        """Look at one chunk and remove its tombstones, in one transaction.
+
+        True when the span is through."""
         found = self._chunk()
         if found is None:
             return True
@@ -120,7 +124,8 @@ class Purge:
 def purge(
     store: Store, table_id: int, index_id: int, requirements: Sequence[Requirement] = ()
 ) -> int:
-    """Remove an index's tombstones; how many there were. For callers that have a thread of their own."""
+    """Remove an index's tombstones; how many there were. For callers that have a thread of their
+    own."""
     work = Purge(store, k.span_of(k.index_prefix(table_id, index_id)), requirements)
     while not work.step():
         pass

@@ -36,7 +36,9 @@ class Entries(NamedTuple):
 
 
 def fresh_snapshot(store: Store, table: Table) -> Snapshot:
-    """A view that shows the table at the planned revision or later (law 1). Raises Unavailable if it does not."""
+    """A view that shows the table at the planned revision or later (law 1).
+
+    Raises Unavailable if it does not."""
     snapshot = store.snapshot()
     raw = snapshot.get(k.revision(table.info.id))
     seen = 0 if raw is None else k.read_number(raw[SEQUENCE_BYTES:])
@@ -44,7 +46,8 @@ def fresh_snapshot(store: Store, table: Table) -> Snapshot:
         return snapshot
     snapshot.close()
     raise Unavailable(
-        f"the snapshot shows revision {seen} of table {table.info.name.O}, the scan needs {table.revision}"
+        f"the snapshot shows revision {seen} of table {table.info.name.O}, "
+        f"the scan needs {table.revision}"
     )
 
 

@@ -27,7 +27,9 @@ MOST_FAULTS = 100
 
 @dataclass(frozen=True)
 class Fault:
-    """One finding, in words. `entry` and `row` are the values each side has, or "" where there is none."""
+    """One finding, in words.
+
+    `entry` and `row` are the values each side has, or "" where there is none."""
 
     kind: str
     index: str
@@ -41,14 +43,14 @@ class Fault:
 
 
 class FaultJudge:
-    """Judges entries of one index by the row codec, each in the snapshot of the transaction given."""
+    """Judges entries of one index by the row codec, in the snapshot of the transaction given."""
 
     def __init__(self, table: Table, index: IndexInfo) -> None:
         self._table = table
         self._index = index
 
     def compare(self, store: Store, should: Iterable[Entry], stand: Iterable[Entry]) -> list[Fault]:
-        """The faults among entries that only one of two scans saw, all judged in one new snapshot."""
+        """The faults among entries that only one of two scans saw, judged in one new snapshot."""
         handles = {(key, suffix): handle for key, suffix, handle in should}
         found = {(key, suffix) for key, suffix, _ in stand}
         txn = store.begin()
@@ -89,7 +91,7 @@ class FaultJudge:
             return None
         return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
 
-    # -- words ---------------------------------------------------------------------------------------------------
+    # -- words -----------------------------------------------------------------------------------
 
     def _entry_text(self, key: bytes, payload: bytes) -> str:
         decoded, _ = keycodec.split_entry(self._table, self._index, key, payload)

@@ -9,9 +9,9 @@ stands (law 6).
       taken keys          plain: skipped. unique: not ours? judged (pipeline/judge.py)
     with the last batch   the row that says "finished", unless duplicates were found
 
-It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of them the
-one who steps it may wait, stop, or never come back. What it read may be old by the time it writes;
-the tombstones make that harmless.
+It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of
+them the one who steps it may wait, stop, or never come back. What it read may be old by the time
+it writes; the tombstones make that harmless.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -40,7 +40,9 @@ Taken = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True)
 class Run:
-    """One index's entries of one span in key order. `repeats`: (key, handle) that came a second time."""
+    """One index's entries of one span in key order.
+
+    `repeats`: (key, handle) that came a second time."""
 
     index: IndexInfo
     keys: Keys
@@ -108,7 +110,8 @@ class Fill:
         )
 
     def _read(self) -> Generator[Batch, None, list[Run]]:
-        """The span's runs, unique indexes first, so that a plain one's last batch can say "finished"."""
+        """The span's runs, unique indexes first, so that a plain one's last batch can say
+        "finished"."""
         by_id = {index.id: index for index in self._table.info.indexes}
         indexes = sorted(
             (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
@@ -179,6 +182,7 @@ class Fill:
 
 
 def _not_ours(key: bytes, held: bytes, suffixes: Keys | None, position: int) -> Taken:
-    """The taken key, with our handle, if it needs judging: it is a unique one and holds something else."""
+    """The taken key, with our handle, if it needs judging: it is a unique one and holds something
+    else."""
     suffix = b"" if suffixes is None else as_bytes(suffixes)[position]
     return [(key, suffix)] if suffix and held != LIVE + suffix else []

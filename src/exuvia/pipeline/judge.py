@@ -1,12 +1,11 @@
 """Keys of a unique index that the fill found taken, one by one, each in one snapshot (law 6).
 
-    entry at the key               row of our handle          other handle's row      verdict
-    ours                           -                          -                       settled
-    anything                       gone, or has another key   -                       settled: its writer did the work
-    tombstone, or nothing          has the key                -                       ours is put
-    another handle's               has the key                has the key             a duplicate
-    another handle's               has the key                has not                 settled here; an entry without
-                                                                                      its row is for verification
+    entry at the key        row of our handle          other handle's row    verdict
+    ours                    -                          -                     settled
+    anything                gone, or has another key   -                     settled by its writer
+    tombstone, or nothing   has the key                -                     ours is put
+    another handle's        has the key                has the key           a duplicate
+    another handle's        has the key                has not               left to verification
 
 Ours is put only if row and entry are still as the snapshot showed them; otherwise it is judged
 again.
@@ -45,7 +44,9 @@ class Judge:
     index: IndexInfo
 
     def taken(self, key: bytes, handle: bytes) -> Verdict | Found:
-        """Judge one key for the row of `handle`. Raises Conflict if writers never leave it alone, Deposed."""
+        """Judge one key for the row of `handle`.
+
+        Raises Conflict if writers never leave it alone, Deposed."""
         for _ in range(_TRIES - 1):
             try:
                 return self._once(key, handle)

@@ -1,8 +1,8 @@
 """Whether an index holds what its rows say, under live writes and without a common snapshot (law
 9).
 
-    1  sum        rows -> the entries they should have -> bucket sums        two scans, any snapshots,
-                  index -> the entries that stand      -> bucket sums        in parallel, in any order
+    1  sum        rows  -> the entries they should have -> bucket sums     two scans, any snapshots,
+                  index -> the entries that stand       -> bucket sums     in parallel, in any order
     2  collect    the same two scans again, but only entries of buckets that differ
     3  judge      entries that only one side has: row and entry once more, in one snapshot
 
@@ -39,7 +39,8 @@ Waves = Generator[Wave, list[Outcome], list[Fault]]
 def verification(
     store: Store, order: Order, span_rows: int, total: int | None = None, at_once: int = 1
 ) -> Waves:
-    """Compare the order's indexes with the table: yields waves, returns the faults (at most MOST_FAULTS)."""
+    """Compare the order's indexes with the table: yields waves, returns the faults (at most
+    MOST_FAULTS)."""
     scans = _Scans(store, order, span_rows, total, at_once)
     outcomes = yield scans.sums()
     faults: list[Fault] = []

@@ -6,7 +6,7 @@ all are compared, packed into big-endian words: a sysbench k and its handle diff
 which is one word.
 
     one word       np.argsort                                    35 ms a million
-    few words      np.lexsort, without a last word that is in order already (rows come in handle order)   130 ms
+    few words      np.lexsort; not by a last word that is in order already, as handles are  130 ms
     otherwise      Python's sort of bytes                        550 ms
 """
 
@@ -63,7 +63,8 @@ def positions(keys: Keys) -> Array:
 
 
 def varying_words(keys: Array) -> list[Array]:
-    """The bytes in which the keys differ at all, as u64 words that sort like the keys; the first weighs most."""
+    """The bytes in which the keys differ at all, as u64 words that sort like the keys; the first
+    weighs most."""
     matrix = _matrix(keys)
     varies = np.zeros(matrix.shape[1], dtype=bool)
     for start in range(0, len(matrix), _BLOCK_ROWS):

@@ -1,8 +1,8 @@
 """How many rows one transaction of a task holds, and how long the task rests after it.
 
     bound      tidb_ddl_reorg_batch_size, read again at every batch
-    size       grows by half after a success, halves after a conflict or a slow commit; never above the bound
-    rest       none while nobody else commits; longer than the batch took while clients do (pipeline/traffic.py)
+    size       grows by half after a success, halves after a conflict or a slow commit
+    rest       none while nobody else commits; longer than the batch took while clients do
 
 A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
 while a batch is being written waits for it. So while clients commit, a batch is kept under
@@ -21,7 +21,9 @@ _REST_FACTOR = 1.5
 
 
 class Batch(NamedTuple):
-    """One finished transaction of a task. `rest_s`: how long the task should rest before the next."""
+    """One finished transaction of a task.
+
+    `rest_s`: how long the task should rest before the next."""
 
     rows: int
     seconds: float
@@ -41,7 +43,9 @@ class Pace:
         return max(1, min(int(self._rows), self.bound))
 
     def bounded(self, bound: int) -> None:
-        """The bound was read again. A task that used all of the old bound uses all of the new one."""
+        """The bound was read again.
+
+        A task that used all of the old bound uses all of the new one."""
         if self._rows >= self.bound:
             self._rows = max(self._rows, float(bound))
         self.bound = bound

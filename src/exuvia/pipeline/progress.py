@@ -15,7 +15,8 @@ from exuvia.base.errors import Refused
 
 
 class Running(NamedTuple):
-    """`rows_done` counts table rows; `phase` is fill or verify; `wake_s`: step again after so long."""
+    """`rows_done` counts table rows; `phase` is fill or verify; `wake_s`: step again after so
+    long."""
 
     rows_done: int
     rows_per_s: float

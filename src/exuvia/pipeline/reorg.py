@@ -104,7 +104,7 @@ class Reorg:
         self._reason, self._again_at = reason, self._now + _RETRY_S
         return Waiting(reason, self._rows, _RETRY_S)
 
-    # -- the life of a reorg -------------------------------------------------------------------------------------
+    # -- the life of a reorg ---------------------------------------------------------------------
 
     def _live(self) -> Life:
         settings = self._dial.read()

@@ -3,7 +3,7 @@ every batch.
 
     tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
     tidb_ddl_reorg_batch_size      the most rows in one transaction
-    exuvia_pipeline_inline_rows    tables up to this size are done in this process (0: always on Spark)
+    exuvia_pipeline_inline_rows    tables up to this size are done in this process (0: always Spark)
     exuvia_ddl_verify              full, sample or off
 
 A read costs a snapshot, so batches that take less than `_EVERY_S` share one.

@@ -1,9 +1,9 @@
 """How many tasks of a reorg may write at once: `tidb_ddl_reorg_worker_cnt` slots, each the
 presence of one process.
 
-    slot 0   held by the task of process 71        worker count 2: a task takes any free slot below 2, or waits
-    slot 1   held by the task of process 72        worker count set to 1: the holder of slot 1 lets it go at its
-    slot 2   not given                             next batch and waits; the epoch is looked at while it waits
+    slot 0   held by the task of process 71    worker count 2: a task takes any free slot below 2
+    slot 1   held by the task of process 72    set to 1: the holder of slot 1 lets it go at its
+    slot 2   not given                         next batch and waits, looking at the epoch
 
 A presence ends with its process (Store.hold), so a killed task blocks nobody and nothing has to be
 cleaned up. Only tasks in processes of their own need slots: in this process tasks run one after
@@ -27,7 +27,9 @@ class Slot:
         self._presence: Presence | None = None
 
     def taken(self, workers: int) -> bool:
-        """Whether this task may go on, with so many workers allowed. Raises Deposed when the reorg was left."""
+        """Whether this task may go on, with so many workers allowed.
+
+        Raises Deposed when the reorg was left."""
         if self._presence is not None and self._number < workers:
             return True
         self.release()

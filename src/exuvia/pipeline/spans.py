@@ -69,7 +69,8 @@ def cut(
 ) -> list[Span]:
     """The same keys as adjoining spans of about `rows` rows each; an empty range stays one span.
 
-    `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that run side by side.
+    `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that
+    run side by side.
     """
     found: list[Span] = []
     for span in spans:

@@ -1,8 +1,8 @@
 """Running kernels in Spark's Python workers: one partition a task, one tag a job.
 
     driver (the back process)                     Spark, local[2]
-      Spark.start(tag, tasks) -- a thread -->  range(n) -> mapInArrow(Worker) -> collect
-      Wave.done, Wave.outcomes                 each Python worker opens the store once and runs kernels
+      Spark.start(tag, tasks) -- a thread -->  range(n) -> mapInArrow(Worker)
+      Wave.done, Wave.outcomes                 each Python worker opens the store once
       Wave.cancel                              drops the jobs with the tag
 
 DataFrame API alone, so a cluster or Spark Connect serve as well. Tags are set on the context where
@@ -176,7 +176,8 @@ def _build(master: str, conf: dict[str, str]) -> Any:
 
 
 def _python_path() -> str:
-    """Where a worker finds this package: the folder it was imported from, then what the process has."""
+    """Where a worker finds this package: the folder it was imported from, then what the process
+    has."""
     here = str(Path(__file__).resolve().parents[2])
     known = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != here]
     return os.pathsep.join([here, *filter(None, known)])

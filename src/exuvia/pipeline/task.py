@@ -52,7 +52,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fences(self) -> list[Equal]:
-        """What every write of the reorg requires (law 2). Nothing without a job: a load of an unpublished table."""
+        """What every write of the reorg requires (law 2).
+
+        Nothing without a job: a load of an unpublished table."""
         if not self.job_id:
             return []
         return [Equal(k.meta("reorg", self.job_id), k.number(self.epoch))]
@@ -71,7 +73,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A duplicate: two rows with one key of a unique index; `text` is the key's value as MySQL prints it."""
+    """A duplicate: two rows with one key of a unique index; `text` is the key's value as MySQL
+    prints it."""
 
     index_id: int
     key: bytes

@@ -42,7 +42,8 @@ def check_index(
     mode: str = "fast",
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Report:
-    """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable, Deposed."""
+    """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable,
+    Deposed."""
     if mode == "fast":
         faults = _fast(store, table, index, monotonic)
     elif mode == "slow":

@@ -7,6 +7,7 @@ next batch.
 """
 
 import os
+import threading
 import time
 
 from exuvia.base.errors import Deposed
@@ -43,18 +44,19 @@ def _perform(store: Store, task: Task) -> Outcome:
     dial = Variables(store, time.monotonic)
     slot = Slot(store, task.order, task.ordinal)
     parent = os.getppid()
+    rest = threading.Event()  # never set: what it waits for is time
     attempt: Attempt | None = None
     try:
         while os.getppid() == parent:
             if not slot.taken(dial.read().workers):
-                time.sleep(_SLOT_POLL_S)
+                rest.wait(_SLOT_POLL_S)
                 continue
             attempt = attempt or Attempt(store, task, dial, time.monotonic)
             reached = attempt.advance()
             if not isinstance(reached, Batch):
                 return reached
             if reached.rest_s:
-                time.sleep(reached.rest_s)
+                rest.wait(reached.rest_s)
     except Deposed:
         pass
     finally:
