@@ -12,7 +12,6 @@ from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
 from exuvia.ddl import queue
 from exuvia.ddl.job import ROW_COLUMNS, Job
-from exuvia.pipeline.verify import check_index
 from exuvia.sql.context import Context
 from exuvia.sql.listing import columns_of, listing
 from exuvia.sql.nodes import Node, TableName
@@ -131,6 +130,8 @@ def existing_table(session: Running, name: TableName) -> Table:
 
 
 def _check(session: Running, table: Table, index: IndexInfo) -> None:
+    from exuvia.pipeline.verify import check_index  # brings pyarrow: only for who asks for it
+
     fast = session.variable("tidb_enable_fast_table_check") == "ON"
     report = check_index(session.services.store, table, index, "fast" if fast else "slow")
     if report.faults:
