@@ -7,6 +7,7 @@ row codec.
 
 import random
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.open import open_store
+from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress
 from exuvia.pipeline.reorg import Reorg
@@ -40,7 +43,7 @@ ROWS = 24
 class World:
     """A table under way, its writers, and its fill."""
 
-    def __init__(self, seed: int, store: MemoryStore | None = None) -> None:
+    def __init__(self, seed: int, store: Store | None = None) -> None:
         self.chance = random.Random(seed)
         self.store = store or MemoryStore()
         absent = {"ik": SchemaState.ABSENT, "iu": SchemaState.ABSENT}
@@ -128,6 +131,18 @@ def test_two_drivers_and_a_late_third_need_no_special_case(seed: int) -> None:
     (ended,) = world.run([late])
     assert isinstance(ended, Done)
     assert world.faults() == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_on_disk_too(seed: int, tmp_path: Path) -> None:
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    try:
+        world = World(2000 + seed, store)
+        (ended,) = world.run([world.reorg([PLAIN.id, UNIQUE.id])])
+        assert isinstance(ended, Done)
+        assert world.faults() == []
+    finally:
+        store.close()
 
 
 class Overwriting(MemoryStore):
