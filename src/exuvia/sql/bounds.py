@@ -76,12 +76,13 @@ def _number(text: str) -> int | Decimal | float:
 
 
 Bounder = Callable[[Value], Value]
+Maker = Callable[[Value, FieldType], Value]
 
 
 def bounder(kind: FieldType, equality: bool) -> Bounder:
     """How a value becomes a bound on a column of that type: the bound, or NOTHING, or INEXACT."""
     if kind.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.YEAR, TypeCode.BIT):
-        make = _named if equality else _inexact
+        make: Maker = _named if equality else _inexact
     else:
         make = _BOUNDS.get(kind.family, _inexact)
     if make is _integer:

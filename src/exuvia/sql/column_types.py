@@ -98,7 +98,7 @@ def _decimal(column: str, written: DataType) -> FieldType:
 
 def _check_digits(column: str, length: int, scale: int, most: int) -> None:
     if scale > 30:
-        raise refuse(1425, scale, column)
+        raise refuse(1425, scale, column, 30)
     if length > most:
         raise refuse(1426, length, column, most)
     if scale > length:

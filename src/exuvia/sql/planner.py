@@ -25,7 +25,7 @@ from exuvia.sql.result import Result
 NOT_KEPT = Result()
 
 
-def plan(node: Statement, context: Context) -> Plan:
+def plan(node: Statement | exp.Query, context: Context) -> Plan:
     """The plan of a statement that reads or writes rows.
 
     Raises Refused, 1235 for what is not done."""
@@ -44,7 +44,7 @@ def plan(node: Statement, context: Context) -> Plan:
     raise refuse(1235, type(node).__name__)
 
 
-def _kept(node: Statement, context: Context) -> KeptPlan | None:
+def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
     if isinstance(node, exp.Select):
         return read.plan(node, context)
     if isinstance(node, Insert):

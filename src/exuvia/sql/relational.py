@@ -1,8 +1,10 @@
-"""SELECT through the relational engine (select.py): joins, groups, windows, sorts of many rows."""
+"""SELECT through the relational engine (select.py): joins, groups, windows, sorts of many rows.
+
+The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
+"""
 
 from sqlglot import exp
 
-from exuvia.sql import select
 from exuvia.sql.context import Context
 from exuvia.sql.plans import Plan
 from exuvia.sql.result import OutputColumn, Result
@@ -12,6 +14,8 @@ class RelationalPlan(Plan):
     """Planned for one snapshot; run once."""
 
     def __init__(self, node: exp.Query, context: Context) -> None:
+        from exuvia.sql import select
+
         self._plan = select.plan(node, context)
         self.columns = [OutputColumn(*column) for column in self._plan.columns]
 

@@ -27,6 +27,7 @@ class Running(Surroundings, Protocol):
     current: OpenTransaction | None
     warnings: Sequence[Note]
     statement: str
+    next_is_read_only: bool
     prepared: dict[str, Ready]
 
     def run(

@@ -141,6 +141,9 @@ def _transaction(session: Running, item: Assignment) -> Refused | None:
 
 
 def _characteristic(session: Running, item: Assignment, text: str) -> None:
+    if item.extra is None:  # of the next transaction alone
+        session.next_is_read_only = text == "READ ONLY"
+        return
     if text.startswith("ISOLATION LEVEL"):
         level = text.removeprefix("ISOLATION LEVEL").strip().replace(" ", "-")
         name, value = "transaction_isolation", level

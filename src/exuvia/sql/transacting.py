@@ -29,6 +29,7 @@ class Transacting:
         self.settings = Settings(services)
         self.current: OpenTransaction | None = None
         self.statement = ""
+        self.next_is_read_only = False
 
     def context_in(
         self, open_: OpenTransaction, parameters: Sequence[Value], letters: str
@@ -96,6 +97,7 @@ class Transacting:
     def begin(self, read_only: bool = False) -> OpenTransaction:
         """Open a transaction; one that is open is committed first."""
         self.commit()
+        read_only, self.next_is_read_only = read_only or self.next_is_read_only, False
         self.current = self._open(explicit=True, read_only=read_only)
         return self.current
 

@@ -1,0 +1,207 @@
+"""What two sessions may do to each other: each test is named after the anomaly it is about."""
+
+import threading
+
+import pytest
+from support.world import World, error, rows, run
+
+from exuvia.base.errors import Refused
+from exuvia.sql.session import Session
+
+
+@pytest.fixture(autouse=True)
+def accounts(session: Session) -> None:
+    """Two accounts."""
+    run(session, "CREATE TABLE account (id int PRIMARY KEY, amount int, owner varchar(9) UNIQUE)")
+    run(session, "INSERT INTO account VALUES (1, 100, 'a'), (2, 100, 'b')")
+
+
+def test_dirty_read_is_prevented(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    assert rows(another, "SELECT amount FROM account WHERE id = 1") == [[100]]
+    run(session, "ROLLBACK")
+
+
+def test_non_repeatable_read_is_prevented(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[100]]
+    run(another, "UPDATE account SET amount = 5 WHERE id = 1")
+    run(another, "INSERT INTO account VALUES (3, 1, 'c')")
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[100]]
+    assert rows(session, "SELECT COUNT(*) FROM account") == [[2]]
+    run(session, "COMMIT")
+    assert rows(session, "SELECT COUNT(*) FROM account") == [[3]]
+
+
+def test_lost_update_is_refused_with_1213(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    run(another, "UPDATE account SET amount = amount + 10 WHERE id = 1")
+    assert error(session, "COMMIT") == (1213, "40001")
+    assert session.current is None
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[110]]
+
+
+def test_write_skew_is_prevented_by_for_update_alone(session: Session, another: Session) -> None:
+    for lock, refused in (("", False), (" FOR UPDATE", True)):
+        run(session, "UPDATE account SET amount = 100")
+        run(session, "BEGIN")
+        assert rows(session, f"SELECT amount FROM account WHERE id = 2{lock}") == [[100]]
+        run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+        run(another, "UPDATE account SET amount = 0 WHERE id = 2")
+        if refused:
+            assert error(session, "COMMIT") == (1213, "40001")
+        else:
+            run(session, "COMMIT")
+
+
+def test_for_update_of_a_missing_row_is_kept_missing(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    assert rows(session, "SELECT * FROM account WHERE id = 9 FOR UPDATE") == []
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    run(another, "INSERT INTO account VALUES (9, 9, 'z')")
+    assert error(session, "COMMIT") == (1213, "40001")
+
+
+def test_a_phantom_is_not_prevented(session: Session, another: Session) -> None:
+    """Known gap: a range read FOR UPDATE does not hold back rows that are not there."""
+    run(session, "BEGIN")
+    run(session, "SELECT * FROM account WHERE id > 1 FOR UPDATE")
+    run(session, "UPDATE account SET amount = 1 WHERE id = 2")
+    run(another, "INSERT INTO account VALUES (7, 7, 'p')")
+    run(session, "COMMIT")
+    assert rows(session, "SELECT COUNT(*) FROM account") == [[3]]
+
+
+def test_a_unique_key_taken_meanwhile_is_1062_at_commit(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    run(session, "INSERT INTO account VALUES (4, 4, 'same')")
+    run(another, "INSERT INTO account VALUES (5, 5, 'same')")
+    with pytest.raises(Refused, match="Duplicate entry 'same' for key 'account.owner'") as refusal:
+        session.execute("COMMIT")
+    assert (refusal.value.code, refusal.value.state) == (1062, "23000")
+    assert rows(session, "SELECT id FROM account WHERE owner = 'same'") == [[5]]
+
+
+def test_statements_alone_never_lose_an_update(world: World, session: Session) -> None:
+    failures: list[Exception] = []
+
+    def add() -> None:
+        mine = world.session(session.database)
+        try:
+            for _ in range(25):
+                run(mine, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+        except Refused as refusal:
+            failures.append(refusal)
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[200]]
+
+
+def test_auto_increment_never_gives_an_id_twice(world: World, session: Session) -> None:
+    run(session, "CREATE TABLE ids (id int AUTO_INCREMENT PRIMARY KEY, who int)")
+
+    def insert(who: int) -> None:
+        mine = world.session(session.database)
+        for _ in range(20):
+            run(mine, f"INSERT INTO ids (who) VALUES ({who}), ({who})")
+
+    threads = [threading.Thread(target=insert, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert rows(session, "SELECT COUNT(*), COUNT(DISTINCT id) FROM ids") == [[160, 160]]
+
+
+def test_an_idle_reader_blocks_no_schema_change(session: Session, another: Session) -> None:
+    run(another, "BEGIN")
+    assert rows(another, "SELECT COUNT(*) FROM account") == [[2]]
+    run(session, "ALTER TABLE account ADD COLUMN note varchar(9) DEFAULT 'new'")
+    assert len(rows(another, "SELECT * FROM account WHERE id = 1")[0]) == 3
+    run(another, "COMMIT")
+    assert rows(another, "SELECT * FROM account WHERE id = 1") == [[1, 100, "a", "new"]]
+
+
+def test_law_1_an_overtaken_snapshot_cannot_begin_to_write_1412(
+    session: Session, another: Session
+) -> None:
+    run(another, "BEGIN")
+    rows(another, "SELECT COUNT(*) FROM account")
+    run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")
+    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+    run(another, "ROLLBACK")
+    run(another, "UPDATE account SET amount = 0 WHERE id = 1")
+
+
+def test_law_1_without_the_metadata_lock_a_writer_meets_8028(
+    session: Session, another: Session
+) -> None:
+    another.settings.metadata_lock = False
+    run(another, "BEGIN")
+    run(another, "UPDATE account SET amount = 0 WHERE id = 1")
+    run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")
+    assert error(another, "COMMIT") == (8028, "HY000")
+
+
+def test_the_metadata_lock_lets_a_writer_live_through_a_change(
+    session: Session, another: Session
+) -> None:
+    run(another, "BEGIN")
+    run(another, "UPDATE account SET amount = 0 WHERE id = 1")
+    change = threading.Thread(
+        target=run, args=(session, "ALTER TABLE account ADD INDEX ia (amount)")
+    )
+    change.start()
+    change.join(0.3)
+    assert change.is_alive(), "the change waits for the open transaction"
+    run(another, "UPDATE account SET amount = 7 WHERE id = 2")
+    run(another, "COMMIT")
+    change.join(20)
+    assert not change.is_alive()
+    assert rows(session, "SELECT id FROM account FORCE INDEX (ia) WHERE amount = 7") == [[2]]
+    run(session, "ADMIN CHECK TABLE account")
+
+
+def test_law_8_without_a_lease_no_statement_and_no_commit(
+    session: Session, another: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    member = session.services.member
+    monkeypatch.setattr(type(member), "serving", lambda self, now: False)
+    assert error(another, "SELECT 1") == (8027, "HY000")
+    assert error(session, "COMMIT") == (8027, "HY000")
+    monkeypatch.undo()
+    session.rollback()
+    assert rows(another, "SELECT amount FROM account WHERE id = 1") == [[100]]
+
+
+def test_an_idle_transaction_is_ended_and_says_so(session: Session) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    now = session.services.clock.monotonic()
+    assert not session.reap(now, 60)
+    assert session.reap(now + 61, 60)
+    assert error(session, "SELECT 1") == (8055, "HY000")
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[100]]
+
+
+def test_a_killed_statement_ends_with_1317(session: Session) -> None:
+    table = "account"
+    for n in range(3, 40):
+        run(session, f"INSERT INTO {table} VALUES ({n}, {n}, 'n{n}')")
+    begin = session._begin_statement
+
+    def begin_and_interrupt(text: str) -> None:
+        begin(text)
+        session.interrupt()
+
+    session._begin_statement = begin_and_interrupt  # type: ignore[method-assign]
+    assert error(session, "SELECT SUM(amount) FROM account WHERE owner <> 'x'") == (1317, "70100")
