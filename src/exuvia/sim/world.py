@@ -2,7 +2,8 @@
 
 A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a
 process may be paused, as long as several leases; at any commit it may be killed, before or after;
-a commit's wake-ups may be lost; at one version the owners linger. After every commit the laws are judged.
+a commit's wake-ups may be lost; at one version the owners linger. After every commit
+the laws are judged.
 """
 
 from collections.abc import Sequence

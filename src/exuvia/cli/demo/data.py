@@ -50,7 +50,7 @@ def create_statements() -> list[str]:
 def generate(folder: Path, scale: float) -> None:
     """Write one Parquet file per table. Raises RuntimeError with the generator's words."""
     program = Path(sys.executable).parent / "tpchgen-cli"
-    command = [str(program), "-s", str(scale), "--format", "parquet", "-o", str(folder)]
+    command = [str(program), "parquet", "-s", str(scale), f"--output-dir={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"tpchgen-cli failed: {done.stderr[-1000:]}")
@@ -60,8 +60,8 @@ def batches(folder: Path, table: str) -> "Iterator[pyarrow.RecordBatch]":
     """The rows of one table, columns in the order of its definition."""
     from pyarrow import parquet
 
-    for path in sorted(folder.rglob(f"{table}*.parquet")):
-        yield from parquet.ParquetFile(path).iter_batches(batch_size=100_000)
+    file = parquet.ParquetFile(folder / f"{table}.parquet")
+    yield from file.iter_batches(batch_size=100_000)
 
 
 def load(store_url: str, folder: Path) -> dict[str, int]:
