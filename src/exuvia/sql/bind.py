@@ -207,6 +207,8 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     if to.this == exp.DType.CHARACTER_SET and not to.expressions:
         return _converted_charset(argument, to)
     kind = casts.cast_type(to, scope.collation)
+    if to.this == exp.DType.TIMESTAMPTZ:
+        kind = types.datetime(min(6, len(tree.this.name.partition(".")[2])))
     if kind.Tp in (types.DATE.Tp, types.datetime().Tp, types.time().Tp):
         _check_literal(tree, argument, kind)
     if argument.type.Tp == types.NULL.Tp:
@@ -293,7 +295,7 @@ def _position(tree: exp.StrPosition, scope: Scope) -> Expr:
 def _char(tree: exp.Chr, scope: Scope) -> Expr:
     found = bind_calls.call("char", [scope.bind(each) for each in tree.expressions], scope)
     charset = tree.args.get("charset")
-    if charset is None or charset.name.lower() == "binary":
+    if not isinstance(charset, exp.Expression) or charset.name.lower() == "binary":
         return found
     return casts.to_text(found)
 
@@ -327,6 +329,9 @@ def _row_here(tree: exp.Tuple, scope: Scope) -> Expr:
 
 
 def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
+    if isinstance(tree.this, exp.Tuple) and tree.args.get("unit") is None:
+        bound = [casts.to_double(scope.bind(each)) for each in tree.this.expressions]
+        return bind_calls.call("interval", bound, scope)
     raise refuse(1064, f"near '{tree.sql(dialect='mysql')}' at line 1")
 
 

@@ -29,6 +29,9 @@ _CONVERT: dict[str, Callable[[Expr], Expr]] = {
 }
 
 
+_KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate", "char"))
+
+
 def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     """A call of a function of the table. Raises 1305, 1582."""
     special = SPECIAL.get(name)
@@ -39,7 +42,7 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         raise refuse(1305, "FUNCTION", f"{_database(scope)}{name}")
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
-        raise refuse(1582, name)
+        raise refuse(1064, "near ')' at line 1") if name in _KEYWORDS else refuse(1582, name)
     converted, collate, coercibility = _converted(name, function.kinds, arguments, scope)
     kind = function.type(converted)
     if types.family_of(kind) is Family.STRING:

@@ -171,7 +171,7 @@ def merged_collation(arguments: Sequence[Expr], operation: str, needed: bool) ->
     """(collation, coercibility) of several expressions. Raises 1267 where one is needed and none wins."""
     best: tuple[str, int] = ("", NUMERIC)
     for argument in arguments:
-        if argument.family not in (Family.STRING, Family.BYTES, Family.JSON):
+        if not types.is_text_like(argument.type) and argument.family is not Family.JSON:
             continue
         name = argument.type.Collate or "utf8mb4_bin"
         best = _winner(best, (name, argument.coercibility), operation, needed)

@@ -85,8 +85,12 @@ def _inside(scope: Scope) -> Scope:
     return inner
 
 
-def _aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Aggregate:
+def _aggregate(
+    name: str, trees: Sequence[exp.Expression], scope: Scope, within_window: bool = False
+) -> Aggregate:
     inner = _inside(scope)
+    if within_window:
+        inner.grouped = scope.grouped  # SUM(SUM(x)) OVER (): the inner one is of the groups
     distinct = len(trees) == 1 and isinstance(trees[0], exp.Distinct)
     given = trees[0].expressions if distinct else trees
     if name == "count" and len(given) == 1 and isinstance(given[0], exp.Star):
@@ -212,8 +216,7 @@ def _window_call(
     name: str, call: exp.Expression, scope: Scope
 ) -> tuple[str, tuple[Expr, ...], FieldType, bool]:
     if name in AGGREGATES:
-        inner = scope.within(scope.clause)
-        found = _aggregate(name, call.expressions, inner)
+        found = _aggregate(name, call.expressions, scope, within_window=True)
         return found.function, found.arguments, found.type, found.distinct
     if name not in RANKINGS:
         raise refuse(1235, f"{name} OVER")

@@ -301,6 +301,9 @@ def _negative(tree: exp.Neg, scope: Scope) -> Expr:
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name == str(1 << 63):
         return Constant(type=types.integer(19), value=-(1 << 63))
     operand = to_number(scope.bind(inner))
+    if isinstance(operand, Constant) and isinstance(operand.value, int):
+        if not -(1 << 63) <= -operand.value < 1 << 63:
+            operand = cast(operand, types.decimal(20, 0))
     kind = operand.type if operand.family is not Family.UINT else types.BIGINT
     if kind.Tp == TypeCode.NULL or operand.family is Family.INT:
         kind = types.integer(operand.type.Flen)

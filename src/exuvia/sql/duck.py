@@ -22,6 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.sql import bind_types as types
 
@@ -122,7 +123,7 @@ def literal(value: Any, kind: FieldType) -> str:
         return f"unhex('{value.hex()}')"
     if isinstance(value, Decimal):
         scale = max(0, kind.Decimal)
-        exact = value.quantize(Decimal(1).scaleb(-scale)) if kind.Decimal >= 0 else value
+        exact = decimals.rounded(value, scale) if kind.Decimal >= 0 else value
         return f"CAST('{exact:f}' AS {wanted})"
     if isinstance(value, float):
         return f"CAST('{value!r}' AS DOUBLE)"

@@ -8,6 +8,7 @@ A maker answers None where the types at hand are not faithful; the call is then 
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.collation import collation
@@ -18,11 +19,14 @@ from exuvia.sql.expr import Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 
 Maker = Callable[[Call, Renderer], str | None]
-_NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+_SMALL_DIGITS = 18
 
 
 def _divides(expr: Expr) -> bool:
     """Whether a decimal is a quotient, which has more digits than its type shows."""
+    if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
+        exponent = expr.value.as_tuple().exponent
+        return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
     if isinstance(expr, Call) and expr.family is Family.DECIMAL:
         return expr.function == "/" or any(_divides(part) for part in expr.arguments)
     return isinstance(expr, Cast) and expr.family is Family.DECIMAL and _divides(expr.argument)
@@ -145,7 +149,10 @@ def _exact(call: Call, renderer: Renderer, sign: str) -> str | None:
         return None
     if sum(scales) > types.MOST_SCALE or max(scales) > duck.MOST_DIGITS:
         return None
-    found = _plain(call, renderer, sign)
+    left, right = (renderer.value(part) for part in call.arguments)
+    if call.type.Flen > _SMALL_DIGITS:  # DuckDB stays at 18 digits if both operands do
+        left = f"CAST({left} AS DECIMAL({duck.MOST_DIGITS},{scales[0]}))"
+    found = f"({left} {sign} {right})"
     if call.type.Flen <= duck.MOST_DIGITS:
         return f"CAST({found} AS {duck.type_of(call.type)})"
     return found

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
+from exuvia.catalog.collation import collation
 from exuvia.sql import bind_types as types
 from exuvia.sql import duck
 from exuvia.sql.duck_render import Renderer
@@ -90,16 +91,29 @@ def _extreme(name: str, argument: Expr, value: str, rows: Renderer) -> str:
 def _group_concat(node: Aggregate, rows: Renderer) -> str:
     parts = " || ".join(rows.value(argument) for argument in node.arguments)
     order = f" ORDER BY {sort_keys(node.order, rows)}" if node.order else ""
-    distinct = "DISTINCT " if node.distinct else ""
-    if node.distinct and any(key not in node.arguments for key, _ in node.order):
-        raise refuse(1235, "GROUP_CONCAT(DISTINCT ... ORDER BY another expression)")
-    if node.distinct and node.order:
-        marks = ", ".join(
-            f"{parts} {'DESC' if descending else 'ASC'}" for _, descending in node.order[:1]
-        )
-        order = f" ORDER BY {marks}"
     separator = duck.text_literal(node.separator)
-    return f"left(string_agg({distinct}{parts}, {separator}{order}), 1024)"
+    if node.distinct:
+        return f"left({_distinct_concat(node, rows, parts, separator)}, 1024)"
+    return f"left(string_agg({parts}, {separator}{order}), 1024)"
+
+
+def _distinct_concat(node: Aggregate, rows: Renderer, parts: str, separator: str) -> str:
+    """Texts once each, sorted by the expression they were made from."""
+    if any(collation(part.type.Collate).fold for part in node.arguments):
+        raise refuse(1235, "GROUP_CONCAT(DISTINCT text) in a case-insensitive collation")
+    if not node.order:
+        return f"string_agg(DISTINCT {parts}, {separator})"
+    sources = [part.argument if isinstance(part, Cast) else part for part in node.arguments]
+    key, descending = node.order[0]
+    if len(node.order) > 1 or len(sources) > 1 or key != sources[0]:
+        raise refuse(1235, "GROUP_CONCAT(DISTINCT ... ORDER BY another expression)")
+    pairs = (
+        f"list(DISTINCT {{'k': {rows.key(key)}, 'v': {parts}}}) FILTER (WHERE {parts} IS NOT NULL)"
+    )
+    order = "'DESC'" if descending else "'ASC'"
+    return (
+        f"array_to_string(list_transform(list_sort({pairs}, {order}), lambda p: p.v), {separator})"
+    )
 
 
 _RANKING = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}

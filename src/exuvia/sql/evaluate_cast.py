@@ -34,7 +34,8 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
 
 def round_to(value: Decimal, scale: int) -> Decimal:
     """The value with exactly that many digits behind the point, halves away from zero."""
-    return value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
+    found = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
+    return found if found else found.copy_abs()
 
 
 def text_of(kind: FieldType) -> Callable[[Value], str]:

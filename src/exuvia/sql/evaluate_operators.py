@@ -312,7 +312,7 @@ def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
-    run = _held(lambda a, b: -a, call.type, "-")
+    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call.type, "-")
 
     def apply(row: Row, env: Any) -> Any:
         value = inner(row, env)
@@ -417,7 +417,8 @@ def _field(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
-    key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
+    fold = collation(call.extra[0]).fold if call.arguments[0].family is Family.STRING else None
+    key = fold or (lambda value: value)  # unlike =, trailing spaces count
 
     def run(needle: Any, joined: Any) -> int:
         items = joined.split("," if isinstance(joined, str) else b",") if joined else []

@@ -31,29 +31,44 @@ def plan_union(
     plan_query: Planner,
 ) -> Planned:
     """left UNION [ALL] right, EXCEPT, INTERSECT."""
-    left = plan_query(tree.this, build, parent, commons)
-    right = plan_query(tree.expression, build, parent, commons)
-    if len(left.columns) != len(right.columns):
+    trees, steps = _flattened(tree)
+    parts = [plan_query(each, build, parent, commons) for each in trees]
+    if len({len(part.columns) for part in parts}) != 1:
         raise refuse(1222)
-    merged = _merged([left, right], build)
-    first, second = merged[1]
-    distinct = bool(tree.args.get("distinct", True))
-    columns = merged[0]
-    if isinstance(tree, exp.Union):
-        sql = f"SELECT * FROM ({first}) a UNION ALL SELECT * FROM ({second}) b"
-        if distinct:
-            sql = distinct_rows(sql, columns)
-    else:
-        word = "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
-        if any(duck.key_of("x", column.type) != "x" for column in columns):
-            raise refuse(1235, f"{word} of strings")
-        sql = f"SELECT * FROM ({first}) a {word} SELECT * FROM ({second}) b"
+    columns, queries = _merged(parts, build)
+    sql = queries[0]
+    for step, query in zip(steps, queries[1:], strict=True):
+        sql = _combined(step, sql, query, columns)
     found = Planned(sql, columns, [IMPLICIT] * len(columns))
     order, limit = tree.args.get("order"), limit_clause(tree, build)
     if order is None and not limit:
         return found
     keys = ordered_by_column(order, found)
     return found._replace(sql=f"SELECT * FROM ({sql}) q{keys}{limit}")
+
+
+def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.SetOperation]]:
+    """a UNION b UNION c: the parts, whose types merge all at once, and the operations between them."""
+    inner = tree.this
+    bare = isinstance(inner, exp.SetOperation) and not any(
+        inner.args.get(key) for key in ("order", "limit", "offset", "with_", "with")
+    )
+    if not bare:
+        return [inner, tree.expression], [tree]
+    parts, steps = _flattened(inner)
+    return [*parts, tree.expression], [*steps, tree]
+
+
+def _combined(
+    step: exp.SetOperation, left: str, right: str, columns: Sequence[OutputColumn]
+) -> str:
+    if isinstance(step, exp.Union):
+        sql = f"SELECT * FROM ({left}) a UNION ALL SELECT * FROM ({right}) b"
+        return distinct_rows(sql, columns) if step.args.get("distinct", True) else sql
+    word = "EXCEPT" if isinstance(step, exp.Except) else "INTERSECT"
+    if any(duck.key_of("x", column.type) != "x" for column in columns):
+        raise refuse(1235, f"{word} of strings")
+    return f"SELECT * FROM ({left}) a {word} SELECT * FROM ({right}) b"
 
 
 def distinct_rows(sql: str, columns: Sequence[OutputColumn]) -> str:

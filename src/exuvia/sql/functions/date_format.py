@@ -300,11 +300,10 @@ def _assemble(form: str, found: dict[str, int]) -> int | None:
         return ((hour * 60 + minute) * 60 + second) * 1_000_000 + micro
     year, month, day = (found.get(name, 0) for name in ("year", "month", "day"))
     date = pack_date(year, month, day) if month < 13 and day < 32 else -1
-    if "yearday" in found:
-        date = (
-            moment.date_of_day(moment.day_number(pack_date(year, 1, 1)) + found["yearday"] - 1)
-            or -1
-        )
-    if date < 0 or not moment.is_valid(date, zero_allowed=False):
+    if found.get("yearday"):
+        first = moment.day_number(pack_date(year, 1, 1))
+        date = moment.date_of_day(first + found["yearday"] - 1) or -1
+        month = day = 1
+    if date < 0 or month == 0 or day == 0:
         return None
     return pack_datetime(date, hour, minute, second, micro) if clock else date

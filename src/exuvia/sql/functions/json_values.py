@@ -6,6 +6,7 @@ a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n], 
 
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 from exuvia.base.mysql import refuse
@@ -47,8 +48,13 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 
 def dump(document: Document) -> str:
-    """MySQL's text of a document."""
-    return jsontext.write(document)
+    """MySQL's text of a document; decimals, which only SQL values bring in, keep their digits."""
+    if isinstance(document, dict):
+        keys = sorted(document, key=_key_order)
+        return "{" + ", ".join(f"{quote(key)}: {dump(document[key])}" for key in keys) + "}"
+    if isinstance(document, list):
+        return "[" + ", ".join(map(dump, document)) + "]"
+    return format(document, "f") if isinstance(document, Decimal) else jsontext.write(document)
 
 
 def quote(text: str) -> str:
@@ -77,9 +83,7 @@ def scalar(value: Any, source: FieldType) -> Document:
         return load(value)
     if family in (Family.INT, Family.UINT) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
         return bool(value) if source.Flen == 1 and source.Tp == TypeCode.LONGLONG else value
-    if family is Family.DECIMAL:
-        return float(value) if value % 1 else int(value)
-    if family is Family.FLOAT:
+    if family in (Family.FLOAT, Family.DECIMAL):
         return value
     return value if isinstance(value, str) else to_text(value, source)
 
@@ -200,6 +204,7 @@ def type_name(document: Document) -> str:
         (str, "STRING"),
         (int, "INTEGER"),
         (float, "DOUBLE"),
+        (Decimal, "DECIMAL"),
     ):
         if isinstance(document, kind):
             return name

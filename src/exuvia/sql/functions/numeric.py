@@ -33,9 +33,11 @@ def _whole_of(arguments: Sequence[Expr]) -> FieldType:
 def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
     kind = types.numeric_form(arguments[0].type)
     family = types.family_of(kind)
+    places = arguments[1] if len(arguments) > 1 else None
+    if family is Family.FLOAT:
+        return _fixed_double(places)
     if family is not Family.DECIMAL:
         return kind
-    places = arguments[1] if len(arguments) > 1 else None
     scale = max(0, kind.Decimal)
     if places is None:
         wanted = 0
@@ -45,6 +47,15 @@ def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
         return kind
     wanted = max(0, min(wanted, scale))
     return types.decimal(kind.Flen - scale + wanted + 1, wanted)
+
+
+def _fixed_double(places: Expr | None) -> FieldType:
+    """DOUBLE shown with as many digits as it was rounded to."""
+    if places is None:
+        return evolve(types.DOUBLE, Decimal=0)
+    if isinstance(places, Constant) and isinstance(places.value, int):
+        return evolve(types.DOUBLE, Decimal=max(0, min(places.value, 30)))
+    return types.DOUBLE
 
 
 def _round(value: Any, places: int = 0) -> Any:
@@ -75,6 +86,8 @@ def _quantize(value: Decimal, places: int, how: str) -> Decimal:
     scale = -exponent if isinstance(exponent, int) else 0
     places = max(-70, min(places, scale))
     found = value.quantize(Decimal(1).scaleb(-places), how, _DIGITS)
+    if not found:
+        found = found.copy_abs()
     return found.quantize(Decimal(1), context=_DIGITS) if places < 0 else found
 
 
@@ -113,7 +126,15 @@ def _finite(value: float, text: str) -> float:
 
 
 def _absolute(value: Any) -> Any:
-    return abs(value)
+    return value.copy_abs() if isinstance(value, Decimal) else abs(value)
+
+
+def _interval(*values: float | None) -> int:
+    """INTERVAL(n, a, b, ..): how many of the ascending numbers are not above n; -1 for NULL."""
+    number, *marks = values
+    if number is None:
+        return -1
+    return sum(1 for mark in marks if mark is not None and mark <= number)
 
 
 def _power(base: float, exponent: float) -> float | None:
@@ -209,14 +230,6 @@ def _bits(value: int) -> int:
     return (value & ((1 << 64) - 1)).bit_count()
 
 
-def _bytes_of(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _not_null(kind: FieldType) -> FieldType:
-    return evolve(kind)
-
-
 FUNCTIONS = {
     "abs": Function(1, 1, "n", _same_number, _absolute),
     "acos": Function(1, 1, "f", always(types.DOUBLE), _in_domain(math.acos)),
@@ -233,6 +246,7 @@ FUNCTIONS = {
     "degrees": Function(1, 1, "f", always(types.DOUBLE), math.degrees),
     "exp": Function(1, 1, "f", always(types.DOUBLE), _exponential),
     "floor": Function(1, 1, "n", _whole_of, _floor),
+    "interval": Function(2, -1, "f", always(types.BIGINT), _interval, nulls=True),
     "ln": Function(1, 1, "f", always(types.DOUBLE), _logarithm),
     "log": Function(1, 2, "f", always(types.DOUBLE), _logarithm),
     "log10": Function(1, 1, "f", always(types.DOUBLE), _in_domain(math.log10)),

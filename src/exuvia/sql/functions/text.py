@@ -231,7 +231,7 @@ def _from_base64(text: str) -> bytes | None:
 
 def _soundex(text: str) -> str:
     codes = "01230120022455012623010202"
-    letters = [c for c in text.upper() if "A" <= c <= "Z"]
+    letters = [c.upper() for c in text if "A" <= c.upper() <= "Z" and len(c.upper()) == 1]
     if not letters:
         return ""
     found, last = letters[0], codes[ord(letters[0]) - 65]

@@ -1,0 +1,10 @@
+CREATE TABLE v (id INT PRIMARY KEY, i INT, u BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE, s VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, x VARBINARY(30), dt DATE, tm DATETIME(3), t TIME, e ENUM('small','Big','x'), y YEAR) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
+INSERT INTO v VALUES (1, 5, 7, 12.50, 1.5, 'Apple', 'apple', 'abc', '2024-02-29', '2024-02-29 13:14:15.678', '10:11:12', 'small', 2024);
+INSERT INTO v VALUES (2, -3, 18446744073709551615, -0.75, -2.25, 'apple ', 'Apple', 'ABC', '1999-12-31', '1999-12-31 23:59:59.999', '-01:02:03', 'Big', 1999);
+INSERT INTO v VALUES (3, 0, 0, 0.00, 0, '', '', '', '2000-01-01', '2000-01-01 00:00:00.000', '00:00:00', 'x', 2000);
+INSERT INTO v VALUES (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO v VALUES (5, 2147483647, 42, 99999999.99, 1e15, '12abc', ' 3.7e1x', 'Z', '2023-07-04', '2023-07-04 06:07:08.050', '100:59:59', 'Big', 2155);
+INSERT INTO v VALUES (6, 10, 3, 2.345, 0.1, 'Straße Ünï', 'straße ünï', 'ü', '2021-03-31', '2021-03-31 12:00:00.500', '23:59:59', 'small', 2021);
+INSERT INTO v VALUES (7, 7, 7, 7.00, 7, '7', '7.0', '7', '2020-07-07', '2020-07-07 07:07:07.007', '07:07:07', 'x', 2007);
+CREATE TABLE w (id INT PRIMARY KEY, v_id INT, k INT, name VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, price DECIMAL(15,2), at DATE, KEY k (k));
+INSERT INTO w VALUES (1, 1, 10, 'one', 10.00, '2024-01-01'), (2, 1, 20, 'Two', 20.50, '2024-01-15'), (3, 2, 10, 'two', 5.25, '2024-02-01'), (4, 3, 30, 'TWO ', NULL, NULL), (5, NULL, 20, NULL, 7.10, '2023-12-31'), (6, 5, NULL, 'six', -3.00, '2024-02-29'), (7, 7, 10, 'One', 100.00, '2024-03-01'), (8, 9, 40, 'eight', 0.01, '2022-02-02');
