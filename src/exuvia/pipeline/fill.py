@@ -91,6 +91,8 @@ class Fill:
 
     def steps(self) -> Steps:
         """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
+        if self._was_finished():
+            return Outcome(ordinal=self._task.ordinal)
         runs = yield from self._read()
         yield Batch(0, 0.0)
         self._entries = sum(len(run.keys) for run in runs)
@@ -108,6 +110,16 @@ class Fill:
             placed=self._placed,
             duplicates=tuple(self._duplicates),
         )
+
+    def _was_finished(self) -> bool:
+        """A task whose process was killed after its last commit is tried again: not the work."""
+        if not self._order.job_id:
+            return False
+        txn = self._store.begin()
+        try:
+            return checkpoint.is_finished(txn, self._task)
+        finally:
+            txn.rollback()
 
     def _read(self) -> Generator[Batch, None, list[Run]]:
         """The span's runs, unique indexes first, so that a plain one's last batch can say

@@ -4,6 +4,7 @@ every batch.
     tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
     tidb_ddl_reorg_batch_size      the most rows in one transaction
     exuvia_pipeline_inline_rows    tables up to this size are done in this process (0: always Spark)
+    exuvia_ddl_reorg_span_rows     rows of one sorted run: what a task that dies has to do again
     exuvia_ddl_verify              full, sample or off
 
 A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
@@ -48,10 +49,10 @@ class Fixed:
 
 
 class Variables:
-    """Settings from the global variables of a store."""
+    """Settings from the global variables of a store. `span_rows`: instead of the variable's."""
 
     def __init__(
-        self, store: Store, monotonic: Callable[[], float], span_rows: int = SPAN_ROWS
+        self, store: Store, monotonic: Callable[[], float], span_rows: int | None = None
     ) -> None:
         self._store = store
         self._monotonic = monotonic
@@ -73,7 +74,7 @@ class Variables:
                 variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                 variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
                 variables.read_int(txn, "exuvia_pipeline_inline_rows"),
-                self._span_rows,
+                self._span_rows or variables.read_int(txn, "exuvia_ddl_reorg_span_rows"),
                 variables.get_global(txn, "exuvia_ddl_verify").lower(),
             )
         finally:
