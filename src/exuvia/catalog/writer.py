@@ -3,11 +3,16 @@ this is it.
 
     index state      row gone, or its key changed            row new, or its key changed
                      plain      unique                       plain     unique
-    DELETE_ONLY      REMOVE     RELEASE                      -         -
+    DELETE_ONLY      REMOVE     RELEASE                      REMOVE*   -
     WRITE_ONLY       ENTOMB     BURY                         PLACE     CLAIM
     WRITE_REORG      ENTOMB     BURY                         PLACE     CLAIM
-    DELETE_REORG     REMOVE     RELEASE                      -         -
+    DELETE_REORG     REMOVE     RELEASE                      REMOVE*   -
     PUBLIC           REMOVE     RELEASE                      PLACE     CLAIM
+
+* at the place of a new row only. A row may have come and gone, by writers one state ahead, since
+the snapshot that shows no row: its tombstone would stop the fill from placing the new row's entry.
+(Absence has no version: a row that came and went is not seen as a conflict. A unique tombstone
+needs no such care, since the fill judges what it meets there.)
 
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
 put one. What a unique write meets is judged where it commits (kv/entry.py).
@@ -60,6 +65,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     _add_entries(
         txn, table, [(f, *f.key(row, handle)) for f in table.forms if f.duty.adds], row, handle
     )
+    _clear_former_life(txn, table, row, handle)
     txn.write(Kind.PUT, key, table.encoder.encode(row))
     return handle
 
@@ -92,6 +98,7 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
         txn.write(Kind.DELETE, table.row_prefix + handle, b"")
         _remove_entries(txn, removed, handle)
         _add_entries(txn, table, added, new_row, moved)
+        _clear_former_life(txn, table, new_row, moved)
     txn.write(Kind.PUT, table.row_prefix + moved, table.encoder.encode(new_row))
     return moved
 
@@ -141,6 +148,15 @@ def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> No
             txn.write(kind, key, LIVE + handle)
         else:
             txn.write(Kind.ENTOMB if form.duty.entombs else Kind.REMOVE, key, b"")
+
+
+def _clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
+    """What a row of this handle may have left where the new one's entry will be, see the module."""
+    for form in table.forms:
+        if not form.duty.adds:
+            key, unique = form.key(row, handle)
+            if not unique:
+                txn.write(Kind.REMOVE, key, b"")
 
 
 def _completed(table: Table, row: Row, stored: Row | None) -> Row:
