@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from support.world import World, run
 
 from exuvia.sql.session import Session
+from support.world import World, run
 
 _names = count(1)
 

@@ -1,11 +1,11 @@
-"""Whatever path is taken, the rows are those of reading everything: the WHERE is evaluated both ways."""
+"""Whatever path is taken, the rows are those of reading everything."""
 
 import itertools
 
 import pytest
-from support.world import World, rows, run
 
 from exuvia.sql.session import Session
+from support.world import World, rows, run
 
 CONSTANTS = (
     "1",

@@ -1,13 +1,13 @@
-"""DML compared with a dict: random statements on a table with a primary key, a unique and a plain index."""
+"""DML compared with a dict: random statements on a table with a unique and a plain index."""
 
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.world import World, rows, run
 
 from exuvia.base.errors import Refused
 from exuvia.sql.session import Session
+from support.world import World, rows, run
 
 KEY = st.integers(0, 5)
 VALUE = st.one_of(st.none(), st.integers(0, 4))

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.world import World, error, run
 
 from exuvia.catalog.values import to_text
 from exuvia.sql.result import Result
 from exuvia.sql.session import Session
+from support.world import World, error, run
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

@@ -106,15 +106,18 @@ def _inexact(value: Value, kind: FieldType) -> Value:
 
 
 def _integer(value: Value, kind: FieldType) -> Value:
-    number: Value = value
-    if isinstance(value, str):
-        number = int(value) if _WHOLE(value) else None
-    elif isinstance(value, Decimal | float):
-        number = int(value) if value == value // 1 and abs(value) < 1 << 53 else None
-    if not isinstance(number, int):
-        return INEXACT
+    number = _whole(value)
     least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
-    return number if least <= number <= most else INEXACT
+    return INEXACT if number is None or not least <= number <= most else number
+
+
+def _whole(value: Value) -> int | None:
+    """The whole number a value is, without doubt."""
+    if isinstance(value, str):
+        return int(value) if _WHOLE(value) else None
+    if isinstance(value, Decimal | float):
+        return int(value) if abs(value) < 1 << 53 and value == int(value) else None
+    return value if isinstance(value, int) else None
 
 
 def _decimal(value: Value, kind: FieldType) -> Value:

@@ -86,6 +86,7 @@ class Context(Env):
         "_now",
         "_schemas",
         "_session",
+        "_types",
         "parameters",
         "txn",
         "warnings",
@@ -110,13 +111,17 @@ class Context(Env):
         self.strict = False
         self.parameters = parameters
         self._letters = letters
+        self._types: Sequence[FieldType] | None = None
         self.writing = writing
         self.warnings: list[Note] = []
 
     @property
     def parameter_types(self) -> Sequence[FieldType]:
         """Types of the parameters, in order."""
-        return [type_of(v, c) for v, c in zip(self.parameters, self._letters, strict=True)]
+        if self._types is None:
+            given = zip(self.parameters, self._letters, strict=True)
+            self._types = [type_of(value, letter) for value, letter in given]
+        return self._types
 
     @property
     def now(self) -> int:

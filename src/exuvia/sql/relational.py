@@ -3,9 +3,8 @@
 The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
 """
 
-from sqlglot import exp
-
 from exuvia.sql.context import Context
+from exuvia.sql.nodes import Tree
 from exuvia.sql.plans import Plan
 from exuvia.sql.result import OutputColumn, Result
 
@@ -13,7 +12,7 @@ from exuvia.sql.result import OutputColumn, Result
 class RelationalPlan(Plan):
     """Planned for one snapshot; run once."""
 
-    def __init__(self, node: exp.Query, context: Context) -> None:
+    def __init__(self, node: Tree, context: Context) -> None:
         from exuvia.sql import select
 
         self._plan = select.plan(node, context)
@@ -24,6 +23,6 @@ class RelationalPlan(Plan):
         return Result(self.columns, [row for batch in self._plan.run() for row in batch])
 
 
-def relational(node: exp.Query, context: Context) -> Result:
+def relational(node: Tree, context: Context) -> Result:
     """Plan and run in one go."""
     return RelationalPlan(node, context).run(context)
