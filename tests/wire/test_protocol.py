@@ -15,8 +15,10 @@ from mysql.connector.constants import ClientFlag
 
 from exuvia.base.errors import Broken, Conflict, Deposed, SchemaChanged, Unavailable
 from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.prepared import Statement
+from exuvia.server.results import binary_encoder
 from exuvia.server.statements import split
 from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, text_columns
 from support.node_processes import until
@@ -196,6 +198,34 @@ def test_a_truncated_execution_is_malformed_and_harmless(cut: int) -> None:
     with pytest.raises(type(refuse(1835))) as caught:
         Statement(None, 1).read(whole[:cut], "utf8")
     assert caught.value.code == 1835
+
+
+DATE = pack_date(2010, 10, 17)
+TIME = ((120 * 24 + 19) * 3600 + 27 * 60 + 30) * 10**6  # microseconds
+BINARY = [
+    (TypeCode.YEAR, 2155, "6b08"),
+    (TypeCode.INT24, -2, "feffffff"),
+    (TypeCode.DATE, DATE, "04da070a11"),
+    (TypeCode.DATE, 0, "00"),
+    (TypeCode.DATETIME, pack_datetime(DATE, 19, 27, 30, 1), "0bda070a11131b1e01000000"),
+    (TypeCode.DATETIME, pack_datetime(DATE, 19, 27, 30), "07da070a11131b1e"),
+    (TypeCode.DATETIME, pack_datetime(DATE, 0, 0, 0), "04da070a11"),
+    (
+        TypeCode.TIME,
+        -((120 * 24 + 19) * 3600 + 27 * 60 + 30) * 10**6 - 1,
+        "0c0178000000131b1e01000000",
+    ),
+    (TypeCode.TIME, ((120 * 24 + 19) * 3600 + 27 * 60 + 30) * 10**6, "080078000000131b1e"),
+    (TypeCode.TIME, 0, "00"),
+    (TypeCode.BIT, 513, "020201"),
+]
+
+
+@pytest.mark.parametrize(("code", "value", "expected"), BINARY)
+def test_binary_values_are_those_of_the_manual(code: TypeCode, value: int, expected: str) -> None:
+    """Source: MySQL protocol, "Binary Protocol Value", with its example values."""
+    kind = FieldType(Tp=code, Flen=10)
+    assert binary_encoder(kind)(value).hex() == expected
 
 
 # -- bad peers -------------------------------------------------------------------------------------

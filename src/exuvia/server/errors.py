@@ -31,6 +31,8 @@ def explain(error: BaseException) -> Refused:
         return _classed(error)
     if isinstance(error, RecursionError):
         return refuse(1105, "the statement is nested too deeply")
+    if isinstance(error, UnicodeEncodeError):
+        return refuse(1300, "utf8mb4", ascii(error.object[error.start : error.end]))
     if isinstance(error, MemoryError):
         return refuse(1105, "the statement needs more memory than there is")
     _log.error("a statement failed inside", exc_info=error)

@@ -176,6 +176,8 @@ class Statements:
         try:
             return payload.decode(self._codec)
         except UnicodeDecodeError as error:
+            if b"_binary" in payload.lower():  # drivers put raw bytes behind this introducer
+                return payload.decode(self._codec, "surrogateescape")
             raise refuse(1300, self._codec, payload[error.start : error.start + 6].hex()) from error
 
     def _recode(self) -> None:
@@ -196,12 +198,12 @@ class Statements:
             raise refuse(1461, PREPARED_STATEMENTS)
         prepared = self.session.prepare(text)
         self._last_id += 1
-        statement = Statement(prepared, prepared.parameter_count)
+        statement = Statement(prepared, prepared.parameters)
         self._prepared[self._last_id] = statement
         columns = prepared.columns
-        counts = (len(columns).to_bytes(2, "little"), prepared.parameter_count.to_bytes(2, "little"))
+        counts = (len(columns).to_bytes(2, "little"), prepared.parameters.to_bytes(2, "little"))
         outgoing.add(b"\0" + self._last_id.to_bytes(4, "little") + b"".join(counts) + bytes(3))
-        for group in ([results.PARAMETER] * prepared.parameter_count, columns):
+        for group in ([results.PARAMETER] * prepared.parameters, columns):
             for column in group:
                 outgoing.add(packets.column(column))
             if group and not self._agreed.ends_with_ok:

@@ -1,0 +1,49 @@
+"""sysbench prepares, runs and cleans up without an error; conflicts it hides are printed."""
+
+import re
+import subprocess
+
+import pytest
+
+from support.node_processes import NodeProcess
+
+RUN_S = 2
+MOST_IGNORED = 0.01
+
+
+def sysbench(node: NodeProcess, test: str, mode: str, command: str) -> str:
+    """Run one phase; its output."""
+    arguments = [
+        "sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-user=root",
+        f"--mysql-port={node.port}", "--mysql-db=sbtest", "--tables=1", "--table-size=1000",
+        "--threads=2", f"--time={RUN_S}", f"--db-ps-mode={mode}", command,
+    ]  # fmt: skip
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FATAL" not in done.stdout + done.stderr
+    return done.stdout
+
+
+def number(output: str, name: str) -> float:
+    """The count that sysbench prints after a name."""
+    found = re.search(rf"{name}:\s+(\d+)", output)
+    assert found, output
+    return int(found[1])
+
+
+@pytest.mark.parametrize("mode", ["disable", "auto"])
+@pytest.mark.parametrize("test", ["oltp_read_write", "oltp_point_select", "oltp_insert"])
+def test_sysbench(
+    node: NodeProcess, test: str, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node.connect(autocommit=True) as connection:
+        connection.query("CREATE DATABASE IF NOT EXISTS sbtest")
+    sysbench(node, test, mode, "prepare")
+    output = sysbench(node, test, mode, "run")
+    sysbench(node, test, mode, "cleanup")
+    transactions, ignored = number(output, "transactions"), number(output, "ignored errors")
+    with capsys.disabled():
+        print(f"\n{test} {mode}: {transactions / RUN_S:.0f}/s, {ignored:.0f} ignored errors")
+    assert transactions > 10
+    assert ignored <= MOST_IGNORED * transactions
+    assert number(output, "reconnects") == 0
