@@ -11,6 +11,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
+from exuvia.kv.lmdb.committer import _Ticket
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
@@ -153,6 +154,21 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
         thread.join()
     assert put(opened, 10) > 0
     assert opened.count(Span(b"t" + k.number(1), b"t" + k.number(10))) == 4
+
+
+def test_an_interrupted_wait_that_was_given_the_lead_passes_it_on(opened: LmdbStore) -> None:
+    committer = opened._committer
+    ticket = _Ticket(lambda transaction: None, alone=False)
+
+    class Gate:
+        def acquire(self) -> bool:
+            ticket.leads = True
+            raise KeyboardInterrupt
+
+    committer._busy = True
+    with pytest.raises(KeyboardInterrupt):
+        committer._follow(ticket, cast(threading.Lock, Gate()))
+    assert put(opened, 1) > 0
 
 
 def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> None:

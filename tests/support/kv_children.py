@@ -182,3 +182,15 @@ def stop_while_reading(url: str) -> None:
     view = store.snapshot()
     say(view.sequence)
     os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def keep_writing(url: str) -> None:
+    """Pass the gate again and again, without a pause between two tenures."""
+    gate = cast(LmdbStore, open_store(url))._environment.gate
+    say("open")
+    while True:
+        gate.enter()
+        until = time.monotonic() + 0.0002
+        while time.monotonic() < until:
+            pass
+        gate.leave()

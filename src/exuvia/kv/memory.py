@@ -101,6 +101,9 @@ class MemoryStore:
             self._open.setdefault(self._sequence, []).append(view)
             return view
 
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """Nothing: here a forgotten view costs what it keeps, and ends with the process."""
+
     def forget(self, view: MemorySnapshot) -> None:
         """A view was closed."""
         with self._lock:

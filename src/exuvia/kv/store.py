@@ -40,6 +40,9 @@ class Store(Protocol):
     def snapshot(self) -> Snapshot:
         """A fresh view of all that is committed."""
 
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """How long snapshots may live from now on: unused, and at all."""
+
     def commit(self, packet: Packet) -> int:
         """Validate and apply; its sequence, once it survives power loss (or what is promised)."""
 

@@ -48,7 +48,7 @@ class Overdue:
         }
         members = set(self._locks.members())
         for (pid, _, _), age_s in self._seen.items():
-            if age_s > most_s and pid in members and is_stopped(pid):
+            if age_s > most_s and pid in members:
                 self._end(pid)
 
     def _end(self, pid: int) -> None:

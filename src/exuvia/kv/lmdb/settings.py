@@ -11,11 +11,12 @@ from exuvia.base.limits import DEFAULT_LEASE_S, SNAPSHOT_IDLE_S, SNAPSHOT_QUERY_
 class LmdbSettings:
     """All times in seconds.
 
-    `map_bytes` bounds the data file (sparse: it costs nothing until used) and is kept with the
-    store when it is made. `stall_s` is how long one write transaction of another process may last
-    before that process is ended. `idle_s` and `query_s` are how long a snapshot lives unused, and
-    at all. `fallback_s` is how often a waiter looks although nobody woke it. `sync=False` is for
-    tests and throw-away data: commits are not durable."""
+    `map_bytes` bounds the data file (sparse: it costs nothing until used); the first process to
+    open a store sets it for all, as long as one has it open. `stall_s` is how long one write
+    transaction of another process may last before that process is ended. `idle_s` and `query_s`
+    are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
+    although nobody woke it. `sync=0` is for tests and throw-away data: commits are not durable.
+    """
 
     map_bytes: int = 1 << 40
     stall_s: float = DEFAULT_LEASE_S

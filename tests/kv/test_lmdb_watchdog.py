@@ -1,0 +1,107 @@
+"""When a process that keeps the write gate is ended, and when it is not."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from exuvia.kv.lmdb.gate import Gate, Holders
+from exuvia.kv.lmdb.process import Process, end, identify, is_stopped
+from exuvia.kv.lmdb.watchdog import Watchdog
+
+STALL_S, TICK_S = 5.0, 1.0
+
+
+class FakeGate:
+    """What a gate shows."""
+
+    def __init__(self, holders: Holders) -> None:
+        self.waiting = True
+        self.shown = holders
+
+    def holders(self) -> Holders:
+        return self.shown
+
+
+@pytest.fixture
+def suspect() -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(["sleep", "60"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+def watched(suspect: subprocess.Popen[bytes]) -> tuple[FakeGate, Watchdog]:
+    gate = FakeGate(Holders(turn=0, writer=suspect.pid, turns=1, tenures=1))
+    return gate, Watchdog(cast(Gate, gate), STALL_S, TICK_S)
+
+
+def test_one_tenure_that_lasts_is_ended(suspect: subprocess.Popen[bytes]) -> None:
+    _, dog = watched(suspect)
+    for now in range(100, 105):
+        dog.step(now)
+    assert dog.ended == []
+    dog.step(105)
+    assert [process.pid for process in dog.ended] == [suspect.pid]
+    assert suspect.wait(5) == -signal.SIGKILL
+
+
+def test_the_turn_is_watched_when_nobody_writes(suspect: subprocess.Popen[bytes]) -> None:
+    gate, dog = watched(suspect)
+    gate.shown = Holders(turn=suspect.pid, writer=0, turns=1, tenures=1)
+    for now in range(100, 106):
+        dog.step(now)
+    assert suspect.wait(5) == -signal.SIGKILL
+
+
+def test_many_tenures_of_one_process_are_not(suspect: subprocess.Popen[bytes]) -> None:
+    gate, dog = watched(suspect)
+    for now in range(100, 200):
+        gate.shown = gate.shown._replace(tenures=now)
+        dog.step(now)
+        dog.step(now + 0.5)
+    assert dog.ended == []
+
+
+def test_nobody_is_blamed_while_nobody_waits(suspect: subprocess.Popen[bytes]) -> None:
+    gate, dog = watched(suspect)
+    for now in range(100, 200):
+        gate.waiting = now % 4 != 0
+        dog.step(now)
+    assert dog.ended == []
+
+
+def test_a_waiter_that_was_stopped_itself_counts_no_gap(suspect: subprocess.Popen[bytes]) -> None:
+    _, dog = watched(suspect)
+    dog.step(100)
+    dog.step(100_000)
+    dog.step(200_000)
+    assert dog.ended == []
+    dog.step(300_000)
+    assert len(dog.ended) == 1
+
+
+def test_a_later_process_with_the_same_pid_is_spared(suspect: subprocess.Popen[bytes]) -> None:
+    process = identify(suspect.pid)
+    assert process is not None
+    assert not end(process._replace(started=process.started - 1), lambda: True)
+    assert not end(process, lambda: False)
+    assert suspect.poll() is None
+    assert end(process, lambda: True)
+    suspect.wait()
+    assert not end(process, lambda: True)
+    assert identify(suspect.pid) is None
+
+
+def test_a_stopped_process_is_told_from_a_running_one(suspect: subprocess.Popen[bytes]) -> None:
+    assert not is_stopped(suspect.pid)
+    suspect.send_signal(signal.SIGSTOP)
+    os.waitpid(suspect.pid, os.WUNTRACED)
+    assert is_stopped(suspect.pid)
+    suspect.send_signal(signal.SIGCONT)
+    assert identify(os.getpid()) == Process(
+        os.getpid(), cast(Process, identify(os.getpid())).started
+    )
