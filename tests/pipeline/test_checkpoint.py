@@ -10,7 +10,7 @@ from exuvia.catalog.system_tables import DATABASES, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import BulkResult
+from exuvia.kv.packet import BulkResult, Span
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
@@ -68,7 +68,7 @@ def test_a_restart_does_not_redo_finished_spans(steps: int) -> None:
     for n in range(steps):
         first.step(float(n))
     done = first.spans_done
-    finished = checkpoint.finished(store.begin(), first.order)
+    finished = checkpoint.finished(store.begin(), first.order, store.count)
     first.stop()
     offered = set(store.offered)
     store.offered.clear()
@@ -101,6 +101,18 @@ def test_a_finished_span_is_a_row_of_tidb_ddl_reorg_and_goes_with_the_job() -> N
     txn.commit()
     assert list(reader.scan(store.begin(), system)) == []
     assert store.count(k.span_of(k.meta("progress", JOB))) == 0
+
+
+def test_rows_of_overlapping_spans_count_once() -> None:
+    """A late task finished a span of an earlier cut."""
+    store, table = world()
+    reorg = reorg_of(store, table)
+    row = table.row_prefix
+    for start, end in ((0, 30), (20, 50), (25, 45), (60, 70)):
+        span = Span(row + k.i64(start), row + k.i64(end))
+        store.bulk([], b"", (), checkpoint.pairs(reorg.order, span, end - start))
+    found = checkpoint.finished(store.begin(), reorg.order, store.count)
+    assert (found.rows, found.number, len(found.spans)) == (60, 4, 2)
 
 
 def test_rows_done_grow_and_never_pass_the_tables_rows() -> None:

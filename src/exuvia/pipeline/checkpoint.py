@@ -11,7 +11,7 @@ The step that ends the job calls `forget` in its own transaction (law 4).
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -117,18 +117,31 @@ def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     return [(key, payload) for key, payload in written if payload is not None]
 
 
-def finished(txn: Transaction, order: Order) -> Finished:
-    """The finished spans of the order's element and physical table, and their rows."""
+def finished(txn: Transaction, order: Order, count: Callable[[Span], int]) -> Finished:
+    """The finished spans of the order's element and physical table, and their rows.
+
+    `count` says how many rows a span holds; asked only where spans overlap."""
     table = _table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
-    spans, rows, number = SpanSet(), 0, 0
+    found: list[tuple[Span, int]] = []
     wanted = (order.index_ids[0], ELEMENT, order.info.id)
     for _, row in reader.scan(txn, table, _handles(order.job_id)):
         if (row[at["ele_id"]], row[at["ele_type"]], row[at["physical_id"]]) == wanted:
-            spans.add(Span(row[at["start_key"]], row[at["end_key"]]))
-            rows += json.loads(row[at["reorg_meta"]])["rows"]
-            number += 1
-    return Finished(spans, rows, number)
+            span = Span(row[at["start_key"]], row[at["end_key"]])
+            found.append((span, json.loads(row[at["reorg_meta"]])["rows"]))
+    return Finished(SpanSet(span for span, _ in found), _rows_once(found, count), len(found))
+
+
+def _rows_once(found: list[tuple[Span, int]], count: Callable[[Span], int]) -> int:
+    """Rows of all spans, those of overlaps counted once. Late tasks of an earlier cut overlap."""
+    done, end = 0, b""
+    for span, rows in sorted(found):
+        if span.start >= end:
+            done += rows
+        elif span.end > end:
+            done += count(Span(end, span.end))
+        end = max(end, span.end)
+    return done
 
 
 def is_finished(txn: Transaction, task: Task) -> bool:

@@ -138,7 +138,7 @@ class Reorg:
         """Rows finished so far, and a wave of tasks for what is missing."""
         txn = self._store.begin()
         try:
-            finished = checkpoint.finished(txn, self.order)
+            finished = checkpoint.finished(txn, self.order, self._store.count)
             self.order = msgspec.structs.replace(self.order, run=txn.sequence)
         finally:
             txn.rollback()

@@ -15,6 +15,7 @@ from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.pace import Batch
+from exuvia.pipeline.priority import UnhurriedStore, step_back
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.slots import Slot
 from exuvia.pipeline.task import DEPOSED, WARM, Outcome, Task, decode_task, encode
@@ -25,10 +26,11 @@ _stores: dict[tuple[str, int], Store] = {}
 
 
 def store_of(url: str) -> Store:
-    """This process's store for a URL; never one that was opened before a fork."""
+    """This process's store for a URL, never one opened before a fork; see pipeline/priority.py."""
     key = (url, os.getpid())
     if key not in _stores:
-        _stores[key] = open_store(url)
+        _stores[key] = UnhurriedStore(open_store(url))
+        step_back()
     return _stores[key]
 
 
