@@ -1,0 +1,67 @@
+"""The commands, as a user types them, against a real node."""
+
+import json
+import os
+import subprocess
+import sys
+
+from support.node_processes import ROOT, NodeProcess
+
+
+def exuvia(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "exuvia.cli.main", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"},
+    )
+
+
+def test_sql_prints_answers_and_stops_at_the_first_error(node: NodeProcess) -> None:
+    port = f"-P{node.port}"
+    done = exuvia("sql", port, "SELECT 1 AS one, NULL AS nothing; SELECT 'a;b' AS text")
+    assert done.stdout.splitlines() == [
+        "one  nothing",
+        "---  -------",
+        "1    NULL",
+        "text",
+        "----",
+        "a;b",
+    ]
+    assert json.loads(exuvia("sql", port, "-o", "json", "SELECT 2 AS two").stdout) == [{"two": 2}]
+    failed = exuvia("sql", port, text="SELECT 1; SELECT * FROM test.none; SELECT 3")
+    assert failed.returncode == 1
+    assert failed.stderr == "ERROR 1146: Table 'test.none' doesn't exist\n"
+    assert "3" not in failed.stdout
+
+
+def test_ddl_lists_and_shows_jobs(node: NodeProcess) -> None:
+    port = f"-P{node.port}"
+    exuvia("sql", port, "CREATE TABLE test.listed (a INT PRIMARY KEY)")
+    jobs = json.loads(exuvia("ddl", "ls", port, "-o", "json").stdout)
+    job = next(each for each in jobs if each["TABLE_NAME"] == "listed")
+    assert (job["JOB_TYPE"], job["STATE"]) == ("create table", "synced")
+    shown = exuvia("ddl", "show", port, str(job["JOB_ID"]))
+    assert "CREATE TABLE test.listed (a INT PRIMARY KEY)" in shown.stdout
+    assert exuvia("ddl", "show", port, "99999999").returncode == 1
+    assert exuvia("ddl", "watch", port).returncode == 0
+
+
+def test_the_doctor_finds_what_is_there(node: NodeProcess) -> None:
+    done = exuvia("doctor")
+    assert done.returncode == 0
+    assert done.stdout.startswith("ok      python")
+    wrong = exuvia("doctor", "--store", "nosuch:store")
+    assert wrong.returncode == 1
+    assert "error   store" in wrong.stdout
+
+
+def test_every_command_has_a_help_text() -> None:
+    assert exuvia("--version").stdout.startswith("exuvia ")
+    for command in ("serve", "sql", "ddl", "doctor", "demo"):
+        done = exuvia(command, "--help")
+        assert done.returncode == 0
+        assert command in done.stdout
