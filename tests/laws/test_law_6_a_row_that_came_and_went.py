@@ -6,8 +6,8 @@
     A:                insert 1, commit          no conflict: absent then, absent now
     fill              finds a tombstone and leaves it
 
-Found by the simulator; `fill_model` shows it with three transactions instead of two. So a writer who
-may not add removes what a former life of its row left where its entry will be.
+Found by the simulator; the protocol's model shows it with three transactions instead of two. So a
+writer who may not add removes what a former life of its row left where its entry will be.
 """
 
 import pytest
