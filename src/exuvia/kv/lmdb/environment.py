@@ -6,6 +6,7 @@ LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, th
 and an index on a VARCHAR(255) needs a thousand. Opened once per process, never across fork."""
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -22,7 +23,7 @@ from exuvia.kv.lmdb.native import Reading, Writing
 from exuvia.kv.lmdb.settings import LmdbSettings
 
 ENGINE = 1
-OPEN_WAIT_S = 10.0
+OPEN_WAIT_S, OPEN_PAUSE_S = 10.0, 0.001
 READER_BYTES = 64
 SEQUENCE_KEY = b"\x00sequence"
 """Where the last commit sequence stands:
@@ -57,12 +58,12 @@ class Environment:
         return os.path.join(self.path, name)
 
     def _enter(self, clock: Clock) -> None:
-        deadline = clock.monotonic() + OPEN_WAIT_S
+        deadline, pause = clock.monotonic() + OPEN_WAIT_S, threading.Event()
         while not self.locks.try_take(DOOR):
             held = self.locks.holder(DOOR)
             if held and clock.monotonic() > deadline:
                 raise Unavailable(f"process {held[0]} has been opening {self.path} for too long")
-            os.sched_yield()
+            pause.wait(OPEN_PAUSE_S)
         try:
             self.alone = self.locks.holder(MEMBERS, 1 << 32) is None
             map_bytes = self._agree()

@@ -11,7 +11,13 @@ import lmdb
 from exuvia.base.errors import Broken, ExuviaError, Unavailable
 from exuvia.base.mysql import refuse
 
-_BROKEN = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
+_BROKEN = (
+    lmdb.BadTxnError,
+    lmdb.BadValsizeError,
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+)
 
 
 def translate(error: lmdb.Error) -> ExuviaError:
