@@ -91,7 +91,8 @@ def test_nothing_of_a_killed_driver_stays_and_another_finishes(
     assert isinstance(reached, Done)
     assert reached.rows == ROWS
     assert reached.spans_skipped >= 1
-    assert reached.spans_skipped + reached.spans_done == ROWS // 2000
+    pieces = ROWS // 2000
+    assert pieces <= reached.spans_skipped + reached.spans_done <= pieces + 1
     index = table.info.index("ik")
     assert index and check_index(spark_store.store, table, index, "slow").faults == []
     set_batch(spark_store, 256)
