@@ -1,7 +1,8 @@
-"""Where MariaDB 10.11 differs from MySQL 8, which is what we follow: each with its reason and our answer.
+"""Where MariaDB 10.11 differs from MySQL 8, which is what we follow: each with its reason and our
+answer.
 
-A list is compared by rows, {"error": code} by code; `...` accepts any answer of ours (the reason says why).
-"""
+A list is compared by rows, {"error": code} by code; `...` accepts any answer of ours (the reason
+says why)."""
 
 from typing import Any
 

@@ -2,10 +2,9 @@
 
     python tests/expressions/record_answers.py          needs mariadbd and mariadb-install-db; ends what it starts
 
-Each answer is a list of rows of texts (None for NULL), or {"error": code}. An expression is asked over every row of
-table v. MariaDB speaks with MySQL 8's strict modes and utf8mb4_bin literals; where it differs from MySQL 8 all the
-same, differences.py says so.
-"""
+Each answer is a list of rows of texts (None for NULL), or {"error": code}. An expression is asked
+over every row of table v. MariaDB speaks with MySQL 8's strict modes and utf8mb4_bin literals;
+where it differs from MySQL 8 all the same, differences.py says so."""
 
 import json
 import shutil

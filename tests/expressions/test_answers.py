@@ -1,8 +1,9 @@
-"""Both evaluators give MariaDB's answers, but for the differences that are listed with their reasons.
+"""Both evaluators give MariaDB's answers, but for the differences that are listed with their
+reasons.
 
-An expression is asked twice over every row of a small table: by `evaluate`, row by row, and inside a SELECT, where
-DuckDB computes what it computes as MySQL does. Questions that answer without error share SELECTs of a few columns.
-"""
+An expression is asked twice over every row of a small table: by `evaluate`, row by row, and inside
+a SELECT, where DuckDB computes what it computes as MySQL does. Questions that answer without error
+share SELECTs of a few columns."""
 
 import sys
 from collections.abc import Iterator
@@ -57,7 +58,8 @@ def expected_of(expression: str, answer: Any) -> Any:
 
 
 def test_the_recording_is_whole() -> None:
-    """As many questions as we promise, and every known difference is one of them and really differs."""
+    """As many questions as we promise, and every known difference is one of them and really
+    differs."""
     expressions, selects = recorded("expressions"), recorded("selects")
     assert len(expressions) >= LEAST_EXPRESSIONS
     assert len(selects) >= LEAST_SELECTS

@@ -1,8 +1,8 @@
 """Casts that the binder puts in, the types CAST names, and which collation wins.
 
-Coercibility (manual, "Collation Coercibility in Expressions"): the lower one wins; of two equal ones a `_bin`
-collation beats another of its charset, bytes beat text; what remains is 1267 where it is compared.
-"""
+Coercibility (manual, "Collation Coercibility in Expressions"): the lower one wins; of two equal
+ones a `_bin` collation beats another of its charset, bytes beat text; what remains is 1267 where it
+is compared."""
 
 from collections.abc import Sequence
 
@@ -168,7 +168,9 @@ def _is_hex(expr: Expr) -> bool:
 
 
 def merged_collation(arguments: Sequence[Expr], operation: str, needed: bool) -> tuple[str, int]:
-    """(collation, coercibility) of several expressions. Raises 1267 where one is needed and none wins."""
+    """(collation, coercibility) of several expressions.
+
+    Raises 1267 where one is needed and none wins."""
     best: tuple[str, int] = ("", NUMERIC)
     for argument in arguments:
         if not types.is_text_like(argument.type) and argument.family is not Family.JSON:
@@ -226,7 +228,7 @@ def cast_type(to: exp.DataType, collate: str) -> FieldType:
     if name in _UNSIGNED:
         return types.UNSIGNED
     if name in ("DECIMAL", "NUMERIC", "UDECIMAL"):
-        precision, scale = (sizes + [0])[:2] if sizes else (10, 0)
+        precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
         if scale > types.MOST_SCALE:
             raise refuse(1425, scale, "", types.MOST_SCALE)
         if precision > types.MOST_DIGITS:

@@ -11,12 +11,13 @@ BIT_*           BIGINT UNSIGNED                                    all ones for 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import bind_cast as casts
 from exuvia.sql import bind_types as types
 from exuvia.sql.bind_scope import Scope
@@ -125,7 +126,7 @@ def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], Fiel
     if name.startswith("json_"):
         return tuple(arguments), types.JSON
     kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
-    if name in ("min", "max") and kind.Tp in (types.TypeCode.ENUM, types.TypeCode.SET):
+    if name in ("min", "max") and kind.Tp in (TypeCode.ENUM, TypeCode.SET):
         text = casts.to_text(argument)
         return (text,), text.type
     return (argument,), kind
@@ -145,7 +146,8 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
     if scope.grouped is None:
         raise refuse(1111)
     inner = _inside(scope)
-    body, order = tree.this, ()
+    body = tree.this
+    order: tuple[tuple[Expr, bool], ...] = ()
     if isinstance(body, exp.Order):
         order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in body.expressions)
         body = body.this
@@ -280,13 +282,13 @@ def _exists(tree: exp.Exists, scope: Scope) -> Expr:
     return Subquery(type=types.BOOLEAN, kind="exists", query=_planned(inner, scope))
 
 
-def _planned(inner: exp.Expression, scope: Scope):  # type: ignore[no-untyped-def]
+def _planned(inner: exp.Expression, scope: Scope) -> Any:
     if scope.query is None:
         raise refuse(1235, "subquery here")
     return scope.query(inner, scope)
 
 
-BINDERS = {
+BINDERS: dict[type, Any] = {
     exp.GroupConcat: _group_concat,
     exp.Window: _window,
     exp.Subquery: _scalar,

@@ -4,8 +4,8 @@
     Scope.of_table(table, context)        UPDATE, DELETE, checks: the public columns, by position in the row
     Scope(fields, context, parent=...)    SELECT: the fields of all tables of FROM, and the outer query
 
-A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the inside out.
-"""
+A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the
+inside out."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

@@ -53,10 +53,7 @@ def decimal(precision: int, scale: int, unsigned: bool = False) -> FieldType:
 def text(characters: int, charset: str = "utf8mb4", collate: str = "utf8mb4_bin") -> FieldType:
     """A string result."""
     flag = _BINARY if charset == "binary" else 0
-    if characters > 16383:
-        kind = TypeCode.LONG_BLOB
-    else:
-        kind = TypeCode.VAR_STRING
+    kind = TypeCode.LONG_BLOB if characters > 16383 else TypeCode.VAR_STRING
     return FieldType(Tp=kind, Flag=flag, Flen=characters, Charset=charset, Collate=collate)
 
 
@@ -160,7 +157,9 @@ def arithmetic(operator: str, left: FieldType, right: FieldType) -> FieldType:
 
 
 def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -> FieldType:
-    """The type that holds all of these (manual, "Flow control functions"). `collate`: (charset, collation)."""
+    """The type that holds all of these (manual, "Flow control functions").
+
+    `collate`: (charset, collation)."""
     present = [kind for kind in kinds if kind.Tp != TypeCode.NULL]
     if not present:
         return NULL

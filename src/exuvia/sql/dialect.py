@@ -5,8 +5,9 @@
 
 Three things are changed in what sqlglot does by itself:
 - Functions stay as they are written (`Anonymous(name, arguments)`), because sqlglot rewrites them
-  into other dialects' notions and loses format strings and units. Only calls with a grammar of their
-  own keep their classes. Its table is emptied in place: the parser is compiled and has no subclasses.
+  into other dialects' notions and loses format strings and units. Only calls with a grammar of
+  their own keep their classes. Its table is emptied in place: the parser is compiled and has no
+  subclasses.
 - Binary operators get MySQL's precedence again: sqlglot has & | ^ << >> on one level below + and -.
 - `DEFAULT(column)` and `\\N` are read.
 """
@@ -218,9 +219,9 @@ _BITWISE = (
 def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expression:
     if any(token.token_type in _DISTURBED for token in tokens):
         for node in list(tree.find_all(*_BITWISE)):
-            top: exp.Expression = node
+            top: Any = node
             while type(top.parent) in _RANKS:
-                top = top.parent  # type: ignore[assignment]
+                top = top.parent
             if not top.meta.get("ranked"):
                 _rank(top)
     for node in list(tree.find_all(exp.Is)):

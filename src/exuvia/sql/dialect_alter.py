@@ -1,17 +1,11 @@
 """ALTER TABLE and its specs (manual, "ALTER TABLE Statement")."""
 
-from exuvia.sql.dialect_columns import (
-    INDEX_HEADS,
-    charset_name,
-    column,
-    default,
-    foreign_key,
-    index,
-    named_check,
-    word_or_string,
-)
+from exuvia.sql.dialect_columns import column, default, foreign_key, named_check
+from exuvia.sql.dialect_create_table import definition, table_options
 from exuvia.sql.dialect_cursor import Cursor
-from exuvia.sql.dialect_ddl import alter_database, definition, table_options
+from exuvia.sql.dialect_ddl import alter_database
+from exuvia.sql.dialect_indexes import INDEX_HEADS, index
+from exuvia.sql.dialect_types import charset_name, word_or_string
 from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,

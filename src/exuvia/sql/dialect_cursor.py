@@ -1,8 +1,7 @@
 """A cursor over tokens, with the few moves that MySQL's own statements need.
 
-Words are compared in upper case; quoted names and strings are never words. Every `expect` raises Refused 1064 at the
-token where it stands.
-"""
+Words are compared in upper case; quoted names and strings are never words. Every `expect` raises
+Refused 1064 at the token where it stands."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -49,7 +48,9 @@ class Cursor:
         return self._match(words) > 0
 
     def _match(self, words: tuple[str, ...]) -> int:
-        """How many tokens these words take; some tokens are two words ("PRIMARY KEY"). 0: no match."""
+        """How many tokens these words take;
+
+        some tokens are two words ("PRIMARY KEY"). 0: no match."""
         taken = matched = 0
         while matched < len(words):
             found = self.peek(taken).split()
@@ -173,7 +174,9 @@ class Cursor:
     # -- expressions -------------------------------------------------------------------------------
 
     def until(self, *words: str) -> list[Token]:
-        """Tokens up to one of the words, or the closing parenthesis, outside parentheses; or to the end."""
+        """Tokens up to one of the words, or the closing parenthesis, outside parentheses;
+
+        or to the end."""
         start, depth = self.position, 0
         while not self.done:
             sign = self.peek()

@@ -4,15 +4,17 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.dialect import read, read_expression
+from exuvia.sql.dialect_create_table import query_rest
 from exuvia.sql.dialect_cursor import Cursor
-from exuvia.sql.dialect_ddl import query_rest
 from exuvia.sql.nodes import Delete, Insert, Node, TableName, Tree, Update
 
 Assignments = tuple[tuple[exp.Column, Tree], ...]
 
 
 def insert(cursor: Cursor) -> Node:
-    """INSERT | REPLACE [INTO] t [(columns)] VALUES .. | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
+    """INSERT | REPLACE [INTO] t [(columns)] VALUES ..
+
+    | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
     replace = cursor.take().text.upper() == "REPLACE"
     ignore = False
     while cursor.at_any(("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE")):

@@ -3,8 +3,8 @@
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from exuvia.sql.dialect_columns import word_or_string
 from exuvia.sql.dialect_cursor import Cursor
+from exuvia.sql.dialect_types import word_or_string
 from exuvia.sql.nodes import Node, TableName, Tree
 from exuvia.sql.nodes_session import (
     Assignment,

@@ -1,4 +1,5 @@
-"""DuckDB as our relational engine: one in-memory database a process, a cursor for each query, no threads of its own.
+"""DuckDB as our relational engine: one in-memory database a process, a cursor for each query, no
+threads of its own.
 
     family                 DuckDB type
     INT                    BIGINT
@@ -9,11 +10,11 @@
     BYTES                  BLOB
     DATE DATETIME TIME     BIGINT, packed as in rows: zero dates survive, order and equality are those of the dates
 
-Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing spaces, whose binary
-order is the collation's. ASCII is folded by DuckDB itself, the rest by functions registered here. A text that
-differs from another only by control characters after it may sort before it where PAD SPACE would sort it behind.
-Imported lazily: a process that runs no such query loads neither DuckDB nor Arrow.
-"""
+Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing
+spaces, whose binary order is the collation's. ASCII is folded by DuckDB itself, the rest by
+functions registered here. A text that differs from another only by control characters after it may
+sort before it where PAD SPACE would sort it behind. Imported lazily: a process that runs no such
+query loads neither DuckDB nor Arrow."""
 
 import atexit
 import threading
@@ -43,7 +44,7 @@ def cursor() -> Any:
 def _open() -> Any:
     import duckdb
 
-    found = duckdb.connect(
+    found: Any = duckdb.connect(
         ":memory:",
         config={
             "threads": 1,

@@ -7,117 +7,15 @@ A maker answers None where the types at hand are not faithful; the call is then 
     YEAR(d)      d >> 9, the packed date                a / b   evaluated: MySQL keeps whole words of digits
 """
 
-from collections.abc import Callable
-from decimal import Decimal
-
 from exuvia.base.types import Family, TypeCode
-from exuvia.catalog.collation import collation
 from exuvia.sql import bind_types as types
 from exuvia.sql import duck
+from exuvia.sql.duck_conditions import CONDITIONS, Maker, divides
 from exuvia.sql.duck_render import Renderer
 from exuvia.sql.expr import Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 
-Maker = Callable[[Call, Renderer], str | None]
 _SMALL_DIGITS = 18
-
-
-def _divides(expr: Expr) -> bool:
-    """Whether a decimal is a quotient, which has more digits than its type shows."""
-    if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
-        exponent = expr.value.as_tuple().exponent
-        return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
-    if isinstance(expr, Call) and expr.family is Family.DECIMAL:
-        return expr.function == "/" or any(_divides(part) for part in expr.arguments)
-    return isinstance(expr, Cast) and expr.family is Family.DECIMAL and _divides(expr.argument)
-
-
-# -- conditions ------------------------------------------------------------------------------------
-
-
-def _connective(word: str) -> Maker:
-    def make(call: Call, renderer: Renderer) -> str:
-        parts = [renderer.condition(part) for part in call.arguments]
-        return "(" + f" {word} ".join(parts) + ")"
-
-    return make
-
-
-def _xor(call: Call, renderer: Renderer) -> str:
-    left, right = (renderer.condition(part) for part in call.arguments)
-    return f"({left} <> {right})"
-
-
-def _not(call: Call, renderer: Renderer) -> str:
-    return f"(NOT {renderer.condition(call.arguments[0])})"
-
-
-def _is_null(call: Call, renderer: Renderer) -> str:
-    return f"({renderer.value(call.arguments[0])} IS NULL)"
-
-
-def _is_true(call: Call, renderer: Renderer) -> str:
-    return f"coalesce({renderer.condition(call.arguments[0])}, FALSE)"
-
-
-def _is_false(call: Call, renderer: Renderer) -> str:
-    return f"coalesce(NOT {renderer.condition(call.arguments[0])}, FALSE)"
-
-
-def _comparison(sign: str) -> Maker:
-    def make(call: Call, renderer: Renderer) -> str | None:
-        left, right = call.arguments
-        if _divides(left) or _divides(right) or Family.JSON in (left.family, right.family):
-            return None
-        collate = call.extra[0]
-        return f"({renderer.key(left, collate)} {sign} {renderer.key(right, collate)})"
-
-    return make
-
-
-def _in(call: Call, renderer: Renderer) -> str | None:
-    if any(_divides(part) or part.family is Family.JSON for part in call.arguments):
-        return None
-    needle, *items = (renderer.key(part, call.extra[0]) for part in call.arguments)
-    return f"({needle} IN ({', '.join(items)}))"
-
-
-def _like(call: Call, renderer: Renderer) -> str | None:
-    text, pattern, escape = call.arguments
-    if text.family is not Family.STRING or collation(call.extra[0]).fold is not None:
-        return None
-    if not (isinstance(pattern, Constant) and isinstance(escape, Constant)):
-        return None
-    if pattern.value is None or escape.value != "\\" or not _plain_escapes(pattern.value):
-        return None
-    shown = duck.text_literal(pattern.value)
-    return f"({renderer.value(text)} LIKE {shown} ESCAPE '\\')"
-
-
-def _plain_escapes(pattern: str) -> bool:
-    """Whether every backslash stands before a sign that both engines escape."""
-    signs = iter(pattern)
-    return all(next(signs, "") in ("%", "_", "\\") for sign in signs if sign == "\\")
-
-
-CONDITIONS: dict[str, Maker] = {
-    "and": _connective("AND"),
-    "or": _connective("OR"),
-    "xor": _xor,
-    "not": _not,
-    "is null": _is_null,
-    "is true": _is_true,
-    "is false": _is_false,
-    "=": _comparison("="),
-    "!=": _comparison("<>"),
-    "<": _comparison("<"),
-    "<=": _comparison("<="),
-    ">": _comparison(">"),
-    ">=": _comparison(">="),
-    "<=>": _comparison("IS NOT DISTINCT FROM"),
-    "in": _in,
-    "like": _like,
-}
 
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -145,7 +43,7 @@ def _plain(call: Call, renderer: Renderer, sign: str) -> str:
 
 def _exact(call: Call, renderer: Renderer, sign: str) -> str | None:
     scales = [max(0, part.type.Decimal) for part in call.arguments]
-    if any(_divides(part) for part in call.arguments):
+    if any(divides(part) for part in call.arguments):
         return None
     if sum(scales) > types.MOST_SCALE or max(scales) > duck.MOST_DIGITS:
         return None
@@ -169,7 +67,7 @@ def _remainder(call: Call, renderer: Renderer) -> str | None:
 
 def _negative(call: Call, renderer: Renderer) -> str | None:
     operand = call.arguments[0]
-    if operand.family is Family.UINT or _divides(operand):
+    if operand.family is Family.UINT or divides(operand):
         return None
     return f"(- {renderer.value(operand)})"
 
@@ -178,7 +76,7 @@ def _negative(call: Call, renderer: Renderer) -> str | None:
 
 
 def _case(call: Call, renderer: Renderer) -> str | None:
-    if any(_divides(part) for part in call.arguments):
+    if any(divides(part) for part in call.arguments):
         return None
     parts = call.arguments
     whens = [
@@ -193,7 +91,7 @@ def _typed(text: str, call: Call) -> str:
 
 
 def _coalesce(call: Call, renderer: Renderer) -> str | None:
-    if any(_divides(part) for part in call.arguments):
+    if any(divides(part) for part in call.arguments):
         return None
     parts = ", ".join(renderer.value(part) for part in call.arguments)
     return _typed(f"coalesce({parts})", call)
@@ -201,7 +99,7 @@ def _coalesce(call: Call, renderer: Renderer) -> str | None:
 
 def _null_if(call: Call, renderer: Renderer) -> str | None:
     value, same = call.arguments
-    if _divides(value):
+    if divides(value):
         return None
     return f"CASE WHEN {renderer.condition(same)} THEN NULL ELSE {renderer.value(value)} END"
 
@@ -270,7 +168,7 @@ def _concat(call: Call, renderer: Renderer) -> str | None:
 
 def _absolute(call: Call, renderer: Renderer) -> str | None:
     operand = call.arguments[0]
-    if _divides(operand) or operand.family not in (Family.DECIMAL, Family.FLOAT):
+    if divides(operand) or operand.family not in (Family.DECIMAL, Family.FLOAT):
         return None
     return f"abs({renderer.value(operand)})"
 
@@ -315,7 +213,7 @@ def native_cast(cast: Cast, renderer: Renderer) -> str | None:
     """A change of type that DuckDB makes alike, or None."""
     source, wanted = cast.argument, types.family_of(cast.type)
     family = source.family
-    if source.type.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT) or _divides(source):
+    if source.type.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT) or divides(source):
         return None
     if family is wanted and family in (Family.STRING, Family.JSON) and cast.type.Tp != 254:
         return renderer.value(source)

@@ -29,7 +29,9 @@ def sort_keys(keys: Sequence[tuple[Expr, bool]], renderer: Renderer) -> str:
 
 
 def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over: str = "") -> str:
-    """SQL of an aggregate. `rows` renders its arguments, `whole` what is computed from aggregates."""
+    """SQL of an aggregate.
+
+    `rows` renders its arguments, `whole` what is computed from aggregates."""
     name, arguments = node.function, node.arguments
     if name == "avg" and node.family is Family.DECIMAL:
         return whole.value(_average(node))
@@ -129,10 +131,10 @@ def windowed(node: Windowed, rows: Renderer) -> str:
         return f"CAST({found} AS {duck.type_of(node.type)})"
     if node.function in _VALUES:
         first, *rest = node.arguments
-        given = [rows.value(first)]
-        given += [f"CAST({rows.value(each)} AS INTEGER)" for each in rest[:1]]
-        given += [rows.value(each) for each in rest[1:]]
-        return f"{node.function}({', '.join(given)}){over}"
+        parts = [rows.value(first)]
+        parts += [f"CAST({rows.value(each)} AS INTEGER)" for each in rest[:1]]
+        parts += [rows.value(each) for each in rest[1:]]
+        return f"{node.function}({', '.join(parts)}){over}"
     if node.distinct:
         raise refuse(1235, "DISTINCT in a window")
     return aggregate(node, rows, rows, over)

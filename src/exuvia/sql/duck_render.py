@@ -1,11 +1,12 @@
-"""Typed expressions to DuckDB SQL that means the same: `value` gives the value, `condition` a BOOLEAN.
+"""Typed expressions to DuckDB SQL that means the same: `value` gives the value, `condition` a
+BOOLEAN.
 
     rendered natively     logic, comparison, exact arithmetic, CASE, parts of packed dates: `duck_calls.NATIVE`
     constants             computed now, by `evaluate`
     everything else       a Python function over the batch that runs `evaluate`'s closure for each row
 
-So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is evaluated.
-"""
+So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
+evaluated."""
 
 from collections.abc import Callable
 from inspect import Parameter as SignatureParameter
@@ -60,7 +61,7 @@ class Renderer:
 
     def condition(self, expr: Expr) -> str:
         """SQL of the expression as a BOOLEAN."""
-        from exuvia.sql.duck_calls import CONDITIONS
+        from exuvia.sql.duck_conditions import CONDITIONS
 
         if isinstance(expr, Call) and not is_constant(expr):
             maker = CONDITIONS.get(expr.function)
@@ -84,7 +85,8 @@ class Renderer:
         return duck.key_of(self.value(expr), expr.type, collate)
 
     def _native(self, expr: Expr) -> str | None:
-        from exuvia.sql.duck_calls import CONDITIONS, NATIVE, native_cast
+        from exuvia.sql.duck_calls import NATIVE, native_cast
+        from exuvia.sql.duck_conditions import CONDITIONS
 
         if isinstance(expr, Cast):
             return native_cast(expr, self)
@@ -155,7 +157,7 @@ def _arrow(values: list[Any], kind: Any) -> Any:
 
     family = types.family_of(kind)
     if family is Family.DECIMAL:
-        from exuvia.sql.evaluate_cast import round_to
+        from exuvia.sql.evaluate_texts import round_to
 
         precision, scale = types.precision_of(kind)
         exact = [None if value is None else round_to(value, scale) for value in values]

@@ -1,4 +1,5 @@
-"""Expressions to Python closures: `compile_expression(expr)(row, env) -> value`, with MySQL's semantics.
+"""Expressions to Python closures: `compile_expression(expr)(row, env) -> value`, with MySQL's
+semantics.
 
     compile once per plan        closure(row, env), one call a node; NULL is None, truth is 1, 0 or None
     constant parts               computed once per statement (`env.memory`)
@@ -13,9 +14,10 @@ from typing import Any
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType
-from exuvia.sql.evaluate_cast import caster, number_from_text, text_of
+from exuvia.sql.evaluate_cast import caster, number_from_text
 from exuvia.sql.evaluate_env import Env, PlainEnv
 from exuvia.sql.evaluate_operators import OPERATORS
+from exuvia.sql.evaluate_texts import text_of
 from exuvia.sql.expr import (
     Assign,
     Call,

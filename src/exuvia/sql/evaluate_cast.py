@@ -1,4 +1,5 @@
-"""Changes of type inside expressions: lenient, with warnings; assignment to columns is catalog/values.py.
+"""Changes of type inside expressions: lenient, with warnings; assignment to columns is
+catalog/values.py.
 
     to      from strings               from numbers                        from dates and times
     INT     leading integer, 1292      decimals: halves away; doubles:     the number YYYYMMDD[hhmmss]
@@ -8,49 +9,26 @@
     DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                    cut or filled; TIME takes today
             NULL and 1292
 
-`caster` chooses once, by the two types, and returns the function that converts each value, or None where none is needed.
-"""
+`caster` chooses once, by the two types, and returns the function that converts each value, or None
+where none is needed."""
 
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
-from exuvia.catalog.values import to_text
-from exuvia.sql.bind_types import family_of, fraction_digits, is_text_like
+from exuvia.sql.bind_types import family_of, is_text_like
+from exuvia.sql.evaluate_cast_moments import to_date, to_moment, to_time
 from exuvia.sql.evaluate_env import Env
-from exuvia.sql.functions import json_values, moment
+from exuvia.sql.evaluate_texts import DIGITS, Caster, Value, plain_number, round_to, text_of
+from exuvia.sql.functions import json_values
 
-Value = Any
-Caster = Callable[[Value, Env], Value]
-DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
 MOST_INT, LEAST_INT, MOST_UINT = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
 
 _INTEGER = re.compile(r"\s*([+-]?\d+)\s*")
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
-
-
-def round_to(value: Decimal, scale: int) -> Decimal:
-    """The value with exactly that many digits behind the point, halves away from zero."""
-    found = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
-    return found if found else found.copy_abs()
-
-
-def text_of(kind: FieldType) -> Callable[[Value], str]:
-    """The function that prints values of a type as MySQL does."""
-    if kind.Tp == TypeCode.NEWDECIMAL and kind.Decimal >= 0:
-        scale = kind.Decimal
-        return lambda value: format(round_to(value, scale), "f")
-    family = family_of(kind)
-    if family in (Family.INT, Family.UINT) and kind.Tp in range(10) and not kind.Flag & 64:
-        return str
-    if family in (Family.STRING, Family.JSON):
-        return lambda value: value  # type: ignore[no-any-return]
-    if family is Family.BYTES:
-        return lambda value: value.decode("utf-8", "replace")  # type: ignore[no-any-return]
-    return lambda value: to_text(value, kind)
 
 
 def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> Caster | None:
@@ -88,31 +66,8 @@ def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
         return lambda value, env: number_from_text(text(value), env)
     if family is Family.JSON:
         return lambda value, env: json_values.number(value, env)
-    plain = _plain_number(source)
+    plain = plain_number(source)
     return lambda value, env: float(plain(value))
-
-
-def _plain_number(source: FieldType) -> Callable[[Value], Any]:
-    """int or Decimal of a value that is a number or a moment."""
-    family = family_of(source)
-    if family is Family.DATE:
-        return temporal.date_number
-    digits = fraction_digits(source)
-    if family is Family.DATETIME:
-        if digits:
-            return lambda v: temporal.datetime_number(v) + Decimal(v & 0xFFFFF).scaleb(-6)
-        return temporal.datetime_number
-    if family is Family.TIME:
-        if digits:
-            return _time_with_fraction
-        return temporal.time_number
-    return lambda value: value
-
-
-def _time_with_fraction(micros: int) -> Decimal:
-    fraction = Decimal(abs(micros) % 1_000_000).scaleb(-6)
-    whole = Decimal(temporal.time_number(abs(micros)))
-    return -(whole + fraction) if micros < 0 else whole + fraction
 
 
 def whole(number: Any) -> int:
@@ -165,8 +120,10 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
             temporal.time_number(temporal.round_time(value, 0)), unsigned, env
         )
     if family is Family.DATETIME:
-        return lambda value, env: temporal.datetime_number(temporal.round_datetime(value, 0))
-    plain = _plain_number(source)
+        return lambda value, env: temporal.datetime_number(
+            temporal.round_datetime(value, 0) or value
+        )
+    plain = plain_number(source)
     return lambda value, env: hold(whole(plain(value)), unsigned, env)
 
 
@@ -220,7 +177,7 @@ def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, En
         return lambda value, env: _decimal_from_text(text(value), env)
     if family is Family.JSON:
         return lambda value, env: Decimal(repr(json_values.number(value, env)))
-    plain = _plain_number(source)
+    plain = plain_number(source)
     return lambda value, env: DIGITS.create_decimal(plain(value))
 
 
@@ -266,106 +223,6 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
     return lambda value, env: _cut(text(value).encode(), limit, "BINARY", env).ljust(limit, b"\0")
 
 
-# -- dates and times -------------------------------------------------------------------------------
-
-
-def _to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    digits = fraction_digits(target)
-    family = family_of(source)
-    if family is Family.DATETIME:
-        if digits >= fraction_digits(source):
-            return None
-        return lambda value, env: temporal.round_datetime(value, digits)
-    if family is Family.DATE:
-        return lambda value, env: value << 37
-    if family is Family.TIME:
-        return lambda value, env: _today_at(temporal.round_time(value, digits), env)
-    read = _moment_reader(source, "datetime")
-
-    def convert(value: Value, env: Env) -> int | None:
-        found = read(value, env)
-        return None if found is None else temporal.round_datetime(found, digits)
-
-    return convert
-
-
-def _today_at(micros: int, env: Env) -> int | None:
-    today = moment.day_number(env.now >> 37)
-    return moment.of_microseconds(today * moment.DAY_US + micros)
-
-
-def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | None]:
-    if is_text_like(source) or family_of(source) is Family.JSON:
-        text = text_of(source)
-        return lambda value, env: moment_from_text(text(value).strip('"'), env, what)
-    plain = _plain_number(source)
-
-    def read(value: Value, env: Env) -> int | None:
-        number = plain(value)
-        if isinstance(number, int):
-            found = moment.moment_of_number(number)
-        else:
-            exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
-            base = int(exact)
-            micro = int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
-            found = moment.moment_of_number(base, micro)
-        if found is None:
-            env.incorrect(what, number)
-        return found
-
-    return read
-
-
-def moment_from_text(text: str, env: Env, what: str = "datetime") -> int | None:
-    """A text as packed DATETIME; NULL and 1292 where it is none."""
-    found = moment.read_moment(text)
-    if found is None or not text.strip():
-        env.incorrect(what, text)
-        return None
-    if found[1]:
-        env.warn(1292, what, text)
-    return found[0]
-
-
-def _to_date(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    family = family_of(source)
-    if family is Family.DATE:
-        return None
-    if family is Family.DATETIME:
-        return lambda value, env: value >> 37
-    if family is Family.TIME:
-        return lambda value, env: _day(_today_at(value, env))
-    read = _moment_reader(source, "datetime")
-    return lambda value, env: _day(read(value, env))
-
-
-def _day(value: int | None) -> int | None:
-    return None if value is None else value >> 37
-
-
-def _to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    digits = fraction_digits(target)
-    family = family_of(source)
-    if family is Family.TIME:
-        if digits >= fraction_digits(source):
-            return None
-        return lambda value, env: temporal.round_time(value, digits)
-    if family is Family.DATE:
-        return lambda value, env: 0
-    if family is Family.DATETIME:
-        return lambda value, env: temporal.round_time(temporal.time_of(value), digits)
-    text = text_of(source)
-
-    def convert(value: Value, env: Env) -> int | None:
-        shown = text(value)
-        found = moment.read_time(shown)
-        if found is None or found[1]:
-            env.warn(1292, "time", shown)
-        return None if found is None else temporal.round_time(found[0], digits)
-
-    return convert
-
-
 def _to_json(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
     if family_of(source) is Family.JSON:
         return None
@@ -379,8 +236,8 @@ _MAKERS: dict[Family, Callable[[FieldType, FieldType, bool], Caster | None]] = {
     Family.FLOAT: _to_double,
     Family.STRING: _to_string,
     Family.BYTES: _to_bytes,
-    Family.DATE: _to_date,
-    Family.DATETIME: _to_moment,
-    Family.TIME: _to_time,
+    Family.DATE: to_date,
+    Family.DATETIME: to_moment,
+    Family.TIME: to_time,
     Family.JSON: _to_json,
 }

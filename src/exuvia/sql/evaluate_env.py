@@ -3,22 +3,28 @@
     Env         the base: a statement's Context (sql/context.py) is one
     PlainEnv    without a session: folding of constants, stored defaults, tests
 
-In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's STRICT_TRANS_TABLES
-with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is computed once for a statement.
-"""
+In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
+STRICT_TRANS_TABLES with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is computed once for a
+statement."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
+from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
 
 WARNINGS_KEPT = 1024
+Row = Sequence[Any]
+Compiled = Callable[[Row, Any], Any]
+Maker = Callable[[Call, list[Compiled]], Compiled]
 
 
 class Env:
-    """One serves one statement. Subclasses have `parameters`, `warnings` and `now` (packed, UTC)."""
+    """One serves one statement.
+
+    Subclasses have `parameters`, `warnings` and `now` (packed, UTC)."""
 
     __slots__ = ("memory", "strict")
 
@@ -26,6 +32,7 @@ class Env:
     strict: bool
     parameters: Sequence[Any]
     warnings: list[Note]
+    now: int
 
     def warn(self, code: int, *arguments: object) -> None:
         """A warning, or the error itself in a strict write."""

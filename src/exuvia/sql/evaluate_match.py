@@ -1,22 +1,20 @@
-"""LIKE and the REGEXP family, by collation (manual, "String Comparison Functions", "Regular Expressions").
+"""LIKE and the REGEXP family, by collation (manual, "String Comparison Functions", "Regular
+Expressions").
 
-LIKE compares character by character: trailing spaces count, and a case-insensitive collation folds each character by
-itself. Regular expressions are Python's with the POSIX classes and word marks of MySQL's; `i` where the collation
-ignores case.
-"""
+LIKE compares character by character: trailing spaces count, and a case-insensitive collation folds
+each character by itself. Regular expressions are Python's with the POSIX classes and word marks of
+MySQL's; `i` where the collation ignores case."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog.collation import collation
+from exuvia.sql.evaluate_env import Compiled, Row
 from exuvia.sql.expr import Call
-
-Row = Sequence[Any]
-Compiled = Callable[[Row, Any], Any]
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +175,7 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
         text, pattern, new, start, nth, options = _padded(values, 1, 0, "", given=3)
         compiled = regular_expression(pattern, call.extra[0], options)
         template = re.sub(r"\$(\d)", r"\\\1", new)
-        head, tail = text[: start - 1], text[start - 1 :]
+        head, tail = str(text[: start - 1]), str(text[start - 1 :])
         if nth == 0:
             return head + compiled.sub(template, tail)
         found = _occurrence(compiled, text, start, nth)

@@ -1,398 +1,22 @@
-"""Operators and everything with an evaluation order of its own: logic, comparison, arithmetic, CASE, LIKE, INTERVAL.
+"""All operators by name, and those that go by a collation, a unit or the types of their arguments.
 
-AND     0 if either is 0, else NULL if either is NULL, else 1          (OR, XOR likewise)
-= < ..  NULL if either is NULL; strings by their collation's key
-<=>     never NULL
-+ - *   integers: 1690 beyond 64 bits; decimals exact; doubles: 1690 where infinite
-/ DIV % NULL for a zero divisor, with 1365
+logic, comparison, CASE    evaluate_logic.py        LIKE, REGEXP    evaluate_match.py
+arithmetic, bits           evaluate_arithmetic.py
 """
 
-import math
-import operator
-from collections.abc import Callable, Sequence
-from decimal import ROUND_DOWN, Decimal
+from collections.abc import Callable
 from typing import Any
 
-from exuvia.base.mysql import refuse
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family
 from exuvia.catalog.collation import collation
+from exuvia.sql import evaluate_arithmetic, evaluate_logic, evaluate_match
 from exuvia.sql.bind_types import family_of
-from exuvia.sql.evaluate_cast import DIGITS, LEAST_INT, MOST_INT, MOST_UINT
-from exuvia.sql.evaluate_match import OPERATORS as MATCH_OPERATORS
-from exuvia.sql.expr import Call, Expr
+from exuvia.sql.evaluate_arithmetic import binary
+from exuvia.sql.evaluate_env import Compiled, Maker, Row
+from exuvia.sql.evaluate_logic import comparison
+from exuvia.sql.expr import Call
 from exuvia.sql.functions import interval, json_functions
 from exuvia.sql.functions.text import find_text
-
-Row = Sequence[Any]
-Compiled = Callable[[Row, Any], Any]
-Maker = Callable[[Call, list[Compiled]], Compiled]
-
-# -- logic -----------------------------------------------------------------------------------------
-
-
-def _and(call: Call, arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-
-    def run(row: Row, env: Any) -> int | None:
-        a = left(row, env)
-        if a is not None and not a:
-            return 0
-        b = right(row, env)
-        if b is not None and not b:
-            return 0
-        return None if a is None or b is None else 1
-
-    return run
-
-
-def _or(call: Call, arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-
-    def run(row: Row, env: Any) -> int | None:
-        a = left(row, env)
-        if a:
-            return 1
-        b = right(row, env)
-        if b:
-            return 1
-        return None if a is None or b is None else 0
-
-    return run
-
-
-def _xor(call: Call, arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-
-    def run(row: Row, env: Any) -> int | None:
-        a, b = left(row, env), right(row, env)
-        return None if a is None or b is None else int(bool(a) != bool(b))
-
-    return run
-
-
-def _not(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-
-    def run(row: Row, env: Any) -> int | None:
-        value = inner(row, env)
-        return None if value is None else int(not value)
-
-    return run
-
-
-def _is_null(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-    return lambda row, env: int(inner(row, env) is None)
-
-
-def _is_true(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-    return lambda row, env: int(bool(inner(row, env)))
-
-
-def _is_false(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-
-    def run(row: Row, env: Any) -> int:
-        value = inner(row, env)
-        return int(value is not None and not value)
-
-    return run
-
-
-# -- comparison ------------------------------------------------------------------------------------
-
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-def key_of(argument: Expr, collate: str) -> Callable[[Any], Any] | None:
-    """How a value compares: None where it compares as it stands."""
-    family = argument.family
-    if family is Family.STRING:
-        found = collation(collate)
-        return None if found.fold is None and not found.pads else found.sort_key
-    return None
-
-
-def _comparison(name: str) -> Maker:
-    compare = _COMPARE[name]
-
-    def make(call: Call, arguments: list[Compiled]) -> Compiled:
-        left, right = arguments
-        key = key_of(call.arguments[0], call.extra[0])
-
-        def plain(row: Row, env: Any) -> int | None:
-            a = left(row, env)
-            if a is None:
-                return None
-            b = right(row, env)
-            return None if b is None else int(compare(a, b))
-
-        def by_key(row: Row, env: Any) -> int | None:
-            a = left(row, env)
-            if a is None:
-                return None
-            b = right(row, env)
-            if b is None:
-                return None
-            return int(compare(key(a), key(b)))  # type: ignore[misc]
-
-        return plain if key is None else by_key
-
-    return make
-
-
-def _null_safe(call: Call, arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-    key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
-
-    def run(row: Row, env: Any) -> int:
-        a, b = left(row, env), right(row, env)
-        if a is None or b is None:
-            return int(a is b)
-        return int(key(a) == key(b))
-
-    return run
-
-
-def _in(call: Call, arguments: list[Compiled]) -> Compiled:
-    needle, *items = arguments
-    key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
-    comparisons = [_comparison("=")(call, [needle, item]) for item in items]
-    same = len({argument.family for argument in call.arguments}) == 1
-
-    def by_set(row: Row, env: Any) -> int | None:
-        value = needle(row, env)
-        if value is None:
-            return None
-        found = env.memory.get(comparisons[0])
-        if found is None:
-            values = [item(row, env) for item in items]
-            known = {key(each) for each in values if each is not None}
-            found = env.memory[comparisons[0]] = (known, None in values)
-        return 1 if key(value) in found[0] else None if found[1] else 0
-
-    def one_by_one(row: Row, env: Any) -> int | None:
-        unknown = False
-        for comparison in comparisons:
-            answer = comparison(row, env)
-            if answer:
-                return 1
-            unknown = unknown or answer is None
-        return None if unknown else 0
-
-    return by_set if call.extra[1] and same else one_by_one
-
-
-# -- arithmetic ------------------------------------------------------------------------------------
-
-
-def _held(run: Callable[[Any, Any], Any], kind: FieldType, sign: str) -> Callable[[Any, Any], Any]:
-    family = family_of(kind)
-    if family is Family.FLOAT:
-
-        def double(a: Any, b: Any) -> float:
-            try:
-                found = run(a, b)
-            except OverflowError:
-                found = math.inf
-            if math.isinf(found) or math.isnan(found):
-                raise refuse(1690, "DOUBLE", f"({a!r} {sign} {b!r})")
-            return float(found)
-
-        return double
-    if family is Family.DECIMAL:
-        return run
-    unsigned = family is Family.UINT
-    least, most = (0, MOST_UINT) if unsigned else (LEAST_INT, MOST_INT)
-    what = "BIGINT UNSIGNED" if unsigned else "BIGINT"
-
-    def whole(a: Any, b: Any) -> int:
-        found = run(a, b)
-        if found < least or found > most:
-            raise refuse(1690, what, f"({a} {sign} {b})")
-        return int(found)
-
-    return whole
-
-
-def _arithmetic(sign: str) -> Maker:
-    plain = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
-    exact = {"+": DIGITS.add, "-": DIGITS.subtract, "*": DIGITS.multiply}[sign]
-
-    def make(call: Call, arguments: list[Compiled]) -> Compiled:
-        run = exact if family_of(call.type) is Family.DECIMAL else plain
-        return _binary(_held(run, call.type, sign), arguments)
-
-    return make
-
-
-def _binary(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-
-    def apply(row: Row, env: Any) -> Any:
-        a = left(row, env)
-        if a is None:
-            return None
-        b = right(row, env)
-        return None if b is None else run(a, b)
-
-    return apply
-
-
-_WORD = 9  # digits of one word of MySQL's decimals
-
-
-def _words(digits: int) -> int:
-    return -(-digits // _WORD) * _WORD
-
-
-def divide(left: Decimal, right: Decimal) -> Decimal:
-    """MySQL's decimal quotient: cut after whole words of nine digits, at least four digits more."""
-    a, b = left.as_tuple().exponent, right.as_tuple().exponent
-    s1 = -a if isinstance(a, int) and a < 0 else 0
-    s2 = -b if isinstance(b, int) and b < 0 else 0
-    w1, w2 = _words(s1), _words(s2)
-    more = max(0, 4 - (w1 - s1 + w2 - s2))
-    scale = _words(w1 + w2 + more)
-    return DIGITS.divide(left, right).quantize(Decimal(1).scaleb(-scale), ROUND_DOWN, DIGITS)
-
-
-def _division(call: Call, arguments: list[Compiled]) -> Compiled:
-    run = _held(operator.truediv if call.type.Tp == 5 else divide, call.type, "/")
-    return _unless_zero(run, arguments)
-
-
-def _unless_zero(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
-    left, right = arguments
-
-    def apply(row: Row, env: Any) -> Any:
-        a, b = left(row, env), right(row, env)
-        if a is None or b is None:
-            return None
-        if b == 0:
-            env.warn(1365)
-            return None
-        return run(a, b)
-
-    return apply
-
-
-def _whole_quotient(a: Any, b: Any) -> int:
-    if isinstance(a, int) and isinstance(b, int):
-        found = abs(a) // abs(b)
-        return found if (a < 0) == (b < 0) else -found
-    left, right = DIGITS.create_decimal(a), DIGITS.create_decimal(b)
-    return int(DIGITS.divide(left, right).to_integral_value(ROUND_DOWN))
-
-
-def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
-    return _unless_zero(_held(_whole_quotient, call.type, "DIV"), arguments)
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    if isinstance(a, float) or isinstance(b, float):
-        return math.fmod(a, b)
-    if isinstance(a, int) and isinstance(b, int):
-        found = abs(a) % abs(b)
-        return -found if a < 0 else found
-    return DIGITS.remainder(DIGITS.create_decimal(a), DIGITS.create_decimal(b))
-
-
-def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
-    return _unless_zero(_remainder, arguments)
-
-
-def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call.type, "-")
-
-    def apply(row: Row, env: Any) -> Any:
-        value = inner(row, env)
-        return None if value is None else run(value, 0)
-
-    return apply
-
-
-# -- bits ------------------------------------------------------------------------------------------
-
-
-def _bits(run: Callable[[int, int], int]) -> Maker:
-    return lambda call, arguments: _binary(lambda a, b: run(a, b) & MOST_UINT, arguments)
-
-
-def _shift_left(a: int, b: int) -> int:
-    return a << b if 0 <= b < 64 else 0
-
-
-def _shift_right(a: int, b: int) -> int:
-    return (a & MOST_UINT) >> b if 0 <= b < 64 else 0
-
-
-def _inverted(call: Call, arguments: list[Compiled]) -> Compiled:
-    inner = arguments[0]
-
-    def run(row: Row, env: Any) -> int | None:
-        value = inner(row, env)
-        return None if value is None else ~value & MOST_UINT
-
-    return run
-
-
-# -- choice ----------------------------------------------------------------------------------------
-
-
-def _case(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: condition, value, condition, value, ..., else."""
-    pairs = list(zip(arguments[:-1:2], arguments[1:-1:2], strict=True))
-    otherwise = arguments[-1]
-
-    def run(row: Row, env: Any) -> Any:
-        for condition, value in pairs:
-            if condition(row, env):
-                return value(row, env)
-        return otherwise(row, env)
-
-    return run
-
-
-def _coalesce(call: Call, arguments: list[Compiled]) -> Compiled:
-    def run(row: Row, env: Any) -> Any:
-        for argument in arguments:
-            value = argument(row, env)
-            if value is not None:
-                return value
-        return None
-
-    return run
-
-
-def _null_if(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: the value, and the comparison that makes it NULL."""
-    value, equal = arguments
-    return lambda row, env: None if equal(row, env) else value(row, env)
-
-
-def _extreme(sign: str) -> Maker:
-    def make(call: Call, arguments: list[Compiled]) -> Compiled:
-        key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
-        pick = max if sign == ">" else min
-
-        def run(row: Row, env: Any) -> Any:
-            values = [argument(row, env) for argument in arguments]
-            return None if None in values else pick(values, key=key)
-
-        return run
-
-    return make
-
 
 # -- by collation, by unit -------------------------------------------------------------------------
 
@@ -412,7 +36,7 @@ def _locate(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _field(call: Call, arguments: list[Compiled]) -> Compiled:
     needle, *items = arguments
-    equals = [_comparison("=")(call, [needle, item]) for item in items]
+    equals = [comparison("=")(call, [needle, item]) for item in items]
     return lambda row, env: next((n for n, same in enumerate(equals, 1) if same(row, env)), 0)
 
 
@@ -424,16 +48,16 @@ def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
         items = joined.split("," if isinstance(joined, str) else b",") if joined else []
         return next((n for n, item in enumerate(items, 1) if key(item) == key(needle)), 0)
 
-    return _binary(run, arguments)
+    return binary(run, arguments)
 
 
 def _move(call: Call, arguments: list[Compiled]) -> Compiled:
     unit, sign = call.extra
     if family_of(call.arguments[0].type) is Family.TIME:
-        return _binary(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)
+        return binary(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)
     if family_of(call.type) is Family.DATE:
-        return _binary(lambda a, b: _date_of(interval.add(a << 37, b, unit, sign)), arguments)
-    return _binary(lambda a, b: interval.add(a, b, unit, sign), arguments)
+        return binary(lambda a, b: _date_of(interval.add(a << 37, b, unit, sign)), arguments)
+    return binary(lambda a, b: interval.add(a, b, unit, sign), arguments)
 
 
 def _date_of(packed: int | None) -> int | None:
@@ -442,7 +66,7 @@ def _date_of(packed: int | None) -> int | None:
 
 def _difference(call: Call, arguments: list[Compiled]) -> Compiled:
     unit = call.extra[0]
-    return _binary(lambda a, b: interval.difference(a, b, unit), arguments)
+    return binary(lambda a, b: interval.difference(a, b, unit), arguments)
 
 
 def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
@@ -491,32 +115,9 @@ def _collated(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 OPERATORS: dict[str, Maker] = {
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "not": _not,
-    "is null": _is_null,
-    "is true": _is_true,
-    "is false": _is_false,
-    **{name: _comparison(name) for name in _COMPARE},
-    "<=>": _null_safe,
-    "in": _in,
-    **{sign: _arithmetic(sign) for sign in "+-*"},
-    "/": _division,
-    "div": _integer_division,
-    "%": _modulo,
-    "negative": _negative,
-    "|": _bits(operator.or_),
-    "&": _bits(operator.and_),
-    "^": _bits(operator.xor),
-    "<<": _bits(_shift_left),
-    ">>": _bits(_shift_right),
-    "~": _inverted,
-    "case": _case,
-    "coalesce": _coalesce,
-    "nullif": _null_if,
-    "greatest": _extreme(">"),
-    "least": _extreme("<"),
+    **evaluate_logic.OPERATORS,
+    **evaluate_arithmetic.OPERATORS,
+    **evaluate_match.OPERATORS,
     "locate": _locate,
     "field": _field,
     "find_in_set": _find_in_set,
@@ -530,7 +131,4 @@ OPERATORS: dict[str, Maker] = {
     "json_insert": _json_change,
     "json_replace": _json_change,
     "collate": _collated,
-    **MATCH_OPERATORS,
 }
-
-__all__ = ["OPERATORS", "divide", "key_of"]

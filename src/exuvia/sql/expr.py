@@ -6,9 +6,8 @@
     Parameter   a `?`, by its place                         Windowed    a call OVER (...)
     Variable    @user or @@system                           Subquery    (SELECT ...), planned by select
 
-Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no evaluator
-decides about types again. Values follow the family table of base/types.py.
-"""
+Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no
+evaluator decides about types again. Values follow the family table of base/types.py."""
 
 from typing import Any
 
@@ -51,7 +50,9 @@ class Outer(Expr, frozen=True, kw_only=True):
 
 
 class Constant(Expr, frozen=True, kw_only=True):
-    """A value. `hexadecimal`: x'41' and b'01' literals, which are numbers where numbers are asked for."""
+    """A value.
+
+    `hexadecimal`: x'41' and b'01' literals, which are numbers where numbers are asked for."""
 
     value: Value
     hexadecimal: bool = False
@@ -85,7 +86,9 @@ class Cast(Expr, frozen=True, kw_only=True):
 
 
 class Call(Expr, frozen=True, kw_only=True):
-    """A function applied. `extra` holds what is not a value: an interval unit, a comparison's collation."""
+    """A function applied.
+
+    `extra` holds what is not a value: an interval unit, a comparison's collation."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -103,7 +106,9 @@ class Aggregate(Expr, frozen=True, kw_only=True):
 
 
 class Windowed(Expr, frozen=True, kw_only=True):
-    """`call` OVER (PARTITION BY ... ORDER BY ... frame); the frame is SQL text checked by the binder."""
+    """`call` OVER (PARTITION BY ...
+
+    ORDER BY ... frame); the frame is SQL text checked by the binder."""
 
     function: str
     arguments: tuple[Expr, ...]

@@ -1,126 +1,31 @@
-"""Statements as values. What sqlglot reads well stays a sqlglot tree; the rest is one small class each.
+"""Statements as values. What sqlglot reads well stays a sqlglot tree; the rest is one small class
+each.
 
     text --parse--> exp.Query (SELECT, UNION, VALUES, TABLE)    a sqlglot tree
                     Insert Update Delete                        heads are ours, expressions sqlglot trees
                     CreateTable AlterTable(specs) ...           all ours
                     Show Describe Explain SetStatement Admin ...
 
-Every expression inside (`Tree`) is a sqlglot tree; `bind` gives it a type. Names keep the case they were written in.
-`None` means "not said". Texts of defaults and checks are kept as written beside their trees.
-"""
+Every expression inside (`Tree`) is a sqlglot tree; `bind` gives it a type. Names keep the case they
+were written in. `None` means "not said". Texts of defaults and checks are kept as written beside
+their trees."""
 
-import msgspec
 from sqlglot import exp
 
-Tree = exp.Expression
-
-
-class Node(msgspec.Struct, frozen=True):
-    """Root of the statements that are ours."""
-
-
-class TableName(Node, frozen=True):
-    """`[db.]name`; db None means the current database."""
-
-    name: str
-    db: str | None = None
-
-
-# -- types, columns, indexes -----------------------------------------------------------------------
-
-
-class DataType(Node, frozen=True):
-    """A column type as written. `name` is MySQL's own lower-case noun ('int', 'varchar', 'double', ...)."""
-
-    name: str
-    length: int | None = None
-    scale: int | None = None
-    unsigned: bool = False
-    zerofill: bool = False
-    elems: tuple[str, ...] | None = None
-    charset: str | None = None
-    collate: str | None = None
-    binary: bool = False
-
-
-class Check(Node, frozen=True):
-    """CHECK constraint; `text` is the condition as written, without its parentheses."""
-
-    text: str
-    condition: Tree
-    name: str | None = None
-    enforced: bool = True
-
-
-class Reference(Node, frozen=True):
-    """REFERENCES part of a foreign key."""
-
-    table: TableName
-    columns: tuple[str, ...]
-    on_delete: str | None = None
-    on_update: str | None = None
-
-
-class ColumnDefinition(Node, frozen=True, kw_only=True):
-    """A column as written. `default` is None when DEFAULT is absent; DEFAULT NULL is exp.Null.
-
-    `default_is_expr` marks DEFAULT (expression); `on_update` is ON UPDATE CURRENT_TIMESTAMP's tree."""
-
-    name: str
-    type: DataType
-    not_null: bool | None = None
-    default: Tree | None = None
-    default_text: str = ""
-    default_is_expr: bool = False
-    on_update: Tree | None = None
-    auto_increment: bool = False
-    primary: bool = False
-    clustered: bool | None = None
-    unique: bool = False
-    comment: str | None = None
-    generated: Tree | None = None
-    generated_text: str = ""
-    stored: bool = False
-    checks: tuple[Check, ...] = ()
-    references: Reference | None = None
-
-
-class IndexPart(Node, frozen=True):
-    """A column with an optional prefix length, or an expression."""
-
-    column: str | None
-    length: int = -1
-    descending: bool = False
-    expression: Tree | None = None
-    text: str = ""
-
-
-class IndexDefinition(Node, frozen=True, kw_only=True):
-    """kind: 'primary', 'unique', 'index', 'fulltext' or 'spatial'. `clustered`: CLUSTERED / NONCLUSTERED."""
-
-    kind: str
-    parts: tuple[IndexPart, ...]
-    name: str | None = None
-    invisible: bool = False
-    comment: str = ""
-    using: str | None = None
-    clustered: bool | None = None
-
-
-class ForeignKey(Node, frozen=True):
-    """FOREIGN KEY constraint."""
-
-    name: str | None
-    columns: tuple[str, ...]
-    reference: Reference
-
-
-class Partitioning(Node, frozen=True):
-    """PARTITION BY clause, as written; `kind` is 'range', 'list', 'hash' or 'key'."""
-
-    kind: str
-    text: str
-
+from exuvia.sql.nodes_parts import (
+    Check,
+    ColumnDefinition,
+    DataType,
+    ForeignKey,
+    IndexDefinition,
+    IndexPart,
+    Node,
+    Partitioning,
+    Reference,
+    TableName,
+    Tree,
+)
+from exuvia.sql.nodes_rows import Delete, Insert, Update
 
 # -- data definition -------------------------------------------------------------------------------
 
@@ -150,7 +55,9 @@ class DropDatabase(Node, frozen=True):
 
 
 class CreateTable(Node, frozen=True, kw_only=True):
-    """CREATE TABLE. `options` has lower-case keys: engine, charset, collate, comment, auto_increment, ..."""
+    """CREATE TABLE.
+
+    `options` has lower-case keys: engine, charset, collate, comment, auto_increment, ..."""
 
     table: TableName
     if_not_exists: bool = False
@@ -357,40 +264,49 @@ class Ignored(Spec, frozen=True):
     text: str
 
 
-# -- data manipulation -----------------------------------------------------------------------------
-
-
-class Insert(Node, frozen=True, kw_only=True):
-    """INSERT and REPLACE. Exactly one of `rows` and `query`; DEFAULT in a row is exp.Column named DEFAULT
-    (test with `parse.is_default`). `columns` None means all."""
-
-    table: TableName
-    columns: tuple[str, ...] | None = None
-    rows: list[list[Tree]] | None = None
-    query: exp.Query | None = None
-    replace: bool = False
-    ignore: bool = False
-    on_duplicate: tuple[tuple[exp.Column, Tree], ...] = ()
-    row_alias: str | None = None
-
-
-class Update(Node, frozen=True, kw_only=True):
-    """UPDATE. `source` is the table, with its joins for the multi-table form."""
-
-    source: exp.Select
-    assignments: tuple[tuple[exp.Column, Tree], ...]
-    where: Tree | None = None
-    order: exp.Order | None = None
-    limit: Tree | None = None
-    ignore: bool = False
-
-
-class Delete(Node, frozen=True, kw_only=True):
-    """DELETE. `targets` names the tables to delete from (or their aliases); empty: the only table of `source`."""
-
-    source: exp.Select
-    targets: tuple[TableName, ...] = ()
-    where: Tree | None = None
-    order: exp.Order | None = None
-    limit: Tree | None = None
-    ignore: bool = False
+__all__ = [
+    "AddCheck",
+    "AddColumn",
+    "AddForeignKey",
+    "AddIndex",
+    "AlterCheck",
+    "AlterDatabase",
+    "AlterTable",
+    "Check",
+    "ColumnDefinition",
+    "ConvertCharset",
+    "CreateDatabase",
+    "CreateIndex",
+    "CreateTable",
+    "CreateView",
+    "DataType",
+    "Delete",
+    "DropColumn",
+    "DropConstraint",
+    "DropDatabase",
+    "DropIndex",
+    "DropIndexStatement",
+    "DropTable",
+    "ForeignKey",
+    "Ignored",
+    "IndexDefinition",
+    "IndexPart",
+    "IndexVisibility",
+    "Insert",
+    "ModifyColumn",
+    "Node",
+    "PartitionChange",
+    "Partitioning",
+    "Reference",
+    "RenameColumn",
+    "RenameIndex",
+    "RenameTables",
+    "RenameTo",
+    "SetDefault",
+    "Spec",
+    "TableName",
+    "TableOptions",
+    "Tree",
+    "TruncateTable",
+    "Update",
+]

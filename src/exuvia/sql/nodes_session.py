@@ -1,4 +1,6 @@
-"""Statements about the session, the catalog's display and the administration; see nodes.py for the rest."""
+"""Statements about the session, the catalog's display and the administration;
+
+see nodes.py for the rest."""
 
 from sqlglot import exp
 
@@ -48,10 +50,12 @@ class Kill(Node, frozen=True):
 
 
 class Assignment(Node, frozen=True):
-    """One item of SET. scope: 'global', 'session', 'user' (@x), 'names', 'charset' or 'transaction'.
+    """One item of SET. scope: 'global', 'session', 'user' (@x), 'names', 'charset' or
+    'transaction'.
 
-    `value` None means DEFAULT. For 'names': `name` is the charset (None in value position: DEFAULT), `extra` the
-    collation. For 'transaction': `name` is the text after TRANSACTION in upper case, `extra` its scope or None."""
+    `value` None means DEFAULT. For 'names': `name` is the charset (None in value position:
+    DEFAULT), `extra` the collation. For 'transaction': `name` is the text after TRANSACTION in
+    upper case, `extra` its scope or None."""
 
     scope: str
     name: str
@@ -68,9 +72,10 @@ class SetStatement(Node, frozen=True):
 class Show(Node, frozen=True, kw_only=True):
     """SHOW. `kind` is the words that name it, in lower case with single spaces, synonyms folded:
 
-    'tables' 'columns' 'index' 'create table' 'create database' 'create view' 'variables' 'status' 'warnings'
-    'errors' 'databases' 'engines' 'collation' 'character set' 'processlist' 'grants' 'table status' 'triggers'
-    'events' 'procedure status' 'function status' 'plugins' 'privileges' 'open tables' 'master status' 'stats_meta' ..."""
+    'tables' 'columns' 'index' 'create table' 'create database' 'create view' 'variables' 'status'
+    'warnings' 'errors' 'databases' 'engines' 'collation' 'character set' 'processlist' 'grants'
+    'table status' 'triggers' 'events' 'procedure status' 'function status' 'plugins' 'privileges'
+    'open tables' 'master status' 'stats_meta' ..."""
 
     kind: str
     full: bool = False
@@ -149,7 +154,9 @@ class Flush(Node, frozen=True):
 
 
 class Unsupported(Node, frozen=True):
-    """A statement of MySQL or TiDB that is known and not done here: the session refuses it with 1235 and this name."""
+    """A statement of MySQL or TiDB that is known and not done here:
+
+    the session refuses it with 1235 and this name."""
 
     what: str
 
@@ -187,7 +194,8 @@ class AdminJobs(Admin, frozen=True):
 
 
 class AdminAlterJob(Admin, frozen=True):
-    """ADMIN ALTER DDL JOBS id THREAD = n, BATCH_SIZE = n, MAX_WRITE_SPEED = n (keys in lower case)."""
+    """ADMIN ALTER DDL JOBS id THREAD = n, BATCH_SIZE = n, MAX_WRITE_SPEED = n (keys in lower
+    case)."""
 
     id: int
     options: dict[str, Tree]

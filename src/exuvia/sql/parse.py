@@ -2,9 +2,8 @@
 
     text --open comments--> tokens --split at ;--> one reader per first word --> Node or exp.Query
 
-The reader of each first word is in the table at the end; everything without one goes to 1064. Errors carry MySQL's
-"near '...' at line N".
-"""
+The reader of each first word is in the table at the end; everything without one goes to 1064.
+Errors carry MySQL's "near '...' at line N"."""
 
 from collections.abc import Callable
 
@@ -27,7 +26,9 @@ QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of a text. Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long)."""
+    """The statements of a text.
+
+    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long)."""
     opened = open_comments(text)
     if "\x00" in opened:
         raise syntax_error(opened, opened.index("\x00"))
@@ -113,7 +114,9 @@ def _describe(cursor: Cursor) -> Statement:
 
 
 def item_texts(tree: exp.Expression) -> list[str]:
-    """The select list's items as they were written: MySQL names unnamed columns so. [] where unknown."""
+    """The select list's items as they were written:
+
+    MySQL names unnamed columns so. [] where unknown."""
     source = tree.meta.get("source")
     if source is None or not isinstance(tree, exp.Select):
         return []
@@ -148,14 +151,9 @@ _MODIFIERS = (
     "SQL_CACHE",
     "SQL_CALC_FOUND_ROWS",
 )
-_AFTER_LIST = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT") + (
-    "FOR",
-    "LOCK",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "INTO",
-    "WINDOW",
+_AFTER_LIST = (
+    *("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "FOR", "LOCK"),
+    *("UNION", "EXCEPT", "INTERSECT", "INTO", "WINDOW"),
 )
 
 

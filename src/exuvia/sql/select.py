@@ -3,9 +3,9 @@
     no FROM and nothing nested      evaluated here, without DuckDB
     everything else                 one DuckDB query over Arrow readers of the context's transaction
 
-A plan belongs to its statement: literals, parameters and LIMIT are in it. What fails inside a Python function or a
-reader comes out as it was raised; an overflow in DuckDB is 1690, a scalar subquery of two rows 1242.
-"""
+A plan belongs to its statement: literals, parameters and LIMIT are in it. What fails inside a
+Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a scalar
+subquery of two rows 1242."""
 
 from collections.abc import Iterator
 from contextlib import suppress

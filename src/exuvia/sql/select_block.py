@@ -1,4 +1,5 @@
-"""One SELECT: its clauses bound in MySQL's order, then rendered; see select_query.py for the form of the SQL.
+"""One SELECT: its clauses bound in MySQL's order, then rendered; see select_query.py for the form
+of the SQL.
 
 clause       sees                                        1054 says
 WHERE        columns                                     where clause
@@ -8,8 +9,8 @@ HAVING       names of the list, columns, aggregates      having clause
 ORDER BY     names and places of the list, then columns  order clause
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -19,6 +20,7 @@ from exuvia.sql import duck
 from exuvia.sql.bind import bind, bind_condition
 from exuvia.sql.bind_scope import Field, Scope
 from exuvia.sql.duck_groups import aggregate, windowed
+from exuvia.sql.duck_render import Leaf, Renderer
 from exuvia.sql.expr import Aggregate, Column, Expr, Outer, Subquery, Windowed, walk
 from exuvia.sql.parse import item_texts
 from exuvia.sql.result import OutputColumn
@@ -90,8 +92,10 @@ def _output(item: Item) -> OutputColumn:
     )
 
 
-def _order_items(block: Block, finished: Any) -> list[tuple[str, str]]:
-    """(item to add or "", ORDER BY term) of each key; a key that is an item is not computed twice."""
+def _order_items(block: Block, finished: Renderer) -> list[tuple[str, str]]:
+    """(item to add or "", ORDER BY term) of each key;
+
+    a key that is an item is not computed twice."""
     found = []
     for n, (key, descending) in enumerate(block.order):
         direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
@@ -127,7 +131,7 @@ def _finish(
 # -- grouped rendering -----------------------------------------------------------------------------
 
 
-def _grouped_renderer(block: Block, frame: Frame) -> Any:
+def _grouped_renderer(block: Block, frame: Frame) -> Renderer:
     """Renders what is computed from groups: aggregates, and the group's own values."""
     rows = frame.renderer()
     outer = nested_leaf(frame)
@@ -143,28 +147,23 @@ def _grouped_renderer(block: Block, frame: Frame) -> Any:
             return subquery(expr, frame, leaf)
         return outer(expr)
 
-    finished = _GroupRenderer(frame.renderer(leaf), rows, block.group)
+    finished = _GroupRenderer(leaf, rows, block.group)
     return finished
 
 
-class _GroupRenderer:
+class _GroupRenderer(Renderer):
     """A renderer that knows the group's expressions: each stands for its one value in the group."""
 
-    def __init__(self, inner: Any, rows: Any, group: Sequence[Expr]) -> None:
-        self._inner = inner
+    def __init__(self, leaf: Leaf, rows: Renderer, group: Sequence[Expr]) -> None:
+        super().__init__(leaf, rows.functions, rows.env)
         self._rows = rows
-        self._group = list(group)
-        plain: Callable[[Expr], str] = inner.value
+        self._group = [key for key in group if not isinstance(key, Column | Outer)]
 
-        def value(expr: Expr) -> str:
-            if expr in self._group and not isinstance(expr, Column | Outer):
-                return f"any_value({rows.value(expr)})"
-            return plain(expr)
-
-        inner.value = value
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def value(self, expr: Expr) -> str:
+        """The value in the group."""
+        if expr in self._group:
+            return f"any_value({self._rows.value(expr)})"
+        return super().value(expr)
 
 
 # -- binding ---------------------------------------------------------------------------------------

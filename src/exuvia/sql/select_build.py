@@ -1,12 +1,12 @@
-"""What the parts of one SELECT share while it is planned: names, scans, Python functions, the environment.
+"""What the parts of one SELECT share while it is planned: names, scans, Python functions, the
+environment.
 
     Build        one a statement
     Planned      one query block, or a UNION of them: its SQL and its columns o0, o1, ...
     Frame        one block's scope, and where its columns stand in the SQL
 
-Every table reference has a name of its own in the whole statement, so a correlated subquery simply names the outer
-one's columns.
-"""
+Every table reference has a name of its own in the whole statement, so a correlated subquery simply
+names the outer one's columns."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -24,7 +24,9 @@ Place = Callable[[], str]
 
 
 class Planned(NamedTuple):
-    """A query as DuckDB SQL; its columns are named o0, o1, ... there. `levels` keeps coercibility."""
+    """A query as DuckDB SQL;
+
+    its columns are named o0, o1, ... there. `levels` keeps coercibility."""
 
     sql: str
     columns: list[OutputColumn]
@@ -56,7 +58,9 @@ class Build:
 
 
 class Frame:
-    """A block's scope and the SQL of its columns. `places[position]` gives a column's SQL when it is used."""
+    """A block's scope and the SQL of its columns.
+
+    `places[position]` gives a column's SQL when it is used."""
 
     def __init__(self, build: Build, parent: "Frame | None", commons: dict[str, Common]) -> None:
         self.build = build

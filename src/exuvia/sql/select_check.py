@@ -1,8 +1,7 @@
 """ONLY_FULL_GROUP_BY: what a grouped SELECT may name beside its aggregates (1055, 1140).
 
-A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE, or if a whole
-primary key (or a unique key that cannot be NULL) of its table is determined.
-"""
+A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE,
+or if a whole primary key (or a unique key that cannot be NULL) of its table is determined."""
 
 from typing import TYPE_CHECKING
 

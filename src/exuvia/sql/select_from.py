@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from exuvia.base.mysql import refuse
 from exuvia.sql.bind import bind_condition
-from exuvia.sql.bind_operators import compare
+from exuvia.sql.bind_compare import compare
 from exuvia.sql.bind_scope import Field, fields_of, nullable
 from exuvia.sql.choose import Wanted, choose
 from exuvia.sql.expr import IMPLICIT, Column

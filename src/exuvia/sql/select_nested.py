@@ -4,7 +4,8 @@
 EXISTS (..)
 a IN (SELECT ..)       by the key of the winning collation, NULLs as in SQL
 (a, b) IN (SELECT ..)  as EXISTS: where MySQL has NULL it is false, which no WHERE can tell apart
-                       (NOT IN of rows with NULLs is therefore refused nowhere and may keep more rows)
+                       (NOT IN of rows with NULLs is therefore refused nowhere and may keep more
+                       rows)
 a > ANY / ALL (..)
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from exuvia.base.mysql import refuse
 from exuvia.sql import duck
-from exuvia.sql.bind_operators import comparable
+from exuvia.sql.bind_compare import comparable
 from exuvia.sql.expr import Column, Expr, Outer, Subquery, Windowed
 
 if TYPE_CHECKING:

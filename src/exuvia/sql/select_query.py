@@ -9,8 +9,8 @@ A block becomes two levels, so that DISTINCT and ORDER BY see finished columns:
         SELECT <item> AS o0, <item> AS o1, <key> AS s0 FROM .. WHERE .. GROUP BY .. HAVING ..
     ) ORDER BY s0 NULLS FIRST LIMIT n
 
-In a grouped block a column that is not aggregated stands for the group's one value: any_value(column).
-"""
+In a grouped block a column that is not aggregated stands for the group's one value:
+any_value(column)."""
 
 from typing import Any
 

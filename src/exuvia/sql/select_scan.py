@@ -1,11 +1,12 @@
-"""Rows of one table reference as Arrow batches, for DuckDB: only the columns asked for, of the statement's snapshot.
+"""Rows of one table reference as Arrow batches, for DuckDB: only the columns asked for, of the
+statement's snapshot.
 
     a selective key in the WHERE    access path: rows by key, gathered into batches       (sql/choose.py)
     otherwise                       chunks of stored bytes, decoded by column (catalog/vector.py)
     own writes of the transaction   the chunk's rows that were changed are left out, the changed ones follow
 
-One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the query.
-"""
+One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the
+query."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -44,7 +45,9 @@ class Scan:
         raise NotImplementedError
 
     def reader(self, context: Any) -> Any:
-        """A reader for DuckDB. Its columns are c0, c1, ... by position; `one` where none is used."""
+        """A reader for DuckDB.
+
+        Its columns are c0, c1, ... by position; `one` where none is used."""
         import pyarrow
 
         from exuvia.catalog.arrow import arrow_type_of

@@ -1,7 +1,7 @@
 """UNION, EXCEPT, INTERSECT and VALUES: several queries, one list of columns.
 
-The columns are named by the first query, their types hold those of all. DISTINCT goes by the collation's key.
-"""
+The columns are named by the first query, their types hold those of all. DISTINCT goes by the
+collation's key."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from exuvia.base.types import Family, FieldType
 from exuvia.sql import bind_types as types
 from exuvia.sql import duck
 from exuvia.sql.bind import bind
-from exuvia.sql.bind_calls import branches
+from exuvia.sql.bind_choice import branches
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select_build import Build, Common, Frame, Planned
@@ -48,7 +48,9 @@ def plan_union(
 
 
 def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.SetOperation]]:
-    """a UNION b UNION c: the parts, whose types merge all at once, and the operations between them."""
+    """a UNION b UNION c:
+
+    the parts, whose types merge all at once, and the operations between them."""
     inner = tree.this
     bare = isinstance(inner, exp.SetOperation) and not any(
         inner.args.get(key) for key in ("order", "limit", "offset", "with_", "with")

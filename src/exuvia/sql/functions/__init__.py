@@ -1,11 +1,14 @@
-"""MySQL's functions, by chapter of its manual; `FUNCTIONS` has them all. Operators: evaluate_operators.py."""
+"""MySQL's functions, by chapter of its manual;
 
-from exuvia.sql.functions import dates, json_functions, numeric, session_functions, text
+`FUNCTIONS` has them all. Operators: evaluate_operators.py."""
+
+from exuvia.sql.functions import dates, encodings, json_functions, numeric, session_functions, text
 from exuvia.sql.functions.table import Function
 
 FUNCTIONS: dict[str, Function] = {
     **numeric.FUNCTIONS,
     **text.FUNCTIONS,
+    **encodings.FUNCTIONS,
     **dates.FUNCTIONS,
     **json_functions.FUNCTIONS,
     **session_functions.FUNCTIONS,

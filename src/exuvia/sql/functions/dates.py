@@ -1,4 +1,5 @@
-"""Date and time functions (manual, "Date and Time Functions"). Values are packed as base/types.py says.
+"""Date and time functions (manual, "Date and Time Functions"). Values are packed as base/types.py
+says.
 
 DuckDB's forms compute on the packed integers: a DATE is year << 9 | month << 5 | day, a DATETIME
 has its date 37 bits further up, so parts are shifts and masks and no zero date is lost.
@@ -12,7 +13,7 @@ from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import bind_types as types
 from exuvia.sql.expr import Constant, Expr
-from exuvia.sql.functions import date_format, moment
+from exuvia.sql.functions import date_format, date_parse, moment
 from exuvia.sql.functions.table import Function, TypeRule, always
 
 _SMALL = always(types.integer(4))
@@ -182,7 +183,7 @@ def _seconds_of_time(micros: int) -> int:
 
 def _time_of_seconds(seconds: Any) -> int:
     micros = round(seconds * 1_000_000)
-    return max(-temporal.MOST_TIME, min(micros, temporal.MOST_TIME))
+    return int(max(-temporal.MOST_TIME, min(micros, temporal.MOST_TIME)))
 
 
 def _time_difference(left: int, right: int) -> int:
@@ -254,7 +255,7 @@ FUNCTIONS = {
     "quarter": Function(1, 1, "D", _SMALL, lambda d: ((d >> 5 & 15) + 2) // 3),
     "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
     "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
-    "str_to_date": Function(2, 2, "s", date_format.parsed_type, date_format.parse, env=True),
+    "str_to_date": Function(2, 2, "s", date_parse.parsed_type, date_parse.parse, env=True),
     "sysdate": _NOW,
     "time": Function(1, 1, "m", _fraction_of_first(types.time), lambda t: t, "{0}"),
     "time_format": Function(2, 2, "ms", always(types.text(255)), _time_format),

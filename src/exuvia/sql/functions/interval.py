@@ -1,4 +1,6 @@
-"""INTERVAL arithmetic, TIMESTAMPDIFF and EXTRACT: what depends on a unit (manual, "Temporal Intervals")."""
+"""INTERVAL arithmetic, TIMESTAMPDIFF and EXTRACT:
+
+what depends on a unit (manual, "Temporal Intervals")."""
 
 import re
 from decimal import Decimal

@@ -1,8 +1,8 @@
 """JSON as MySQL prints and walks it (manual, "The JSON Data Type").
 
-A JSON value is its text: objects with keys ordered by length, then bytes; ", " and ": " between parts. Numbers with
-a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n], .*, [*], **.
-"""
+A JSON value is its text: objects with keys ordered by length, then bytes; ", " and ": " between
+parts. Numbers with a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n],
+.*, [*], **."""
 
 import json
 import re
@@ -109,7 +109,9 @@ _LEG = re.compile(
 
 
 def legs(path: str) -> list[tuple[str, Any]]:
-    """The legs of a path: ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
+    """The legs of a path:
+
+    ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
     text = path.strip()
     if not text.startswith("$"):
         raise refuse(1105, _BAD_PATH.format(1))

@@ -1,11 +1,11 @@
-"""Calendar arithmetic on packed dates and times (base/types.py), and reading them from text and numbers.
+"""Calendar arithmetic on packed dates and times (base/types.py), and reading them from text and
+numbers.
 
 Day numbers are MySQL's TO_DAYS: 0001-01-01 is 366, year 0 exists. A moment as microseconds is
 day number * 86,400,000,000 + microseconds of the day.
 
-Text is read as MySQL reads it: any punctuation separates parts, two-digit years are 1970 to 2069, digits alone are
-YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Literals").
-"""
+Text is read as MySQL reads it: any punctuation separates parts, two-digit years are 1970 to 2069,
+digits alone are YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Literals")."""
 
 import re
 from datetime import date as calendar_date
@@ -139,7 +139,9 @@ def _assemble(parts: list[int], fraction: str | None) -> int | None:
 
 
 def moment_of_number(number: int, micro: int = 0) -> int | None:
-    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME; None if no such moment."""
+    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME;
+
+    None if no such moment."""
     if number == 0:
         return micro
     if number < 0:

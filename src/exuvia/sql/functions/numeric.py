@@ -175,7 +175,7 @@ def _in_domain(function: Any) -> Any:
 
 
 def _sign(value: Any) -> int:
-    return (value > 0) - (value < 0)
+    return int(value > 0) - int(value < 0)
 
 
 def _random(env: Any, seed: int | None = None) -> float:

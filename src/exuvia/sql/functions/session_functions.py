@@ -1,4 +1,6 @@
-"""What depends on the session: who, where, which (manual, "Information Functions"). 1105 without a session."""
+"""What depends on the session:
+
+who, where, which (manual, "Information Functions"). 1105 without a session."""
 
 import uuid
 from typing import Any

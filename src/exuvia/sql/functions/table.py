@@ -1,4 +1,5 @@
-"""The table of functions: arity, how arguments are converted, the result's type, the evaluator, DuckDB's form.
+"""The table of functions: arity, how arguments are converted, the result's type, the evaluator,
+DuckDB's form.
 
     kinds   one letter an argument, the last one for all that follow
         s   text                    S   text, or bytes where one of the S arguments is bytes
@@ -6,9 +7,9 @@
         n   a number as it is (text becomes DOUBLE)          x   as it is
         t   DATETIME                D   DATE                 m   TIME            j   JSON
 
-`run` gets values that are not NULL (any NULL gives NULL) unless `nulls`; the environment first if `env`.
-`duck` is DuckDB SQL with {0}, {1} ... for the rendered arguments; None: evaluated row by row there too.
-"""
+`run` gets values that are not NULL (any NULL gives NULL) unless `nulls`; the environment first if
+`env`. `duck` is DuckDB SQL with {0}, {1} ... for the rendered arguments; None: evaluated row by row
+there too."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,8 +1,7 @@
-"""String functions (manual, "String Functions and Operators"). They work on text and, where S, on bytes alike."""
+"""String functions (manual, "String Functions and Operators").
 
-import base64
-import binascii
-import hashlib
+They work on text and, where S, on bytes alike."""
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,24 +179,6 @@ def _elt(index: int | None, *items: Any) -> Any:
     return items[index - 1] if index is not None and 1 <= index <= len(items) else None
 
 
-def _hex(value: Any) -> str:
-    if isinstance(value, int):
-        return f"{value & ((1 << 64) - 1):X}"
-    return (value if isinstance(value, bytes) else value.encode()).hex().upper()
-
-
-def _unhex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
-    except ValueError:
-        return None
-
-
-def _sha2(data: bytes, bits: int) -> str | None:
-    algorithm = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
-    return None if algorithm is None else hashlib.new(algorithm, data).hexdigest()
-
-
 def _ascii(data: bytes) -> int:
     return data[0] if data else 0
 
@@ -207,61 +188,8 @@ def _ord(text: Any) -> int:
     return int.from_bytes(data[:1] if isinstance(text, bytes) else data, "big")
 
 
-def char_of(*codes: int | None) -> bytes:
-    """CHAR(65, 66): the bytes of the numbers, without leading zero bytes."""
-    found = b""
-    for code in codes:
-        if code is not None:
-            code &= 0xFFFFFFFF
-            found += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
-    return found
-
-
-def _to_base64(data: bytes) -> str:
-    shown = base64.b64encode(data).decode()
-    return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
-
-
-def _from_base64(text: str) -> bytes | None:
-    try:
-        return base64.b64decode("".join(text.split()), validate=True)
-    except (ValueError, binascii.Error):
-        return None
-
-
-def _soundex(text: str) -> str:
-    codes = "01230120022455012623010202"
-    letters = [c.upper() for c in text if "A" <= c.upper() <= "Z" and len(c.upper()) == 1]
-    if not letters:
-        return ""
-    found, last = letters[0], codes[ord(letters[0]) - 65]
-    for sign in letters[1:]:
-        code = codes[ord(sign) - 65]
-        if code != "0" and code != last:
-            found += code
-        if sign not in "HW":
-            last = code
-    return found.ljust(4, "0")
-
-
-def _quote(text: str | None) -> str:
-    if text is None:
-        return "NULL"
-    for sign, shown in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
-        text = text.replace(sign, shown)
-    return f"'{text}'"
-
-
 def _space(count: int) -> str:
     return " " * max(0, min(count, LONGEST))
-
-
-def _binary(value: int) -> str:
-    return f"{value & ((1 << 64) - 1):b}"
-
-
-def _octal(value: int) -> str:
-    return f"{value & ((1 << 64) - 1):o}"
 
 
 def _format(value: Any, places: int) -> str:
@@ -280,7 +208,6 @@ _COUNT = always(types.integer(10))
 
 FUNCTIONS = {
     "ascii": Function(1, 1, "b", _COUNT, _ascii),
-    "bin": Function(1, 1, "i", always(types.text(64)), _binary),
     "bit_length": Function(1, 1, "S", _COUNT, lambda v: _length(v) * 8, "(strlen({0}) * 8)"),
     "char_length": Function(1, 1, "S", _COUNT, len),
     "character_length": Function(1, 1, "S", _COUNT, len),
@@ -288,7 +215,6 @@ FUNCTIONS = {
     "concat_ws": Function(2, -1, "S", all_together, _concat_ws, nulls=True),
     "elt": Function(2, -1, "iS", lambda a: all_together(a[1:]), _elt, nulls=True),
     "format": Function(2, 3, "nis", always(types.text(64)), lambda v, p, z="": _format(v, p)),
-    "from_base64": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _from_base64),
     "insert": Function(4, 4, "SiiS", all_together, _insert),
     "lcase": Function(1, 1, "S", like_first, _lower),
     "left": Function(2, 2, "Si", like_first, _left),
@@ -296,34 +222,23 @@ FUNCTIONS = {
     "lower": Function(1, 1, "S", like_first, _lower),
     "lpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, True)),
     "ltrim": Function(1, 1, "S", like_first, _spaces_left),
-    "md5": Function(1, 1, "b", always(types.text(32)), lambda b: hashlib.md5(b).hexdigest()),
     "mid": Function(3, 3, "Sii", like_first, _substring),
-    "oct": Function(1, 1, "i", always(types.text(64)), _octal),
     "octet_length": Function(1, 1, "S", _COUNT, _length),
     "ord": Function(1, 1, "S", _COUNT, _ord),
-    "quote": Function(1, 1, "s", all_together, _quote, nulls=True),
     "repeat": Function(2, 2, "Si", always(types.text(65535)), _repeat),
     "replace": Function(3, 3, "S", all_together, _replace),
     "reverse": Function(1, 1, "S", like_first, lambda t: t[::-1]),
     "right": Function(2, 2, "Si", like_first, _right),
     "rpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, False)),
     "rtrim": Function(1, 1, "S", like_first, _spaces_right),
-    "sha": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
-    "sha1": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
-    "sha2": Function(2, 2, "bi", always(types.text(128)), _sha2),
-    "soundex": Function(1, 1, "s", _SHORT, _soundex),
     "space": Function(1, 1, "i", always(types.text(65535)), _space),
     "substr": Function(2, 3, "Sii", like_first, _substring),
     "substring": Function(2, 3, "Sii", like_first, _substring),
     "substring_index": Function(3, 3, "SSi", like_first, _substring_index),
-    "to_base64": Function(1, 1, "b", always(types.text(65535)), _to_base64),
     "trim": Function(1, 1, "S", like_first, _spaces),
     "trim_both": Function(2, 2, "S", like_first, _trim),
     "trim_leading": Function(2, 2, "S", like_first, _trim_left),
     "trim_trailing": Function(2, 2, "S", like_first, _trim_right),
     "ucase": Function(1, 1, "S", like_first, _upper),
-    "unhex": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _unhex),
     "upper": Function(1, 1, "S", like_first, _upper),
-    "char": Function(1, -1, "i", lambda a: types.blob(4 * len(a)), char_of, nulls=True),
-    "hex": Function(1, 1, "h", always(types.text(65535)), _hex),
 }

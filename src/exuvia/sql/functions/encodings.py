@@ -1,0 +1,97 @@
+"""Digests, encodings and numbers written in other bases."""
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+from exuvia.sql import bind_types as types
+from exuvia.sql.functions.table import Function, always
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value & ((1 << 64) - 1):X}"
+    return (value if isinstance(value, bytes) else value.encode()).hex().upper()
+
+
+def _unhex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
+    except ValueError:
+        return None
+
+
+def _sha2(data: bytes, bits: int) -> str | None:
+    algorithm = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return None if algorithm is None else hashlib.new(algorithm, data).hexdigest()
+
+
+def char_of(*codes: int | None) -> bytes:
+    """CHAR(65, 66): the bytes of the numbers, without leading zero bytes."""
+    found = b""
+    for code in codes:
+        if code is not None:
+            code &= 0xFFFFFFFF
+            found += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
+    return found
+
+
+def _to_base64(data: bytes) -> str:
+    shown = base64.b64encode(data).decode()
+    return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _soundex(text: str) -> str:
+    codes = "01230120022455012623010202"
+    letters = [c.upper() for c in text if "A" <= c.upper() <= "Z" and len(c.upper()) == 1]
+    if not letters:
+        return ""
+    found, last = letters[0], codes[ord(letters[0]) - 65]
+    for sign in letters[1:]:
+        code = codes[ord(sign) - 65]
+        if code != "0" and code != last:
+            found += code
+        if sign not in "HW":
+            last = code
+    return found.ljust(4, "0")
+
+
+def _quote(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    for sign, shown in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
+        text = text.replace(sign, shown)
+    return f"'{text}'"
+
+
+def _binary(value: int) -> str:
+    return f"{value & ((1 << 64) - 1):b}"
+
+
+def _octal(value: int) -> str:
+    return f"{value & ((1 << 64) - 1):o}"
+
+
+FUNCTIONS = {
+    "bin": Function(1, 1, "i", always(types.text(64)), _binary),
+    "from_base64": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _from_base64),
+    "md5": Function(1, 1, "b", always(types.text(32)), lambda b: hashlib.md5(b).hexdigest()),
+    "oct": Function(1, 1, "i", always(types.text(64)), _octal),
+    "quote": Function(1, 1, "s", lambda a: types.text(2 * types.widest(a) + 2), _quote, nulls=True),
+    "sha": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
+    "sha1": Function(1, 1, "b", always(types.text(40)), lambda b: hashlib.sha1(b).hexdigest()),
+    "sha2": Function(2, 2, "bi", always(types.text(128)), _sha2),
+    "soundex": Function(1, 1, "s", always(types.text(255)), _soundex),
+    "to_base64": Function(1, 1, "b", always(types.text(65535)), _to_base64),
+    "unhex": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _unhex),
+    "char": Function(1, -1, "i", lambda a: types.blob(4 * len(a)), char_of, nulls=True),
+    "hex": Function(1, 1, "h", always(types.text(65535)), _hex),
+}
