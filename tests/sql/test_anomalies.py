@@ -78,7 +78,9 @@ def test_a_unique_key_taken_meanwhile_is_1062_at_commit(session: Session, anothe
     run(session, "BEGIN")
     run(session, "INSERT INTO account VALUES (4, 4, 'same')")
     run(another, "INSERT INTO account VALUES (5, 5, 'same')")
-    with pytest.raises(Refused, match=r"Duplicate entry 'same' for key 'account\.owner'") as refusal:
+    with pytest.raises(
+        Refused, match=r"Duplicate entry 'same' for key 'account\.owner'"
+    ) as refusal:
         session.execute("COMMIT")
     assert (refusal.value.code, refusal.value.state) == (1062, "23000")
     assert rows(session, "SELECT id FROM account WHERE owner = 'same'") == [[5]]

@@ -5,6 +5,7 @@ from exuvia.base.mysql import refuse
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.build_columns import check_name
 from exuvia.sql.ddl_alter import drop_indexes
 from exuvia.sql.ddl_jobs import COMPUTED, SYSTEM, database_named, look, noted, submit
 from exuvia.sql.nodes import DropDatabase, DropIndex, DropIndexStatement, DropTable, TableName
@@ -55,6 +56,7 @@ def _shown(session: Running, table: TableName) -> str:
 
 def _drop(session: Running, table: TableName, text: str) -> bool:
     """Drop one table; False if it is not there."""
+    check_name(table.name, 1103)
     try:
         with look(session) as txn:
             job = _job(session, txn, table, text)

@@ -7,6 +7,7 @@ A KeptPlan serves every statement of its shape: it does not depend on the litera
 touch few keys, a point or a bounded range, and may run where nothing may block.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from exuvia.catalog.table import Table
@@ -14,14 +15,14 @@ from exuvia.sql.context import Context
 from exuvia.sql.result import OutputColumn, Result
 
 
-class Plan:
+class Plan(ABC):
     """See the module. `columns` is empty for a statement that writes."""
 
     columns: Sequence[OutputColumn] = ()
 
+    @abstractmethod
     def run(self, context: Context) -> Result:
         """Do it."""
-        raise NotImplementedError
 
 
 class KeptPlan(Plan):

@@ -36,7 +36,9 @@ _NOT_SIMPLE = (Subquery, Windowed, Outer)
 
 
 def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[Item] | None:
-    """The items; None where one of them needs more than a row at a time. Raises 1054."""
+    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
+    if not node.expressions:
+        raise refuse(1064, "near '' at line 1")
     texts = item_texts(node)
     found: list[Item] = []
     for n, tree in enumerate(node.expressions):

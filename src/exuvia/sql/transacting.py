@@ -4,6 +4,7 @@ alone     again on a fresh snapshot while others win the race, a bounded number 
 within    a failure undoes this statement; a lost race or a lost snapshot undoes the transaction
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -20,7 +21,7 @@ Work = Callable[[Context], Result]
 _serial = count(1)
 
 
-class Transacting:
+class Transacting(ABC):
     """What a session is to its transactions. `statement` is the text that runs now."""
 
     def __init__(self, services: Services, connection_id: int) -> None:
@@ -31,11 +32,11 @@ class Transacting:
         self.statement = ""
         self.next_is_read_only = False
 
+    @abstractmethod
     def context_in(
         self, open_: OpenTransaction, parameters: Sequence[Value], letters: str
     ) -> Context:
         """What a statement sees of that transaction; a session knows."""
-        raise NotImplementedError
 
     def transact(self, work: Work, parameters: Sequence[Value] = (), letters: str = "") -> Result:
         """Run work in the open transaction, or in one of its own."""

@@ -1,0 +1,73 @@
+"""What clients should not send: each is refused with MySQL's own code, and the session goes on."""
+
+import pytest
+
+from exuvia.sql.session import Session
+from support.world import error, rows, run
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "state"),
+    [
+        ("", 1065, "42000"),
+        ("   ;  ", 1065, "42000"),
+        ("SELEC 1", 1064, "42000"),
+        ("SELECT", 1064, "42000"),
+        ("SELECT 'open", 1064, "42000"),
+        ("SELECT \x00", 1064, "42000"),
+        ("INSERT INTO", 1064, "42000"),
+        ("CREATE TABLE t", 1113, "42000"),
+        ("SELECT * FROM", 1064, "42000"),
+        ("SELECT * FROM nope", 1146, "42S02"),
+        ("SELECT * FROM nope.nope", 1049, "42000"),
+        ("SELECT nope", 1054, "42S22"),
+        ("SELECT NOPE(1)", 1305, "42000"),
+        ("SELECT SUM(1) FROM b WHERE SUM(1) > 0", 1111, "HY000"),
+        ("INSERT INTO b VALUES (1, 2, 3)", 1136, "21S01"),
+        ("INSERT INTO b VALUES (99999999999, 'x')", 1264, "22003"),
+        ("INSERT INTO b VALUES (1, 'xxxxxxxxxxx')", 1406, "22001"),
+        ("INSERT INTO b (id, id) VALUES (1, 1)", 1110, "42000"),
+        ("INSERT INTO mysql.user VALUES (1)", 1142, "42000"),
+        ("UPDATE mysql.tidb_ddl_job SET processing = 1", 1142, "42000"),
+        ("DROP TABLE " + "x" * 65, 1059, "42000"),
+        ("CREATE TABLE " + "x" * 65 + " (a int)", 1059, "42000"),
+        ("CREATE DATABASE " + "x" * 65, 1059, "42000"),
+        ("ALTER TABLE b ADD COLUMN " + "x" * 65 + " int", 1059, "42000"),
+        ("CREATE INDEX " + "x" * 65 + " ON b (id)", 1059, "42000"),
+        ("SELECT * FROM b LIMIT 'x'", 1064, "42000"),
+        ("USE `no such`", 1049, "42000"),
+        ("KILL 99", 1094, "HY000"),
+        ("EXECUTE nothing", 1243, "HY000"),
+        ("GRANT ALL ON *.* TO x", 1235, "42000"),
+        ("LOAD DATA INFILE 'x' INTO TABLE b", 1235, "42000"),
+        ("SELECT ?", 1064, "42000"),
+        ("ROLLBACK TO nowhere", 1305, "42000"),
+    ],
+)
+def test_refused(session: Session, text: str, code: int, state: str) -> None:
+    run(session, "CREATE TABLE b (id int PRIMARY KEY, v varchar(10))")
+    run(session, "INSERT INTO b VALUES (1, 'kept')")
+    assert error(session, text) == (code, state)
+    assert rows(session, "SELECT * FROM b") == [[1, "kept"]]
+
+
+def test_no_database_selected(session: Session) -> None:
+    session.database = ""
+    for text in ("SELECT * FROM t", "CREATE TABLE t (a int)", "SHOW TABLES", "DROP TABLE t"):
+        assert error(session, text)[0] in (1046, 1051), text
+
+
+def test_a_statement_of_many_megabytes(session: Session) -> None:
+    run(session, "CREATE TABLE big (id int PRIMARY KEY, v longtext)")
+    text = "x" * (16 << 20)
+    run(session, f"INSERT INTO big VALUES (1, '{text}')")
+    assert rows(session, "SELECT LENGTH(v) FROM big WHERE id = 1") == [[len(text)]]
+    values = ", ".join(f"({n}, 'v{n}')" for n in range(2, 20_000))
+    assert run(session, f"INSERT INTO big VALUES {values}").affected == 19_998
+
+
+def test_a_failed_statement_of_many_rows_leaves_nothing(session: Session) -> None:
+    run(session, "CREATE TABLE f (id int PRIMARY KEY)")
+    values = ", ".join(f"({n % 500})" for n in range(501))
+    assert error(session, f"INSERT INTO f VALUES {values}") == (1062, "23000")
+    assert rows(session, "SELECT COUNT(*) FROM f") == [[0]]

@@ -1,0 +1,172 @@
+"""Plans kept by the shape of a statement: what a shape is, and that no kept plan is a wrong one."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exuvia.catalog.infoschema import Schemas
+from exuvia.sql.literals import letters_of, shape_of
+from exuvia.sql.plan_cache import REFUSED, PlanCache
+from exuvia.sql.plans import KeptPlan
+from exuvia.sql.session import Session
+from exuvia.sql.type_text import quoted
+from support.world import World, error, rows, run
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "values", "letters"),
+    [
+        ("SELECT c FROM t1 WHERE id=42", "SELECT c FROM t1 WHERE id=?", [42], "i"),
+        ("select 'it''s', 1.50", "select ?, ?", ["it's", Decimal("1.50")], "sd"),
+        (r"SELECT 'a\'b\n\%'", "SELECT ?", ["a'b\n\\%"], "s"),
+        ("SELECT `t_1`.x FROM `t 1b`", "SELECT `t_1`.x FROM `t 1b`", [], ""),
+        ("SELECT 18446744073709551615 ;", "SELECT ?", [18446744073709551615], "u"),
+        ("SELECT -1e3", "SELECT -?", [1000.0], "f"),
+        ("UPDATE t2 SET a=1.5.", "UPDATE t2 SET a=1.5.", [], ""),
+    ],
+)
+def test_a_text_is_split_at_its_literals(
+    text: str, shape: str, values: list[object], letters: str
+) -> None:
+    assert shape_of(text) == (shape, values, letters)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT "double"',
+        "SELECT 1 -- comment",
+        "SELECT 1 /* comment */",
+        "SELECT 1 # comment",
+        "SELECT x'41'",
+        "SELECT _utf8'a'",
+        "SELECT N'a'",
+        "SELECT 'open",
+        "SELECT `a 1 b`",
+        "SELECT 1; SELECT 2",
+        "SELECT \x01",
+        "SET a = 1",
+        "SELECT ?",
+    ],
+)
+def test_what_is_not_certain_has_no_shape(text: str) -> None:
+    assert shape_of(text) is None
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+def test_every_string_survives_the_split(texts: list[str]) -> None:
+    statement = "SELECT " + ", ".join(map(quoted, texts))
+    found = shape_of(statement.replace("\0", ""))
+    assert found is not None
+    assert found[1] == [text.replace("\0", "") for text in texts]
+
+
+def test_letters_tell_types_apart() -> None:
+    values = [1, 1 << 63, 1.5, Decimal(1), "a", b"a", None, True]
+    assert letters_of(values) == "iufdsbni"
+
+
+@pytest.fixture
+def numbers(session: Session) -> Session:
+    """A small table."""
+    run(session, "CREATE TABLE n (id int PRIMARY KEY, a int, KEY ka (a))")
+    run(session, "INSERT INTO n VALUES (1, 10), (2, 20), (3, 30)")
+    return session
+
+
+def kept(session: Session, text: str) -> object:
+    """What the cache has for a text."""
+    shaped = shape_of(text)
+    assert shaped is not None
+    flavour = session.settings.flavour(session.database)
+    return session.services.plans.find((flavour, shaped[0], shaped[2]))
+
+
+def test_one_plan_serves_all_literals(numbers: Session) -> None:
+    for key in (1, 2, 3, 1):
+        assert rows(numbers, f"SELECT a FROM n WHERE id = {key}") == [[key * 10]]
+    plan = kept(numbers, "SELECT a FROM n WHERE id = 99")
+    assert isinstance(plan, KeptPlan)
+    assert numbers.quick("SELECT a FROM n WHERE id = 77")
+    assert not numbers.quick("SELECT a FROM n WHERE id > 77")
+
+
+def test_a_literal_that_decides_the_answers_form_keeps_no_plan(numbers: Session) -> None:
+    for text, names in (("SELECT 1 FROM n", ["1"]), ("SELECT 2 FROM n", ["2"])):
+        assert [column.name for column in run(numbers, text).columns] == names
+    assert kept(numbers, "SELECT 3 FROM n") is REFUSED
+    assert rows(numbers, "SELECT id, a FROM n ORDER BY 1 DESC LIMIT 1") == [[3, 30]]
+    assert rows(numbers, "SELECT a, id FROM n ORDER BY 2 LIMIT 1") == [[10, 1]]
+
+
+def test_types_of_literals_are_part_of_the_key(numbers: Session) -> None:
+    assert rows(numbers, "SELECT id FROM n WHERE a = 20") == [[2]]
+    assert rows(numbers, "SELECT id FROM n WHERE a = '20'") == [[2]]
+    assert rows(numbers, "SELECT id FROM n WHERE a = 20.0") == [[2]]
+    assert rows(numbers, "SELECT id FROM n WHERE a = 'x20'") == []
+
+
+def test_law_1_a_kept_plan_is_not_used_for_another_revision(numbers: Session) -> None:
+    query = "SELECT * FROM n WHERE id = 1"
+    assert rows(numbers, query) == [[1, 10]]
+    run(numbers, "ALTER TABLE n ADD COLUMN b int DEFAULT 5")
+    assert rows(numbers, query) == [[1, 10, 5]]
+    run(numbers, "INSERT INTO n VALUES (4, 40, 6)")
+    run(numbers, "ALTER TABLE n DROP COLUMN a")
+    assert rows(numbers, query) == [[1, 5]]
+    assert error(numbers, "INSERT INTO n VALUES (5, 40, 6)") == (1136, "21S01")
+    run(numbers, "DROP TABLE n")
+    assert error(numbers, query) == (1146, "42S02")
+    run(numbers, "CREATE TABLE n (id varchar(3) PRIMARY KEY)")
+    assert rows(numbers, query) == []
+
+
+def test_law_1_an_old_snapshot_keeps_its_own_plan(numbers: Session, another: Session) -> None:
+    query = "SELECT * FROM n WHERE id = 1"
+    run(another, "BEGIN")
+    assert rows(another, query) == [[1, 10]]
+    run(numbers, "ALTER TABLE n ADD COLUMN b int DEFAULT 5")
+    assert rows(numbers, query) == [[1, 10, 5]]
+    assert rows(another, query) == [[1, 10]]
+    run(another, "COMMIT")
+    assert rows(another, query) == [[1, 10, 5]]
+
+
+def test_the_current_database_is_part_of_the_key(world: World, numbers: Session) -> None:
+    run(numbers, "CREATE DATABASE elsewhere")
+    run(numbers, "CREATE TABLE elsewhere.n (id int PRIMARY KEY, other int)")
+    run(numbers, "INSERT INTO elsewhere.n VALUES (1, 111)")
+    assert rows(numbers, "SELECT * FROM n WHERE id = 1") == [[1, 10]]
+    other = world.session("elsewhere")
+    assert rows(other, "SELECT * FROM n WHERE id = 1") == [[1, 111]]
+    assert rows(numbers, "SELECT * FROM n WHERE id = 1") == [[1, 10]]
+    run(numbers, "DROP DATABASE elsewhere")
+
+
+def test_prepared_statements_share_the_plans(numbers: Session) -> None:
+    prepared = numbers.prepare("SELECT a FROM n WHERE id = ? AND a > ?")
+    assert prepared.parameters == 2
+    assert [column.name for column in prepared.columns] == ["a"]
+    assert numbers.execute_prepared(prepared, [2, 1]).rows == [[20]]
+    assert numbers.execute_prepared(prepared, ["2", None]).rows == []
+    assert numbers.quick(prepared)
+    inserting = numbers.prepare("INSERT INTO n VALUES (?, ?), (?, ? + 1)")
+    assert numbers.execute_prepared(inserting, [7, None, 8, 80]).affected == 2
+    assert rows(numbers, "SELECT * FROM n WHERE id IN (?, ?)", [7, 8]) == [[7, None], [8, 81]]
+
+
+def test_a_full_cache_forgets_and_goes_on() -> None:
+    cache = PlanCache(most=3)
+    for number in range(10):
+        cache.put(("", str(number), ""), REFUSED)
+        assert cache.find(("", str(number), "")) is REFUSED
+    assert len(cache) <= 3
+
+
+def test_a_forgotten_catalog_costs_a_planning_and_no_error(numbers: Session) -> None:
+    schemas: Schemas = numbers.services.schemas
+    for _ in range(3):
+        assert rows(numbers, "SELECT a FROM n WHERE id = 2") == [[20]]
+        schemas.clear()
