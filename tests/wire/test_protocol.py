@@ -1,5 +1,6 @@
 """The protocol itself, with a session that answers from a script: framing, answers, bad peers."""
 
+import contextlib
 import datetime
 import socket
 import struct
@@ -265,6 +266,21 @@ def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_ru
         assert "closed" not in server.log
         release.set()
         until(lambda: "closed" in server.log)
+
+
+def test_statements_that_wait_hold_up_no_other_connection() -> None:
+    release = threading.Event()
+    script = {"SLOW": lambda: (release.wait(20), Result())[1]}
+    with WireServer(script, most=64) as server, contextlib.ExitStack() as opened:
+        waiting = [opened.enter_context(connect(server)) for _ in range(40)]
+        for each in waiting:
+            each._execute_command(3, "SLOW")
+        until(lambda: server.log.count("SLOW") == 40)
+        with connect(server) as other:
+            other.query("SELECT 1")
+        release.set()
+        for each in waiting:
+            each._read_query_result()
 
 
 def test_commands_sent_ahead_are_answered_in_order() -> None:

