@@ -106,17 +106,18 @@ def _inexact(value: Value, kind: FieldType) -> Value:
 
 
 def _integer(value: Value, kind: FieldType) -> Value:
-    number = _whole(value)
-    least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
-    return INEXACT if number is None or not least <= number <= most else number
+    number: int | None = _whole(value)
+    least: int = 0 if kind.unsigned else -(1 << 63)
+    beyond: int = 1 << 64 if kind.unsigned else 1 << 63
+    return number if number is not None and least <= number < beyond else INEXACT
 
 
-def _whole(value: Value) -> int | None:
+def _whole(value: object) -> int | None:
     """The whole number a value is, without doubt."""
     if isinstance(value, str):
         return int(value) if _WHOLE(value) else None
     if isinstance(value, Decimal | float):
-        return int(value) if abs(value) < 1 << 53 and value == int(value) else None
+        return int(value) if abs(float(value)) < 1 << 53 and value == int(value) else None
     return value if isinstance(value, int) else None
 
 

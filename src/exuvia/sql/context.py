@@ -124,7 +124,7 @@ class Context(Env):
         return self._types
 
     @property
-    def now(self) -> int:
+    def now(self) -> int:  # type: ignore[override]
         """The same all through the statement."""
         if self._now is None:
             self._now = packed_moment(self._session.services.clock.wall_ns())

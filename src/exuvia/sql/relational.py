@@ -3,8 +3,9 @@
 The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
 """
 
+from sqlglot import exp
+
 from exuvia.sql.context import Context
-from exuvia.sql.nodes import Tree
 from exuvia.sql.plans import Plan
 from exuvia.sql.result import OutputColumn, Result
 
@@ -12,9 +13,10 @@ from exuvia.sql.result import OutputColumn, Result
 class RelationalPlan(Plan):
     """Planned for one snapshot; run once."""
 
-    def __init__(self, node: Tree, context: Context) -> None:
+    def __init__(self, node: object, context: Context) -> None:
         from exuvia.sql import select
 
+        assert isinstance(node, exp.Expression)
         self._plan = select.plan(node, context)
         self.columns = [OutputColumn(*column) for column in self._plan.columns]
 
@@ -23,6 +25,6 @@ class RelationalPlan(Plan):
         return Result(self.columns, [row for batch in self._plan.run() for row in batch])
 
 
-def relational(node: Tree, context: Context) -> Result:
+def relational(node: object, context: Context) -> Result:
     """Plan and run in one go."""
     return RelationalPlan(node, context).run(context)
