@@ -181,7 +181,9 @@ def main() -> None:
     parser.add_argument("--mariadb", action="store_true", help="compare with MariaDB")
     asked = parser.parse_args()
     print(f"command     {' '.join(['python -m bench.add_index', *sys.argv[1:]])}")
-    print(f"machine     {os.cpu_count()} processors; LMDB, default sync; Spark warm, local[2]")
+    load = os.getloadavg()[0]
+    print(f"machine     {os.cpu_count()} processors, load average {load:.1f} before the start")
+    print("settings    LMDB, default sync, all checks on; Spark warm, local[2]")
     folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-"))
     try:
         found = measure(asked.rows, asked.profiles.split(","), folder)
