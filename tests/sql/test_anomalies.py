@@ -64,6 +64,16 @@ def test_for_update_of_a_missing_row_is_kept_missing(session: Session, another: 
     assert error(session, "COMMIT") == (1213, "40001")
 
 
+def test_for_update_of_a_range_holds_every_row_it_found(session: Session, another: Session) -> None:
+    for query in ("id > 1", "owner >= 'b'", "amount = 100"):
+        run(session, "UPDATE account SET amount = 100")
+        run(session, "BEGIN")
+        assert [2, 100, "b"] in rows(session, f"SELECT * FROM account WHERE {query} FOR UPDATE")
+        run(session, "INSERT INTO account VALUES (8, 8, 'h')")
+        run(another, "UPDATE account SET amount = 1 WHERE id = 2")
+        assert error(session, "COMMIT") == (1213, "40001"), query
+
+
 def test_a_phantom_is_not_prevented(session: Session, another: Session) -> None:
     """Known gap: a range read FOR UPDATE does not hold back rows that are not there."""
     run(session, "BEGIN")

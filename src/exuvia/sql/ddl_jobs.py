@@ -53,8 +53,8 @@ def table_named(
 
 
 def submit(session: Running, job: Job) -> Job:
-    """Run a job to its end. Raises what it ended with."""
-    finished = session.services.submitter.submit(job)
+    """Run a job to its end. Raises what it ended with; 1317 when killed, and the job goes on."""
+    finished = session.services.submitter.submit(job, look=session.check_interrupt)
     error = finished.error()
     if error is not None:
         raise error
