@@ -215,3 +215,25 @@ def test_kill_ends_another_connection(node: NodeProcess) -> None:
         with pytest.raises(pymysql.err.MySQLError) as caught:
             cursor.execute("KILL 999999")
         assert caught.value.args[0] == 1094
+
+
+def test_kill_query_ends_the_wait_for_a_schema_change_that_says_what_it_waits_for(
+    node: NodeProcess,
+) -> None:
+    with node.connect("test") as blocking, node.connect("test", autocommit=True) as changing:
+        changing.query("CREATE TABLE blocked (a INT PRIMARY KEY)")
+        blocking.query("BEGIN")
+        blocking.query("INSERT INTO blocked VALUES (1)")
+        changing._execute_command(3, "ALTER TABLE blocked ADD COLUMN b INT")
+        waits = until(lambda: [job["wait"] for job in node.status()["jobs"] if job["wait"]])
+        assert "INSERT INTO blocked" in waits[0]
+        with node.connect(autocommit=True) as killing:
+            killing.query(f"KILL QUERY {changing.thread_id()}")
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            changing._read_query_result()
+        assert caught.value.args[0] == 1317
+        blocking.commit()
+        with changing.cursor() as cursor:
+            until(lambda: cursor.execute("SHOW COLUMNS FROM blocked LIKE 'b'"))
+            cursor.execute("SELECT * FROM blocked")
+            assert cursor.fetchall() == ((1, None),)

@@ -69,9 +69,11 @@ class Submitter:
         self._watching = threading.Lock()
         self._waits: list[_Wait] = []
 
-    def submit(self, job: Job, timeout_s: float | None = None) -> Job:
+    def submit(
+        self, job: Job, timeout_s: float | None = None, look: Callable[[], None] = lambda: None
+    ) -> Job:
         """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
-        return self.wait(self.submit_nowait(job), timeout_s)
+        return self.wait(self.submit_nowait(job), timeout_s, look)
 
     # -- into the queue ----------------------------------------------------------------------------
 
@@ -139,14 +141,22 @@ class Submitter:
 
     # -- out of history ----------------------------------------------------------------------------
 
-    def wait(self, job_id: int, timeout_s: float | None = None) -> Job:
-        """The job once it is in history. Unavailable when time is up: the job itself goes on."""
+    def wait(
+        self,
+        job_id: int,
+        timeout_s: float | None = None,
+        look: Callable[[], None] = lambda: None,
+    ) -> Job:
+        """The job once it is in history. Unavailable when time is up: the job itself goes on.
+
+        `look` is called now and then; what it raises ends the wait, and not the job."""
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         mine = _Wait(job_id)
         with self._lock:
             self._waits.append(mine)
         try:
             while mine.job is None:
+                look()
                 self._watch_or_wait(mine)
                 late = deadline is not None and self._clock.monotonic() >= deadline
                 if mine.job is None and late:
