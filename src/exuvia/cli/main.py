@@ -2,7 +2,7 @@
 
     exuvia serve    run a node                     exuvia ddl ls | show | watch  schema changes
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
-    exuvia demo     the whole story in four minutes
+    exuvia demo     the whole story in four minutes   exuvia sim                 clusters by seed
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -101,6 +101,18 @@ def demo(
     from exuvia.cli.demo.story import tell
 
     tell(scale, keep, Console())
+
+
+@app.command()
+def sim(
+    seeds: Annotated[int, typer.Option(help="How many worlds; 0 is no end.", min=0)] = 2000,
+    first: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every commit.")] = False,
+) -> None:
+    """Simulate clusters by seed: kills, pauses, lost wake-ups; laws judged at every commit."""
+    from exuvia.cli.sim import run
+
+    raise typer.Exit(run(seeds, first, trace))
 
 
 def main() -> None:
