@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pymysql
@@ -133,3 +134,25 @@ def test_a_node_that_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
     assert wrong.process.wait(20) == 1
     wrong._close()
     assert "lmdb:///path" in (tmp_path / "log2").read_text()
+
+
+def test_two_nodes_serve_one_catalog_and_a_silent_one_is_waited_for_as_long_as_its_lease(
+    tmp_path: Path,
+) -> None:
+    with running_nodes(tmp_path, 2, lease_s=1.0) as [first, second]:
+        run(first, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
+        run(second, "INSERT INTO d.t VALUES (1, 2)", "ALTER TABLE d.t ADD INDEX ib (b)")
+        assert run(first, "SELECT a FROM d.t WHERE b = 2") == [(1,)]
+        jobs = [run(node, "ADMIN SHOW DDL JOBS 1")[0][:4] for node in (first, second)]
+        assert jobs[0] == jobs[1]
+        assert jobs[0][3] == "add index"
+        first.send(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            run(second, "ALTER TABLE d.t ADD COLUMN c INT DEFAULT 7")
+            assert 0.5 < time.monotonic() - began < 10
+        finally:
+            first.send(signal.SIGCONT)
+        until(lambda: first.get("/readyz")[0] == 200)
+        assert run(first, "SELECT * FROM d.t") == [(1, 2, 7)]
+        run(first, "INSERT INTO d.t VALUES (2, 3, 4)")
