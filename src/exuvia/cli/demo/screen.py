@@ -40,7 +40,8 @@ class Screen:
                 if (progress.change.title, state) not in self._printed:
                     self._printed.add((progress.change.title, state))
                     self.console.print(
-                        f"  {progress.change.title}: {state}, {progress.rows:,} rows {progress.note}"
+                        f"  {progress.change.title}: {state}, {progress.rows:,} rows "
+                        f"{progress.note}"
                         f"  | clients {window.statements_per_s:.0f}/s p99 {window.p99_ms:.1f} ms"
                     )
 
