@@ -1,6 +1,7 @@
 """The clients people use, against a real node: mysql, PyMySQL, mysql-connector-python."""
 
 import datetime
+import re
 import subprocess
 from collections.abc import Iterator
 from decimal import Decimal
@@ -56,7 +57,9 @@ def test_the_command_line_shows_errors_and_status(node: NodeProcess) -> None:
     told = "ERROR 1146 (42S02) at line 1: Table 'test.nothing' doesn't exist"
     assert bad.stderr.strip().endswith(told)
     assert "ERROR 1064 (42000)" in shell(node, "SELEKT 1").stderr
-    assert "Exuvia" in shell(node, "status").stdout
+    status = shell(node, "status").stdout
+    assert "8.0.11-exuvia" in status.lower()
+    assert re.search(r"Threads: \d", status)
     completing = shell(node, "SELECT 1", "--auto-rehash", "mysql")
     assert completing.returncode == 0, completing.stderr
 

@@ -12,14 +12,15 @@ It listens before it joins, so that the cluster knows its address, and accepts w
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 from typing import Any
 
-from exuvia import __version__
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
+from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.versions import Acknowledger
@@ -39,7 +40,7 @@ from exuvia.server.status import Status
 from exuvia.sql.services import Services
 from exuvia.sql.session import Session
 
-SERVER_VERSION = f"8.0.11-Exuvia-{__version__}"
+FILES_PER_CONNECTION = 2
 STOP_S = 4.5
 STATEMENTS_STOP_S = 0.5
 LOOPS_STOP_S = 1.2
@@ -71,7 +72,7 @@ class Front:
             self.pool,
             self.metrics,
             self._clock,
-            SERVER_VERSION,
+            variables.find("version").default,
         )
         server = await mysql.listen(parts, self._options.host, self._options.port)
         port: int = server.sockets[0].getsockname()[1]
@@ -175,5 +176,14 @@ def serve(options: Options) -> int:
     async def run() -> None:
         await Front(options, SystemClock()).run()
 
+    _allow_files(FILES_PER_CONNECTION * options.most_connections)
     asyncio.run(run())
     return 0
+
+
+def _allow_files(wanted: int) -> None:
+    """Raise the limit of open files towards what the connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -66,8 +66,11 @@ def _set_option(client: Client, statements: Statements, payload: bytes) -> Task:
 
 
 def _statistics(client: Client, statements: Statements, payload: bytes) -> Task:
+    connections = client.parts.connections
+
     def work(outgoing: Outgoing) -> Chunks:
-        outgoing.add(f"Threads: {len(client.parts.connections.list())}".encode())
+        line = f"Uptime: {connections.uptime_s}  Threads: {len(connections.all())}"
+        outgoing.add(line.encode())
         yield outgoing.take()
 
     return Task(True, "statistics", "", work)

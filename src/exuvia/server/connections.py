@@ -37,6 +37,7 @@ class Connections:
         self._lock = threading.Lock()
         self._clients: dict[int, Client] = {}
         self._last_id = 0
+        self._began = clock.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, client: Client) -> int:
@@ -53,6 +54,11 @@ class Connections:
         """It is closed."""
         with self._lock:
             self._clients.pop(client.id, None)
+
+    @property
+    def uptime_s(self) -> int:
+        """How long this node has been taking connections. Unit: s."""
+        return int(self._clock.monotonic() - self._began)
 
     def all(self) -> list[Client]:
         """Every connection, by number."""

@@ -33,6 +33,7 @@ from exuvia.server.statements import Statements, Task, WireSession, guarded
 HANDSHAKE_S = 10.0
 HANDSHAKE_BYTES = 1 << 16
 INBOX = 64
+LARGE_BYTES = 1 << 20
 AHEAD = 4
 STALLED_S = 60.0
 
@@ -104,7 +105,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._busy:
             self._work()
-        elif len(self._inbox) > INBOX:
+        elif len(self._inbox) > INBOX or any(len(each) > LARGE_BYTES for _, each in self._inbox):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:

@@ -1,7 +1,7 @@
 """What a node says of itself and of the cluster: health checks, /status, gauges. Reads only.
 
 livez    this process answers
-readyz   the lease is fresh (law 8), the store answers, no loop has stopped, the back runs
+readyz   the lease is fresh (law 8), the store answers, no loop has stopped
 status   member, owner, schema version, unfinished jobs with what they wait for
 """
 
