@@ -1,6 +1,6 @@
 """Ask MariaDB what the expressions and SELECTs of this folder give, and write answers.json.
 
-    python tests/expressions/record_answers.py          needs mariadbd and mariadb-install-db; ends what it starts
+    python tests/expressions/record_answers.py      needs MariaDB; ends what it starts
 
 Each answer is a list of rows of texts (None for NULL), or {"error": code}. An expression is asked
 over every row of table v. MariaDB speaks with MySQL 8's strict modes and utf8mb4_bin literals;

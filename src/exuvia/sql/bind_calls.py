@@ -1,6 +1,7 @@
-"""Function calls:
+"""Function calls: the arguments converted as the function's entry in functions/ says.
 
-the arguments converted as the function's table entry says, and calls with a grammar of their own."""
+Calls with a type rule or a grammar of their own: bind_choice.py, bind_texts.py, bind_moments.py.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

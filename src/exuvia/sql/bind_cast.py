@@ -187,10 +187,11 @@ def _winner(
         return (right[0], min(left[1], right[1])) if left[0] else right
     if left[1] != right[1]:
         return left if left[1] < right[1] else right
-    if "binary" in (left[0], right[0]):
+    if "binary" in (left[0], right[0]) and left[1] != EXPLICIT:
         return "binary", left[1]
     same_charset = charset_of(left[0]) == charset_of(right[0])
-    if same_charset and left[0].endswith("_bin") != right[0].endswith("_bin"):
+    one_is_bin = left[0].endswith("_bin") != right[0].endswith("_bin")
+    if same_charset and one_is_bin and left[1] != EXPLICIT:
         return left if left[0].endswith("_bin") else right
     if left[1] == COERCIBLE:
         return left

@@ -1,6 +1,7 @@
-"""Logic, arithmetic, bits and intervals:
+"""Logic, arithmetic, bits and intervals: types of operands and results.
 
-the types of operands and results. Comparison: bind_compare.py."""
+Comparison is in bind_compare.py.
+"""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Names in sight of an expression, and what the binder needs beside them.
 
     Scope.empty(context)                  SET, DEFAULT: no names
-    Scope.of_table(table, context)        UPDATE, DELETE, checks: the public columns, by position in the row
-    Scope(fields, context, parent=...)    SELECT: the fields of all tables of FROM, and the outer query
+    Scope.of_table(table, context)        checks, single tables: the public columns, by position
+    Scope(fields, context, parent=...)    SELECT: the fields of FROM, and those of the outer query
 
 A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the
 inside out."""

@@ -44,7 +44,7 @@ def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Che
         facts["on_update"] = _simple_value(cursor)[0]
     elif cursor.accept("AUTO_INCREMENT"):
         facts["auto_increment"] = True
-    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("PRIMARY") or cursor.accept("KEY"):
+    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("KEY"):
         facts["primary"] = True
     elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
         facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
@@ -58,14 +58,7 @@ def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Che
         assert isinstance(kind, DataType)
         facts["type"] = _with_collate(kind, word_or_string(cursor))
     elif cursor.at("GENERATED") or cursor.at("AS"):
-        if cursor.accept("GENERATED"):
-            cursor.expect("ALWAYS")
-        cursor.expect("AS")
-        facts["generated"], facts["generated_text"] = cursor.parenthesised()
-        facts["stored"] = cursor.accept_any("STORED", "VIRTUAL", "PERSISTENT") not in (
-            "",
-            "VIRTUAL",
-        )
+        _generated(cursor, facts)
     elif cursor.at("CHECK") or cursor.at("CONSTRAINT"):
         checks.append(named_check(cursor))
     elif cursor.at("REFERENCES"):
@@ -75,6 +68,15 @@ def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Che
     elif not (cursor.accept("VISIBLE") or cursor.accept("INVISIBLE")):
         return False
     return True
+
+
+def _generated(cursor: Cursor, facts: dict[str, object]) -> None:
+    if cursor.accept("GENERATED"):
+        cursor.expect("ALWAYS")
+    cursor.expect("AS")
+    facts["generated"], facts["generated_text"] = cursor.parenthesised()
+    where = cursor.accept_any("STORED", "VIRTUAL", "PERSISTENT")
+    facts["stored"] = where not in ("", "VIRTUAL")
 
 
 def _with_collate(kind: DataType, collate: str) -> DataType:

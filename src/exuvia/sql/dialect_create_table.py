@@ -1,6 +1,4 @@
-"""CREATE TABLE:
-
-definitions, options, partitions, LIKE and AS (manual, "CREATE TABLE Statement")."""
+"""CREATE TABLE: definitions, options, partitions, LIKE, AS (manual, "CREATE TABLE Statement")."""
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType

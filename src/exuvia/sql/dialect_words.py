@@ -1,6 +1,4 @@
-"""MySQL's reserved words:
-
-they are names only inside backticks or after a dot (manual, "Keywords")."""
+"""MySQL's reserved words: names only in backticks or after a dot (manual, "Keywords")."""
 
 _WORDS = (
     "ACCESSIBLE ADD ALL ALTER ANALYZE AND AS ASC BEFORE BETWEEN BIGINT BINARY BLOB BOTH BY "

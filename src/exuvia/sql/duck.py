@@ -4,11 +4,11 @@ threads of its own.
     family                 DuckDB type
     INT                    BIGINT
     UINT ENUM SET BIT      UBIGINT
-    DECIMAL(p, s)          DECIMAL(min(p, 38), s): more digits than 38 are an error (1690), never rounded
+    DECIMAL(p, s)          DECIMAL(min(p, 38), s): more digits are an error (1690)
     FLOAT                  DOUBLE
     STRING JSON            VARCHAR
     BYTES                  BLOB
-    DATE DATETIME TIME     BIGINT, packed as in rows: zero dates survive, order and equality are those of the dates
+    DATE DATETIME TIME     BIGINT, packed as in rows: zero dates survive, the order is the same
 
 Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing
 spaces, whose binary order is the collation's. ASCII is folded by DuckDB itself, the rest by

@@ -3,8 +3,9 @@
 A maker answers None where the types at hand are not faithful; the call is then evaluated in Python.
 
     a + b        BIGINT and UBIGINT overflow is an error in both (1690)
-    a % b        NULLIF(b, 0): MySQL's NULL for a zero divisor (its warning 1365 is not counted here)
-    YEAR(d)      d >> 9, the packed date                a / b   evaluated: MySQL keeps whole words of digits
+    a % b        NULLIF(b, 0): MySQL's NULL for a zero divisor (without its warning 1365)
+    YEAR(d)      d >> 9, the packed date
+    a / b        evaluated: MySQL keeps whole words of digits
 """
 
 from exuvia.base.types import Family, TypeCode

@@ -1,9 +1,9 @@
 """Typed expressions to DuckDB SQL that means the same: `value` gives the value, `condition` a
 BOOLEAN.
 
-    rendered natively     logic, comparison, exact arithmetic, CASE, parts of packed dates: `duck_calls.NATIVE`
+    rendered natively     logic, comparison, exact arithmetic, CASE, parts of dates (duck_calls.py)
     constants             computed now, by `evaluate`
-    everything else       a Python function over the batch that runs `evaluate`'s closure for each row
+    everything else       a Python function over the batch: `evaluate`'s closure, row by row
 
 So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
 evaluated."""

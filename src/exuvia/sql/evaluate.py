@@ -1,7 +1,7 @@
 """Expressions to Python closures: `compile_expression(expr)(row, env) -> value`, with MySQL's
 semantics.
 
-    compile once per plan        closure(row, env), one call a node; NULL is None, truth is 1, 0 or None
+    compile once per plan        closure(row, env), one call a node; NULL is None, true is 1
     constant parts               computed once per statement (`env.memory`)
     functions                    the table in functions/, which says how arguments were converted
 

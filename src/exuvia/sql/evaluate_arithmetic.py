@@ -61,6 +61,7 @@ def _arithmetic(sign: str) -> Maker:
 
 
 def binary(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+    """A closure of two operands; NULL where either is."""
     left, right = arguments
 
     def apply(row: Row, env: Any) -> Any:

@@ -1,13 +1,13 @@
 """Changes of type inside expressions: lenient, with warnings; assignment to columns is
 catalog/values.py.
 
-    to      from strings               from numbers                        from dates and times
-    INT     leading integer, 1292      decimals: halves away; doubles:     the number YYYYMMDD[hhmmss]
-                                       halves to even; held to 64 bits
-    FLOAT   leading number, 1292       as it is                            the number
-    text    as it is                   MySQL's text                        MySQL's text
-    DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                    cut or filled; TIME takes today
-            NULL and 1292
+    to      from strings               from numbers                      from dates and times
+    INT     leading integer, 1292      decimals: halves away; doubles:   YYYYMMDD[hhmmss]
+                                       to even; held to 64 bits
+    FLOAT   leading number, 1292       as it is                          the number
+    text    as it is                   MySQL's text                      MySQL's text
+    DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                  cut or filled; TIME takes
+            NULL and 1292                                                today
 
 `caster` chooses once, by the two types, and returns the function that converts each value, or None
 where none is needed."""
@@ -120,11 +120,13 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
             temporal.time_number(temporal.round_time(value, 0)), unsigned, env
         )
     if family is Family.DATETIME:
-        return lambda value, env: temporal.datetime_number(
-            temporal.round_datetime(value, 0) or value
-        )
+        return lambda value, env: _moment_number(value)
     plain = plain_number(source)
     return lambda value, env: hold(whole(plain(value)), unsigned, env)
+
+
+def _moment_number(packed: int) -> int:
+    return temporal.datetime_number(temporal.round_datetime(packed, 0) or packed)
 
 
 def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:

@@ -1,6 +1,4 @@
-"""Casts to DATE, DATETIME and TIME:
-
-MySQL's reading of texts and numbers, NULL and 1292 where it is none."""
+"""Casts to DATE, DATETIME and TIME: as MySQL reads them, NULL and 1292 for what is none."""
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP
@@ -14,6 +12,7 @@ from exuvia.sql.functions import moment
 
 
 def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To DATETIME."""
     digits = fraction_digits(target)
     family = family_of(source)
     if family is Family.DATETIME:
@@ -72,6 +71,7 @@ def moment_from_text(text: str, env: Env, what: str = "datetime") -> int | None:
 
 
 def to_date(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To DATE."""
     family = family_of(source)
     if family is Family.DATE:
         return None
@@ -88,6 +88,7 @@ def _day(value: int | None) -> int | None:
 
 
 def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To TIME."""
     digits = fraction_digits(target)
     family = family_of(source)
     if family is Family.TIME:

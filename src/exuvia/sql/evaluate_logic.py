@@ -105,6 +105,7 @@ def key_of(argument: Expr, collate: str) -> Callable[[Any], Any] | None:
 
 
 def comparison(name: str) -> Maker:
+    """The maker of =, <, ... by values or by keys."""
     compare = _COMPARE[name]
 
     def make(call: Call, arguments: list[Compiled]) -> Compiled:

@@ -1,10 +1,10 @@
 """Typed expressions: what `bind` makes of a tree, and what both evaluators read.
 
-    Column      a position in the row of its scope         Call        a function of the table in functions/
-    Outer       a position in the row of an outer scope     Cast        a change of type, always explicit
-    Constant    a value                                     Aggregate   COUNT, SUM, ... only where rows are grouped
-    Parameter   a `?`, by its place                         Windowed    a call OVER (...)
-    Variable    @user or @@system                           Subquery    (SELECT ...), planned by select
+    Column      a position in the row of its scope        Call        a function or operator
+    Outer       a position in the row of an outer scope   Cast        a change of type
+    Constant    a value                                   Aggregate   COUNT, SUM, ... of a group
+    Parameter   a `?`, by its place                       Windowed    a call OVER (...)
+    Variable    @user or @@system                         Subquery    (SELECT ...), planned
 
 Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no
 evaluator decides about types again. Values follow the family table of base/types.py."""

@@ -1,6 +1,4 @@
-"""Statements about the session, the catalog's display and the administration;
-
-see nodes.py for the rest."""
+"""Statements about the session, display and administration; nodes.py has the rest."""
 
 from sqlglot import exp
 

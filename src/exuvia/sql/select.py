@@ -7,6 +7,7 @@ A plan belongs to its statement: literals, parameters and LIMIT are in it. What 
 Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a scalar
 subquery of two rows 1242."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -26,18 +27,18 @@ from exuvia.sql.select_query import plan_query
 BATCH_ROWS = 2_000
 
 
-class Plan:
+class Plan(ABC):
     """See the module."""
 
     columns: list[OutputColumn]
 
+    @abstractmethod
     def run(self) -> Iterator[list[Row]]:
         """The rows, in batches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def explain(self) -> list[tuple[str, str, str, str, str]]:
         """Rows of EXPLAIN: id, estRows, task, access object, operator info."""
-        raise NotImplementedError
 
 
 def plan(node: exp.Expression, context: Any) -> Plan:

@@ -1,7 +1,8 @@
 """FROM: tables, derived tables, common table expressions and their joins.
 
 a, b               CROSS JOIN            a JOIN b ON ..      JOIN
-a LEFT JOIN b      b's columns lose NOT NULL                 USING, NATURAL: one column of each pair is shown
+a LEFT JOIN b      b's columns lose NOT NULL
+USING, NATURAL     one column of each pair is shown
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,14 @@
 """Rows of one table reference as Arrow batches, for DuckDB: only the columns asked for, of the
 statement's snapshot.
 
-    a selective key in the WHERE    access path: rows by key, gathered into batches       (sql/choose.py)
+    a selective key in the WHERE    access path: rows by key, in batches (sql/choose.py)
     otherwise                       chunks of stored bytes, decoded by column (catalog/vector.py)
-    own writes of the transaction   the chunk's rows that were changed are left out, the changed ones follow
+    own writes of the transaction   rows that were changed are left out, the changed ones follow
 
 One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the
 query."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -21,7 +22,7 @@ BATCH_ROWS = 10_000
 _NO_SEQUENCE = bytes(SEQUENCE_BYTES)
 
 
-class Scan:
+class Scan(ABC):
     """What a query reads of one table reference. `used` are positions in the source's rows."""
 
     def __init__(self, name: str, kinds: Sequence[FieldType]) -> None:
@@ -36,13 +37,13 @@ class Scan:
             self.used.append(position)
         return f"{self.name}.c{position}"
 
+    @abstractmethod
     def batches(self, context: Any) -> Iterator[Any]:
         """The record batches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> tuple[str, str]:
         """(operator, access object) for EXPLAIN."""
-        raise NotImplementedError
 
     def reader(self, context: Any) -> Any:
         """A reader for DuckDB.

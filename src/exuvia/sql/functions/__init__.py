@@ -1,6 +1,4 @@
-"""MySQL's functions, by chapter of its manual;
-
-`FUNCTIONS` has them all. Operators: evaluate_operators.py."""
+"""MySQL's functions, by chapter of its manual; operators are in evaluate_operators.py."""
 
 from exuvia.sql.functions import dates, encodings, json_functions, numeric, session_functions, text
 from exuvia.sql.functions.table import Function

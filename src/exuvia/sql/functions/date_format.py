@@ -1,4 +1,4 @@
-"""DATE_FORMAT, TIME_FORMAT and STR_TO_DATE, and the weeks they count (manual, "DATE_FORMAT")."""
+"""DATE_FORMAT, TIME_FORMAT and the weeks they count (manual, "DATE_FORMAT")."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,6 +1,4 @@
-"""INTERVAL arithmetic, TIMESTAMPDIFF and EXTRACT:
-
-what depends on a unit (manual, "Temporal Intervals")."""
+"""INTERVAL, TIMESTAMPDIFF, EXTRACT: what depends on a unit (manual, "Temporal Intervals")."""
 
 import re
 from decimal import Decimal

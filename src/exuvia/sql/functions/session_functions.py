@@ -1,6 +1,7 @@
-"""What depends on the session:
+"""Functions of the session: who, where, which (manual, "Information Functions").
 
-who, where, which (manual, "Information Functions"). 1105 without a session."""
+Without a session they are refused with 1105.
+"""
 
 import uuid
 from typing import Any
