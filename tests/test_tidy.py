@@ -28,7 +28,9 @@ BANNED = {
     "print": "log, or return the text",
 }
 BANNED_MAY: dict[str, str] = {
-    "src/exuvia/node/supervise.py:os._exit": "the last resort of a process told to stop whose thread hangs",
+    "src/exuvia/cli/demo/clients.py:time.time": "a client program of its own, not logic",
+    "src/exuvia/cli/demo/watch.py:time.time": "compares its own clock with its clients'",
+    "src/exuvia/node/supervise.py:os._exit": "a process told to stop while a thread hangs",
 }
 
 
@@ -69,8 +71,13 @@ def dotted(node: ast.expr) -> str:
 def test_logic_calls_no_clock_and_sleeps_nowhere() -> None:
     found = []
     for path in SOURCE:
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and dotted(node.func) in BANNED:
+                called = dotted(node.func)
+                if "." in called and called.split(".")[0] not in modules:
+                    continue  # a value of that name, passed in
                 place = f"{relative(path)}:{dotted(node.func)}"
                 if place not in BANNED_MAY:
                     found.append(f"{place}:{node.lineno} ({BANNED[dotted(node.func)]})")

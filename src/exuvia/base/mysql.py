@@ -1,6 +1,7 @@
-"""MySQL's error codes: SQLSTATE and text, as users of MySQL 8 and TiDB know them (source: their manuals).
+"""MySQL's error codes: SQLSTATE and text, as users of MySQL 8 and TiDB know them.
 
-`refuse(1146, "test", "t")` gives the Refused to raise. The texts are templates of `%s` in the manual's order.
+`refuse(1146, "test", "t")` gives the Refused to raise. The texts are templates of `%s` in the
+order of the manuals they come from.
 """
 
 from exuvia.base.errors import Refused
@@ -189,7 +190,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
 
 
 def refuse(code: int, *arguments: object) -> Refused:
-    """The error of that code with its text filled in. Raises KeyError for a code not in the table."""
+    """The error of that code, its text filled in. Raises KeyError for a code not in the table."""
     state, template = _ERRORS[code]
     return Refused(code, state, template % arguments if arguments else template)
 

@@ -1,4 +1,4 @@
-"""MySQL's column types: codes, flags and families (source: MySQL client/server protocol, field types).
+"""MySQL's column types: codes, flags, families. Source: MySQL client/server protocol, field types.
 
 A *family* decides how a value is stored and how its key is encoded. Keys depend on the family only,
 never on width or precision, so a change of width cannot break an index.

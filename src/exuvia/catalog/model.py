@@ -1,9 +1,9 @@
 """Elements of the catalog as frozen values; JSON at rest with the field names of seed 001.
 
     DatabaseInfo
-    TableInfo --< ColumnInfo        public columns first, in `offset` order; hidden ones (being added,
+    TableInfo --< ColumnInfo         public columns first, by `offset`; hidden ones (being added,
               --< IndexInfo          being dropped) behind them
-              --< Layout             how rows are laid out; a row names its layout, so no change rewrites rows
+              --< Layout             how rows are laid out; a row names its layout: nothing rewrites
 
 A value is replaced to change (`evolve`). What is not in seed 001 begins with `exuvia_`.
 """
@@ -32,7 +32,7 @@ def name(text: str) -> Name:
 
 
 class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A column. Defaults are MySQL text (bytes columns: hex text marked by `default_bit`), or an expression."""
+    """A column. Defaults are MySQL text (bytes: hex text in `default_bit`), or an expression."""
 
     id: int
     name: Name
@@ -64,7 +64,7 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of an index. `length` is a prefix in characters (bytes columns: bytes), -1 for all."""
+    """A part of an index. `length`: a prefix in characters (bytes columns: bytes), -1 for all."""
 
     name: Name
     offset: int
@@ -73,7 +73,7 @@ class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An index. A clustered primary key is listed too (`exuvia_clustered`) and has no entries of its own."""
+    """An index. A clustered primary key is listed too (`exuvia_clustered`); it has no entries."""
 
     id: int
     idx_name: Name

@@ -1,4 +1,4 @@
-"""The duty table: what a writer and a reader owe an element in each schema state. Everything follows from it.
+"""The duty table: what writers and readers owe an element in each state. All follows from it.
 
                     removes entries  adds entries  is read
     ABSENT               no              no          no
@@ -8,9 +8,9 @@
     DELETE_REORG         yes             no          no
     PUBLIC               yes             yes         yes
 
-WRITE_REORG has the duties of WRITE_ONLY: reaching it proves that every writer has left DELETE_ONLY, so that a
-fill which reads now misses no row (F1, section 4; seeds 002 and 003). Which pairs of states may live side by side
-is derived from this table by tests/laws, not listed here.
+WRITE_REORG has the duties of WRITE_ONLY: reaching it proves that every writer has left DELETE_ONLY,
+so that a fill which reads now misses no row (F1, section 4). Which pairs of states may live side by
+side is derived from this table by tests/laws, not listed here.
 """
 
 from enum import IntEnum

@@ -107,6 +107,9 @@ class NodeStore:
         """Nobody waits in a simulation."""
         return self._shared.counter(channel)
 
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """Snapshots here end with their transactions."""
+
     def count(self, span: Span) -> int:
         """Keys in the span."""
         return self._shared.count(span)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Broke(Exception):  # noqa: N818 - it is a finding, not an error of the simulator
+class Broke(Exception):
     """A law does not hold."""
 
     def __init__(self, law: str, evidence: str) -> None:
