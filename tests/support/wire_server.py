@@ -39,7 +39,7 @@ class ScriptedSession:
     def prepare(self, text: str) -> Any:
         count = text.count("?")
         columns = text_columns(*(f"p{n}" for n in range(count)))
-        return SimpleNamespace(text=text, parameter_count=count, columns=columns)
+        return SimpleNamespace(text=text, parameters=count, columns=columns)
 
     def execute_prepared(self, prepared: Any, parameters: Sequence[Any]) -> Result:
         self._log.append(repr(list(parameters)))
