@@ -7,7 +7,15 @@ from typing import NamedTuple
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
-from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
@@ -23,7 +31,7 @@ class Plan(NamedTuple):
     """What a seed changes: a title, and how to ask for it."""
 
     title: str
-    ask: Callable[[TableInfo, meta.DatabaseInfo], Job]
+    ask: Callable[[TableInfo, DatabaseInfo], Job]
 
 
 def table_of_the_world(database_id: int, table_id: int) -> TableInfo:
