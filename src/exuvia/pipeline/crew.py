@@ -90,6 +90,10 @@ class Crew:
             _raise(outcome)
         return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
 
+    def moved(self) -> None:
+        """Spans were finished: waves that failed before did not fail for nothing."""
+        self._fruitless = 0
+
     def cancel(self) -> None:
         """End the wave, if there is one."""
         if self._wave is not None:

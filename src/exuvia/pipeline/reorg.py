@@ -71,6 +71,7 @@ class Reorg:
         self._rows = 0
         self._total = 0
         self._known = False
+        self._finished = 0
         self._ended: Progress | None = None
         self._life = self._live()
         self.spans_done = 0
@@ -144,6 +145,9 @@ class Reorg:
             txn.rollback()
         if not self._known:
             self._known, self.spans_skipped = True, finished.number
+        if finished.number > self._finished:
+            self._finished = finished.number
+            self._crew.moved()
         missing = finished.spans.missing(self._table.row_span())
         whole = self._total if missing == [self._table.row_span()] else None
         at_once = self._crew.at_once

@@ -9,7 +9,8 @@ DataFrame API alone, so a cluster or Spark Connect serve as well. Tags are set o
 there is one: `SparkSession.interruptTag` of Spark 4.3 finds only tags of its own thread, and that
 thread waits for the result. A cancelled task's Python goes on until its next commit; the epoch
 makes it harmless (law 2). The JVM ends when its standard input closes, so it does not outlive this
-process, however that ends; its Python workers end with it.
+process, however that ends; its Python workers end with it. If the JVM alone ends (killed, out of
+memory) the wave ends with an error, and the next one builds a new session.
 """
 
 import os
@@ -131,6 +132,9 @@ class Spark:
     def session(self) -> Any:
         """The pyspark.sql.SparkSession. The first call takes seconds."""
         with self._lock:
+            if self._session is not None and _has_died(self._session):
+                _bury(self._session)
+                self._session = None
             if self._session is None:
                 self._session = _build(self.master, self._conf)
             return self._session
@@ -159,7 +163,7 @@ class Spark:
         """End the session and its JVM."""
         with self._lock:
             session, self._session = self._session, None
-        if session is not None:
+        if session is not None and not _has_died(session):
             session.stop()
 
 
@@ -189,6 +193,25 @@ def _context(session: Any) -> Any:
         return session.sparkContext
     except AttributeError:  # pyspark's PySparkAttributeError is one
         return None
+
+
+def _has_died(session: Any) -> bool:
+    """Whether the JVM that this process started for the session has ended."""
+    context = _context(session)
+    process = None if context is None else getattr(context._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _bury(session: Any) -> None:
+    """Make pyspark forget a session whose JVM has ended, which it never does by itself."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = session.sparkContext
+    context._jsc = None  # there is nobody to ask any more
+    context.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _add_tag(session: Any, tag: str) -> None:
