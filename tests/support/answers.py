@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sqlglot import exp
+
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
@@ -79,7 +81,9 @@ def by_query(text: str) -> Callable[[Context], Answer]:
     """The query, computed by `select`."""
 
     def work(context: Context) -> Answer:
-        plan = select.plan(parse_one(text), context)
+        tree = parse_one(text)
+        assert isinstance(tree, exp.Expression)
+        plan = select.plan(tree, context)
         kinds = [column.type for column in plan.columns]
         return [
             [shown(value, kind) for value, kind in zip(row, kinds, strict=True)]

@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType
+from exuvia.catalog import variables
+from exuvia.catalog.variable import Kind
 from exuvia.sql import bind_calls
 from exuvia.sql import bind_cast as casts
 from exuvia.sql import bind_types as types
@@ -134,21 +136,22 @@ def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
 
 def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
     name = tree.name.lower()
-    where = str(tree.args.get("kind") or "").lower()
-    where = {"local": "session", "": ""}.get(where, where)
+    where = str(tree.args.get("kind") or "").lower().replace("local", "session")
     if scope.context is None:
         raise refuse(1193, name)
+    definition = variables.find_readable(name, where[:1].upper())
     text = scope.context.variable(name)
-    return Variable(type=_variable_type(text), coercibility=SYSTEM, name=name, scope=where)
+    kind = _variable_type(definition.kind, text)
+    return Variable(type=kind, coercibility=SYSTEM, name=name, scope=where)
 
 
-def _variable_type(text: str) -> FieldType:
-    """Whole numbers are numbers, everything else is text (ON and OFF read as 1 and 0:
-
-    see `read_flag`)."""
-    if text.isdigit() or (text[:1] == "-" and text[1:].isdigit()):
-        return types.integer(len(text), int(text) > (1 << 63) - 1)
-    return types.text(max(1, len(text)))
+def _variable_type(kind: Kind, text: str) -> FieldType:
+    """ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
+    if kind is Kind.BOOL:
+        return types.integer(2)
+    if kind in (Kind.INTEGER, Kind.SIZE) and text.lstrip("-").isdigit():
+        return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
+    return types.DOUBLE if kind is Kind.REAL else types.text(max(1, len(text)))
 
 
 def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:

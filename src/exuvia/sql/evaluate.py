@@ -122,20 +122,31 @@ def _parameter(expr: Any) -> Compiled:
 
 
 def _variable(expr: Any) -> Compiled:
-    name, convert = expr.name, None
-    if expr.scope == "user":
+    name, scope = expr.name, expr.scope
+    if scope == "user":
         return lambda row, env: env.session.user_variable(name)[0]
-    if expr.family in (Family.INT, Family.UINT):
-        convert = int
-    elif expr.family is Family.FLOAT:
-        convert = float  # type: ignore[assignment]
-    scope = expr.scope
+    convert: Callable[[str], Any] = _FROM_TEXT.get(expr.family, str)
 
     def run(row: Row, env: Any) -> Value:
         text = env.global_variable(name) if scope == "global" else env.variable(name)
-        return text if convert is None or text is None else convert(text)
+        return None if text is None else convert(text)
 
     return run
+
+
+_FLAGS = {"ON": 1, "OFF": 0}
+
+
+def _number(text: str) -> int:
+    flag = _FLAGS.get(text)
+    return int(text) if flag is None else flag
+
+
+_FROM_TEXT: dict[Any, Callable[[str], Any]] = {
+    Family.INT: _number,
+    Family.UINT: int,
+    Family.FLOAT: float,
+}
 
 
 def _assign(expr: Any) -> Compiled:

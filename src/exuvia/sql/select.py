@@ -7,6 +7,7 @@ A plan belongs to its statement: literals, parameters and LIMIT are in it. What 
 Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a scalar
 subquery of two rows 1242."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
@@ -162,7 +163,7 @@ class RelationalPlan(Plan):
         if isinstance(error, duckdb.InterruptException):
             raise refuse(1317) from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
-            raise refuse(1690, _overflowed(text), text.partition("\n")[0][-120:]) from error
+            raise refuse(1690, *_overflowed(text)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise refuse(1105, "Out of memory in a query") from error
         raise refuse(1105, text.partition("\n")[0]) from error
@@ -177,7 +178,10 @@ class RelationalPlan(Plan):
         return found
 
 
-def _overflowed(text: str) -> str:
+def _overflowed(text: str) -> tuple[str, str]:
+    """What 1690 says: the type that was left, and the operation where it is known."""
+    operation = re.search(r"\((-?[\d.]+ \S+ -?[\d.]+)\)", text)
+    shown = f"({operation[1]})" if operation else "an expression of the query"
     if "DECIMAL" in text.upper():
-        return "DECIMAL"
-    return "BIGINT UNSIGNED" if "UINT" in text else "BIGINT"
+        return "DECIMAL", shown
+    return ("BIGINT UNSIGNED" if "UINT" in text else "BIGINT"), shown
