@@ -312,7 +312,7 @@ def test_a_login_to_a_database_that_is_not_there_is_refused() -> None:
 
 def test_an_unknown_command_is_1047_and_bytes_that_are_no_text_are_1300() -> None:
     with WireServer() as server, connect(server) as connection:
-        for command, body, code in ((0x55, b"", 1047), (3, b"SELECT '\xff'", 1300)):
+        for command, body, code in ((0x55, b"", 1047), (3, b"SELECT `\xff`", 1300)):
             connection._execute_command(command, body)
             with pytest.raises(pymysql.err.MySQLError) as caught:
                 connection._read_ok_packet()

@@ -153,7 +153,7 @@ def ok(
 ) -> bytes:
     """OK; with `head` 0xFE it ends a result where CLIENT_DEPRECATE_EOF was agreed."""
     counts = length(affected) + length(last_insert_id) + _STATUS.pack(status, min(warnings, 65535))
-    return bytes((head,)) + counts + (text(info.encode()) if info else b"")
+    return bytes((head,)) + counts + (text(info.encode("utf8", "replace")) if info else b"")
 
 
 def eof(status: int, warnings: int) -> bytes:
@@ -172,7 +172,7 @@ def column(about: OutputColumn) -> bytes:
     kind = about.type
     sent = int(_SENT_AS.get(TypeCode(kind.Tp), kind.Tp))
     fixed = _COLUMN.pack(12, _charset(kind), _length(kind), sent, _flags(kind), _scale(kind), 0)
-    return text(b"def") + b"".join(text(name.encode()) for name in names) + fixed
+    return text(b"def") + b"".join(text(name.encode("utf8", "replace")) for name in names) + fixed
 
 
 def _charset(kind: FieldType) -> int:

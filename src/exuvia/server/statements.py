@@ -85,6 +85,10 @@ def split(text: str) -> list[str]:
     return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
 
 
+_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
+_NO_TEXT = re.compile("[\udc80-\udcff]").search
+
+
 def quoted(name: str) -> str:
     """A name as it stands in a statement."""
     return "`" + name.replace("`", "``") + "`"
@@ -173,11 +177,14 @@ class Statements:
         yield outgoing.take()
 
     def _decode(self, payload: bytes) -> str:
+        """The text. Bytes that are none may stand in string literals (drivers and mysqldump write
+        BLOBs so), as lone surrogates; anywhere else they are 1300."""
         try:
             return payload.decode(self._codec)
         except UnicodeDecodeError as error:
-            if b"_binary" in payload.lower():  # drivers put raw bytes behind this introducer
-                return payload.decode(self._codec, "surrogateescape")
+            text = payload.decode(self._codec, "surrogateescape")
+            if _NO_TEXT(_LITERAL("", text)) is None:
+                return text
             raise refuse(1300, self._codec, payload[error.start : error.start + 6].hex()) from error
 
     def _recode(self) -> None:

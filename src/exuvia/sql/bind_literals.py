@@ -26,6 +26,7 @@ from exuvia.sql.expr import (
     Parameter,
     Variable,
 )
+from exuvia.sql.literals import bytes_of
 from exuvia.sql.placeholders import position_of
 
 
@@ -34,7 +35,10 @@ def _literal(tree: exp.Literal, scope: Scope) -> Expr:
 
 
 def text_constant(value: str, scope: Scope) -> Constant:
-    """A string literal in the connection's collation."""
+    """A string literal in the connection's collation; binary where it is no text."""
+    raw = bytes_of(value)
+    if raw is not None:
+        return evolve(_bytes(raw), hexadecimal=False)
     collate = scope.collation
     kind = types.text(len(value), casts.charset_of(collate), collate)
     return Constant(type=kind, coercibility=COERCIBLE, value=value)
@@ -70,7 +74,7 @@ def _bits(tree: exp.BitString, scope: Scope) -> Expr:
     return _bytes(int(digits or "0", 2).to_bytes(size, "big"))
 
 
-def _bytes(value: bytes) -> Expr:
+def _bytes(value: bytes) -> Constant:
     kind = types.blob(len(value))
     return Constant(type=kind, coercibility=COERCIBLE, value=value, hexadecimal=True)
 

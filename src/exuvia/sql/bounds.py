@@ -25,6 +25,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import values
 from exuvia.sql.context import Context
+from exuvia.sql.literals import bytes_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.placeholders import position_of
 from exuvia.sql.result import Value
@@ -63,10 +64,15 @@ def literal_value(tree: Tree) -> Value:
         inner = literal_value(tree.this)
         return -inner if isinstance(inner, int | float | Decimal) else INEXACT
     if isinstance(tree, exp.Literal):
-        return tree.name if tree.is_string else _number(tree.name)
+        return _text(tree.name) if tree.is_string else _number(tree.name)
     if isinstance(tree, exp.Boolean):
         return int(bool(tree.this))
     return None if isinstance(tree, exp.Null) else INEXACT
+
+
+def _text(text: str) -> str | bytes:
+    raw = bytes_of(text)
+    return text if raw is None else raw
 
 
 def _number(text: str) -> int | Decimal | float:

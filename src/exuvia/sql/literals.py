@@ -42,13 +42,26 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(sign, sign)
 
 
+_RAW = re.compile("[\udc80-\udcff]").search
+
+
+def bytes_of(text: str) -> bytes | None:
+    """A literal whose bytes are no text: mysqldump and drivers write the bytes of a BLOB so.
+
+    The wire hands such a byte on as a lone surrogate. None for every other text."""
+    if text.isascii() or _RAW(text) is None:
+        return None
+    return text.encode("utf-8", "surrogateescape")
+
+
 def read_literal(token: str) -> tuple[Value, str]:
     """Value and letter of one literal as it stands in the text."""
     if token[0] == "'":
         body = token[1:-1]
         if "\\" in body or "'" in body:
             body = _ESCAPE.sub(_unescape, body)
-        return body, "s"
+        raw = bytes_of(body)
+        return (body, "s") if raw is None else (raw, "b")
     if token.isdigit():
         value = int(token)
         if value < 1 << 63:

@@ -50,7 +50,7 @@ def type_name(kind: FieldType) -> str:
 
 
 def type_text(kind: FieldType) -> str:
-    """COLUMN_TYPE, as in "int(10) unsigned"."""
+    """COLUMN_TYPE, as in "int unsigned"."""
     name = type_name(kind)
     code = TypeCode(kind.Tp)
     if code in _NUMBERS:
@@ -65,8 +65,10 @@ def type_text(kind: FieldType) -> str:
 
 
 def _digits(kind: FieldType) -> str:
+    """Integers show their width only where it says something: ZEROFILL, and TINYINT(1) (BOOL)."""
     if kind.Tp in INTEGER_BITS:
-        return f"({kind.Flen})"
+        is_bool = kind.Tp == TypeCode.TINY and kind.Flen == 1
+        return f"({kind.Flen})" if is_bool or kind.Flag & Flag.ZEROFILL else ""
     if kind.Tp == TypeCode.NEWDECIMAL or kind.Decimal >= 0:
         return f"({kind.Flen},{kind.Decimal})"
     return ""
