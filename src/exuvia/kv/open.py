@@ -4,6 +4,7 @@ memory:                    in this process, gone with it
 lmdb:///path?stall_s=5     embedded, one host, many processes; settings in kv/lmdb/settings.py
 """
 
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from exuvia.base.clock import Clock, SystemClock
@@ -11,8 +12,10 @@ from exuvia.base.errors import Unavailable
 from exuvia.kv.store import Store
 
 
-def open_store(url: str, clock: Clock | None = None) -> Store:
-    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why."""
+def open_store(url: str, clock: Clock | None = None, stall_s: float | None = None) -> Store:
+    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why.
+
+    `stall_s`: how long another process may keep all writers waiting, if the URL does not say."""
     parts = urlsplit(url)
     if parts.scheme == "memory":
         from exuvia.kv.memory import MemoryStore
@@ -22,5 +25,8 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         from exuvia.kv.lmdb.settings import from_query
         from exuvia.kv.lmdb.store import LmdbStore
 
-        return LmdbStore(unquote(parts.path), from_query(parts.query), clock or SystemClock())
+        settings = from_query(parts.query)
+        if stall_s is not None and "stall_s=" not in parts.query:
+            settings = replace(settings, stall_s=stall_s)
+        return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
     raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")

@@ -1,6 +1,8 @@
 """The parts that front and back share, joined: store, membership, catalog.
 
-Whoever comes first fills an empty store (catalog/bootstrap.py); ten at once do it once.
+Whoever comes first fills an empty store (catalog/bootstrap.py); ten at once do it once. A process
+that stops inside a write transaction is ended by those who wait for it after half a lease, so that
+their own leases do not run out meanwhile.
 """
 
 import os
@@ -20,6 +22,7 @@ from exuvia.kv.store import Store
 SWITCH_INTERVAL_S = 0.0005
 FIRST_BACKOFF_S = 0.0002
 LONGEST_BACKOFF_S = 0.05
+LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
 
 
 class Options(NamedTuple):
@@ -46,7 +49,7 @@ class Base(NamedTuple):
 def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
     """Open, fill if empty, join, load. Raises Unavailable."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    store = open_store(options.store)
+    store = open_store(options.store, stall_s=max(options.lease_s / 2, LEAST_STALL_S))
     bootstrap(store)
     member = Member.join(store, clock, kind, address, options.lease_s)
     schemas = Schemas(store)

@@ -87,6 +87,7 @@ class Session(Transacting):
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
+            self.rollback()  # as after 1213: the client begins its transaction anew
             raise refuse(8027)
         if self._ended:
             reason, self._ended = self._ended, ""
