@@ -100,11 +100,16 @@ class Crew:
             self._wave.cancel()
         self._wave = None
 
+    @property
+    def is_started(self) -> bool:
+        """Whether tasks can be running yet."""
+        return self._inline or bool(getattr(self._wave, "is_started", True))
+
     def excuse(self, settings: Settings) -> str:
         """Why nothing may be moving."""
         if self._inline:
             return "the owner's process is busy"
-        if not getattr(self._wave, "is_started", True):
+        if not self.is_started:
             return "Spark is starting"
         return (
             f"tasks read and sort before they write, at most {settings.workers} at once "

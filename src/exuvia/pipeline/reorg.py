@@ -214,12 +214,17 @@ class Reorg:
         missing = max(0, self._total - self._rows)
         eta_s = self._rate.eta_s(missing) if phase == "fill" else None
         settings = self._dial.read()
-        note = f"{self.spans_done} spans done, {self.spans_skipped} done before"
+        note = self._note()
         silent_s = self._rate.silence_s(self._now) if phase == "fill" else 0.0
-        if silent_s:
-            note += f"; no row written for {silent_s:.0f} s: {self._crew.excuse(settings)}"
+        if silent_s or not self._crew.is_started:
+            note = f"{self._crew.excuse(settings)}: no row for {silent_s:.0f} s; {note}"
         rate = self._rate.rows_per_s() if phase == "fill" else 0.0
         return Running(self._rows, rate, eta_s, phase, note, wake_s)
+
+    def _note(self) -> str:
+        """Spans so far, those of earlier drivers apart."""
+        before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
+        return f"spans done: {self.spans_done}{before}"
 
     def _refusal(self, found: list[Found]) -> Duplicates:
         """All of them in words, and the first as MySQL's 1062."""

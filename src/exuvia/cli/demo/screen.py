@@ -62,7 +62,7 @@ def _jobs(changes: list[Progress]) -> Table:
             progress.change.title,
             Text(f"{_bar(state)} {state}", style=style),
             f"{progress.rows:,}",
-            progress.error or progress.note,
+            progress.error or progress.note.split("; ")[0],
             f"{progress.seconds:.1f}" if progress.done else "",
         )
     return table
