@@ -8,6 +8,7 @@ changed.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -27,6 +28,13 @@ from exuvia.sql.result import Row, Value
 from exuvia.sql.single_table import Source
 
 Getter = Callable[[Row, Context], Value]
+
+
+class Given(NamedTuple):
+    """A value that was computed before: its place behind the row, and its type."""
+
+    place: int
+    type: FieldType
 
 
 class Step:
@@ -53,7 +61,7 @@ class Assignments:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[exp.Column, Tree]],
+        pairs: Sequence[tuple[exp.Column, Tree | Given]],
         source: Source,
         visible: Sequence[Visible],
         context: Context,
@@ -96,12 +104,19 @@ class Assignments:
 
 
 def _step(
-    name: exp.Column, tree: Tree, source: Source, visible: Sequence[Visible], context: Context
+    name: exp.Column,
+    tree: Tree | Given,
+    source: Source,
+    visible: Sequence[Visible],
+    context: Context,
 ) -> Step:
     position = source.position(name)
     column = source.table.info.cols[position]
     if column.generated_expr_string:
         raise refuse(1235, "assignment to a generated column")
+    if isinstance(tree, Given):
+        place = len(source.table.info.cols) + tree.place
+        return Step(position, column, lambda row, at: row[place], tree.type)
     if is_default(tree):
         return Step(position, column, lambda row, at: default_for(column, at), None)
     constant = constant_of(tree)

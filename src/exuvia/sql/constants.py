@@ -1,13 +1,19 @@
 """Expressions without a table: the value side of SET, KILL, DO and DEFAULT (expression)."""
 
+from sqlglot import exp
+
 from exuvia.base.types import FieldType
 from exuvia.sql import expressions
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
+from exuvia.sql.relational import relational
 from exuvia.sql.result import Value
 
 
 def evaluate(tree: Tree, context: Context) -> tuple[Value, FieldType]:
     """Value and type. Raises Refused (1054 where a column is named)."""
+    if tree.find(exp.Query):
+        answer = relational(exp.Select(expressions=[tree.copy()]), context)
+        return answer.rows[0][0], answer.columns[0].type
     found = expressions.compiled(tree, (), context)
     return found.call([], context), found.type

@@ -6,6 +6,8 @@ SELECT        rows of another plan, converted column by column
 
 from collections.abc import Callable, Sequence
 
+from sqlglot import exp
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType
@@ -23,6 +25,7 @@ from exuvia.sql.inserting import Inserting
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse import is_default
 from exuvia.sql.plans import KeptPlan, Plan
+from exuvia.sql.relational import relational
 from exuvia.sql.result import Result, Row, Value
 from exuvia.sql.single_table import Source, check_writable
 
@@ -104,6 +107,9 @@ class InsertValues(KeptPlan):
             kind = expressions.constant_type(tree, context)
             store = _storer(column, kind, is_auto, self._ignore)
             return lambda row, at, n: store(constant(at), at, n)
+        if tree.find(exp.Query):
+            self.short = False
+            return _nested_cell(column, tree, is_auto, self._ignore)
         compiled = expressions.compiled(tree, [visible], context)
         call, store = compiled.call, _storer(column, compiled.type, is_auto, self._ignore)
         return lambda row, at, n: store(call(row, at), at, n)
@@ -120,6 +126,18 @@ class InsertValues(KeptPlan):
                 row[position] = cell(row, context, number)
             inserting.add(row, number)
         return inserting.result(len(self._rows) > 1)
+
+
+def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, ignore: bool) -> Cell:
+    """A value that a subquery gives, planned when it is wanted."""
+    query = exp.Select(expressions=[tree.copy()])
+
+    def cell(row: Row, context: Context, number: int) -> Value:
+        found = relational(query, context)
+        kind = found.columns[0].type
+        return _storer(column, kind, is_auto, ignore)(found.rows[0][0], context, number)
+
+    return cell
 
 
 def _default_cell(column: ColumnInfo) -> Cell:

@@ -56,6 +56,9 @@ def _lines(plan: Plan, statement: object, context: Context) -> Iterator[Row]:
         verb = "Update" if isinstance(plan, UpdateRows) else "Delete"
         yield [f"{verb}_{next(number)}", "N/A", "root", "", "N/A"]
         yield from _filter_lines(plan.filter, number, context, 1, ())
+    elif isinstance(statement, Update | Delete):
+        yield [f"{type(statement).__name__}_{next(number)}", "N/A", "root", "", "N/A"]
+        yield [f"└─Relational_{next(number)}", "", "root", "", "rows found by DuckDB"]
     elif isinstance(statement, Insert):
         yield [f"Insert_{next(number)}", "N/A", "root", "", "N/A"]
     elif isinstance(statement, exp.Query):

@@ -1,10 +1,11 @@
 """From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
 
-exp.Select    read.plan        one table, by key or streamed      kept by shape
-              select.plan      joins, grouping, windows, ...      planned each time
-Insert        dml_insert.plan  VALUES                             kept; INSERT ... SELECT is not
-Update        dml_update.plan  one table                          kept Delete dml_delete.plan  one
-table                          kept
+exp.Select    read.plan          one table, by key or streamed        kept by shape
+              select.plan        joins, grouping, windows, ...        planned each time
+Insert        dml_insert.plan    VALUES                               kept; SELECT is not
+Update        dml_update.plan    one table                            kept
+Delete        dml_delete.plan    one table                            kept
+              dml_found.py       several tables, subqueries           planned each time
 """
 
 from sqlglot import exp
@@ -13,6 +14,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.sql import dml_delete, dml_insert, dml_update, read, read_small
 from exuvia.sql.context import Context
+from exuvia.sql.dml_found import DeleteFound, UpdateFound, needs_query
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes_session import Statement
 from exuvia.sql.parse import parse
@@ -41,6 +43,10 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     if isinstance(node, Insert):
         assert node.query is not None
         return dml_insert.InsertQuery(node, plan(node.query, context), context)
+    if isinstance(node, Update):
+        return UpdateFound(node, context)
+    if isinstance(node, Delete):
+        return DeleteFound(node, context)
     raise refuse(1235, type(node).__name__)
 
 
@@ -50,9 +56,9 @@ def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
     if isinstance(node, Insert):
         return dml_insert.plan(node, context)
     if isinstance(node, Update):
-        return dml_update.plan(node, context)
+        return None if needs_query(node) else dml_update.plan(node, context)
     if isinstance(node, Delete):
-        return dml_delete.plan(node, context)
+        return None if needs_query(node) else dml_delete.plan(node, context)
     return None
 
 

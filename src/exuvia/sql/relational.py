@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from exuvia.sql.context import Context
 from exuvia.sql.plans import Plan
-from exuvia.sql.result import OutputColumn, Result
+from exuvia.sql.result import OutputColumn, Result, Row
 
 
 class RelationalPlan(Plan):
@@ -23,6 +23,14 @@ class RelationalPlan(Plan):
     def run(self, context: Context) -> Result:
         """Collect every batch."""
         return Result(self.columns, [row for batch in self._plan.run() for row in batch])
+
+
+def found_rows(node: exp.Select, context: Context) -> tuple[list[OutputColumn], list[Row]]:
+    """Columns and rows of a query that may also ask for the handles of its tables."""
+    from exuvia.sql import select
+
+    plan = select.plan(node, context, handles=True)
+    return plan.columns, [row for batch in plan.run() for row in batch]
 
 
 def relational(node: object, context: Context) -> Result:

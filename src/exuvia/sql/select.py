@@ -42,13 +42,14 @@ class Plan(ABC):
         """Rows of EXPLAIN: id, estRows, task, access object, operator info."""
 
 
-def plan(node: exp.Expression, context: Any) -> Plan:
-    """The plan of a query. Raises Refused."""
+def plan(node: exp.Expression, context: Any, handles: bool = False) -> Plan:
+    """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
     if _is_plain(node):
         block = bind_block(node, Frame(Build(context), None, {}))  # type: ignore[arg-type]
         if not block.grouped and not any(_nested(item.expr) for item in block.items):
             return PlainPlan(node, block, context)
     build = Build(context)
+    build.handles = handles
     return RelationalPlan(plan_query(node, build, None, {}), build)
 
 

@@ -49,6 +49,7 @@ class Build:
         self.prefix = f"x{number}"
         self.scans: list[Scan] = []
         self.functions = Functions(f"{self.prefix}f", context)
+        self.handles = False
         self.notes: list[tuple[str, str]] = []
         self._names = count()
 

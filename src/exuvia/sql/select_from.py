@@ -18,7 +18,7 @@ from exuvia.sql.choose import Wanted, choose
 from exuvia.sql.expr import IMPLICIT, Column
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select_build import Frame
-from exuvia.sql.select_scan import RowsScan, Scan, TableScan
+from exuvia.sql.select_scan import HANDLE_NAME, RowsScan, Scan, TableScan
 from exuvia.sql.terms import terms_of
 
 NO_TABLE = "dual"
@@ -223,6 +223,9 @@ class _From:
         fields = fields_of(table, alias)
         scan = TableScan(frame.build.name(), table, alias)
         scan.path = self._path(tree, table, fields, alias)
+        if frame.build.handles:
+            kind = scan.kinds[scan.handle_position]
+            fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias))
         self._scanned(scan, fields, table.database.db_name.O, alias)
         return scan.name
 

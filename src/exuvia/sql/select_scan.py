@@ -16,9 +16,10 @@ from typing import Any
 from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
-from exuvia.sql.result import Row
+from exuvia.sql.result import BINARY, Row
 
 BATCH_ROWS = 10_000
+HANDLE_NAME = "_exuvia_handle"
 _NO_SEQUENCE = bytes(SEQUENCE_BYTES)
 
 
@@ -111,10 +112,13 @@ class RowsScan(Scan):
 
 
 class TableScan(Scan):
-    """A stored table, read whole or by an access path. `path` None: whole."""
+    """A stored table, read whole or by an access path. `path` None: whole.
+
+    Behind its columns stands the handle of each row, for those who write what they find."""
 
     def __init__(self, name: str, table: Table, title: str, path: Any = None) -> None:
-        super().__init__(name, [column.type for column in table.info.cols])
+        super().__init__(name, [*(column.type for column in table.info.cols), BINARY])
+        self.handle_position = len(table.info.cols)
         self.table = table
         self.path = path
         self.title = title
@@ -131,7 +135,7 @@ class TableScan(Scan):
         """The rows of the transaction's snapshot, own writes merged in."""
         if self.path is not None:
             found = self.path.open(context)
-            return self._gathered(row for _, row in found.rows)
+            return self._gathered([*row, handle] for handle, row in found.rows)
         return self._whole(context.txn)
 
     def _whole(self, txn: Any) -> Iterator[Any]:
@@ -155,9 +159,14 @@ class TableScan(Scan):
 
         if not self.used:
             return pyarrow.RecordBatch.from_arrays([_ones(len(keys))], names=["one"])
-        columns = vector.decode(self.table, keys, raws, self.used)
+        stored = [position for position in self.used if position != self.handle_position]
+        columns = vector.decode(self.table, keys, raws, stored)
         arrays = []
         for position in self.used:
+            if position == self.handle_position:
+                start = len(self.table.row_prefix)
+                arrays.append(pyarrow.array([key[start:] for key in keys], pyarrow.binary()))
+                continue
             wanted = arrow_type_of(self.kinds[position])
             array = array_of(columns.column(position))
             arrays.append(array if array.type == wanted else array.cast(wanted))
