@@ -9,8 +9,9 @@ as a new member. It ends with its front, and Spark's JVM with it (supervise.py).
 import argparse
 import logging
 import signal
-import threading
+from collections.abc import Callable
 from importlib import import_module
+from queue import SimpleQueue
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError, Unavailable
@@ -57,10 +58,10 @@ class Back:
     """All parts of the back, running from `start` to `stop`."""
 
     def __init__(
-        self, options: Options, address: str, clock: Clock, stopping: threading.Event
+        self, options: Options, address: str, clock: Clock, end: Callable[[], None]
     ) -> None:
         self.code = 0
-        self._stopping = stopping
+        self._end = end
         self.base: Base = assemble(options, "back", address, clock)
         self._spark = Spark(options.store, options.spark_master or None)
         store, member = self.base.store, self.base.member
@@ -75,7 +76,7 @@ class Back:
 
     def _broken(self, name: str) -> None:
         self.code = BROKEN_CODE
-        self._stopping.set()
+        self._end()
 
     def start(self) -> None:
         """Give every loop its thread."""
@@ -114,19 +115,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
     asked = _options(arguments)
     logs.to_stderr("back")
-    stop = threading.Event()
-    end_with_parent(asked.parent, stop.set)
+    ends: SimpleQueue[None] = SimpleQueue()  # an Event may deadlock with its waiter's own handler
+
+    def end(*_: object) -> None:
+        ends.put(None)
+
+    end_with_parent(asked.parent, end)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, end)
     options = Options(asked.store, lease_s=asked.lease, spark_master=asked.spark_master)
     try:
-        back = Back(options, asked.address, SystemClock(), stop)
+        back = Back(options, asked.address, SystemClock(), end)
     except (ExuviaError, OSError) as error:
         _log.critical("the back cannot start", extra={"reason": str(error)})
         return 1
     back.start()
     _log.info("the back runs", extra={"member": back.base.member.id})
-    stop.wait()
+    ends.get()
     back.stop()
     _log.info("the back stopped", extra={"exit_code": back.code})
     return back.code
