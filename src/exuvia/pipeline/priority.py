@@ -1,17 +1,21 @@
 """Work that steps back for clients, without ever making them wait for a lock it holds.
 
-    thread of the kernel     nice 10     reads, decodes, sorts: yields the processor to others
-    thread of the writes     nice 0      takes the store's writer, writes, gives it back
+    the JVM, and what it starts   nice 10   yields the processor to others
+    thread of the kernel          nice 10   reads, decodes, sorts
+    thread of the writes          nice 0    takes the store's writer, writes, gives it back
 
 Linux keeps a priority per thread. Were the writes made with the kernel's own, a batch that has the
 store's only writer could be put aside for others, and all of them would wait for it (priority
-inversion). One process has one kernel at a time, so one thread of each kind is enough.
+inversion). To come back to 0 a process needs the right to (root, CAP_SYS_NICE, RLIMIT_NICE);
+without it the writes stay at 10, in batches of a few milliseconds while clients commit.
+One process has one kernel at a time, so one thread of each kind is enough.
 """
 
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -29,13 +33,19 @@ def step_back() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
+def step_forward() -> None:
+    """Ordinary priority for the calling thread, where the system allows it."""
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+
+
 class UnhurriedStore:
     """A store whose writes are made by a thread of ordinary priority; everything else as it is."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._hand = ThreadPoolExecutor(1, thread_name_prefix="exuvia-writes")
-        self._hand.submit(threading.get_native_id).result()  # before this thread steps back
+        self._hand.submit(step_forward).result()
 
     def begin(self) -> Transaction:
         """A transaction on a fresh snapshot."""

@@ -216,7 +216,7 @@ class Reorg:
         settings = self._dial.read()
         note = self._note()
         silent_s = self._rate.silence_s(self._now) if phase == "fill" else 0.0
-        if silent_s or not self._crew.is_started:
+        if silent_s or not (self._rows or self._crew.is_started):
             note = f"{self._crew.excuse(settings)}: no row for {silent_s:.0f} s; {note}"
         rate = self._rate.rows_per_s() if phase == "fill" else 0.0
         return Running(self._rows, rate, eta_s, phase, note, wake_s)

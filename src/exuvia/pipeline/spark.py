@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exuvia.pipeline.java import java_obstacle, master_obstacle
+from exuvia.pipeline.priority import step_back
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
@@ -168,6 +169,7 @@ class Spark:
 
 
 def _build(master: str, conf: dict[str, str]) -> Any:
+    step_back()  # the JVM takes its priority from the thread that starts it
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = _python_path()
     from pyspark.sql import SparkSession
