@@ -19,7 +19,7 @@ from support.world import error, rows, run
         ("CREATE TABLE t", 1113, "42000"),
         ("SELECT * FROM", 1064, "42000"),
         ("SELECT * FROM nope", 1146, "42S02"),
-        ("SELECT * FROM nope.nope", 1049, "42000"),
+        ("SELECT * FROM nope.nope", 1146, "42S02"),
         ("SELECT nope", 1054, "42S22"),
         ("SELECT NOPE(1)", 1305, "42000"),
         ("SELECT SUM(1) FROM b WHERE SUM(1) > 0", 1111, "HY000"),

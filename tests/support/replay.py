@@ -58,7 +58,7 @@ def answer(session: Session, statement: str) -> Answer:
         return {"error": [refusal.code, refusal.state]}
     assert isinstance(found, Result)
     if not found.columns:
-        return {"affected": found.affected, "inserted": found.last_insert_id}
+        return {"affected": found.affected, "inserted": found.shown_id}
     kinds = [column.type for column in found.columns]
     rows = [[shown(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in found.rows]
     return {"columns": [column.name for column in found.columns], "rows": rows}

@@ -157,9 +157,7 @@ def answer(
     """The packets of one result, in chunks; `outgoing` carries the sequence on."""
     warnings = len(result.warnings)
     if not result.columns:
-        outgoing.add(
-            packets.ok(result.affected, result.last_insert_id, status, warnings, result.info)
-        )
+        outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
         yield outgoing.take()
         return
     definitions(result.columns, outgoing)

@@ -101,6 +101,10 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     return evolve(inner, type=kind)
 
 
+def _star(tree: exp.Star, scope: Scope) -> Expr:
+    raise refuse(1064, "near '*' at line 1")
+
+
 def _national(tree: exp.Expression, scope: Scope) -> Expr:
     return text_constant(tree.name, scope)
 
@@ -172,6 +176,7 @@ BINDERS: dict[type, Any] = {
     exp.Null: _null,
     exp.Boolean: _boolean,
     exp.Introducer: _introducer,
+    exp.Star: _star,
     exp.National: _national,
     exp.Column: _column,
     exp.Placeholder: _placeholder,

@@ -4,7 +4,7 @@ constant default    the same value in every row
 CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
 DEFAULT (expr)      evaluated for each row
 AUTO_INCREMENT      given later (dml_insert.py)
-none                NULL, or 1364 for NOT NULL
+none                NULL; for NOT NULL 1364, and with IGNORE a warning and the type's zero
 """
 
 from collections.abc import Callable
@@ -62,7 +62,11 @@ def _expression(column: ColumnInfo) -> Source:
 
 def _missing(column: ColumnInfo) -> Source:
     def source(context: Context) -> Value:
-        raise refuse(1364, column.name.O)
+        missing = refuse(1364, column.name.O)
+        if context.strict:
+            raise missing
+        context.note(missing.code, missing.message)
+        return values.zero_of(column.type)
 
     return source
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, pack_date, pack_datetime
 from exuvia.catalog import variables
@@ -151,8 +152,12 @@ class Context(Env):
     def table(self, database: str, name: str) -> Table:
         """The table as this snapshot holds it; `database` "" means the current one.
 
-        Raises 1046, 1049, 1146."""
-        return self._schemas.table(self.txn, self.database_of(database), name)
+        Raises 1046, 1146 (also where its database is not there, as TiDB does)."""
+        owner = self.database_of(database)
+        try:
+            return self._schemas.table(self.txn, owner, name)
+        except Refused as error:
+            raise refuse(1146, owner, name) if error.code == 1049 else error from None
 
     def virtual(self, database: str, name: str) -> Virtual | None:
         """The computed table of that name, or None where an ordinary one is meant."""

@@ -13,6 +13,7 @@ Three things are changed in what sqlglot does by itself:
 """
 
 import re
+from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -148,6 +149,7 @@ def syntax_error(text: str, position: int) -> Refused:
 def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     tokens = _mend(tokens)
+    _check_commas(text, tokens)
     try:
         trees = _DIALECT.parser().parse(tokens, text)
     except ParseError as error:
@@ -180,6 +182,18 @@ def _position(error: ParseError, text: str, tokens: list[Token]) -> int:
         if token.line == details.get("line") and token.col == details.get("col"):
             return token.start
     return len(text)
+
+
+_NO_ITEM = {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE}
+
+
+def _check_commas(text: str, tokens: list[Token]) -> None:
+    """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
+    for token, following in pairwise(tokens):
+        kind, after = token.token_type, following.token_type
+        lacks = kind is TokenType.COMMA and after in _NO_ITEM
+        if lacks or (kind is TokenType.L_PAREN and after is TokenType.COMMA):
+            raise syntax_error(text, following.start)
 
 
 def _mend(tokens: list[Token]) -> list[Token]:

@@ -171,6 +171,7 @@ class InsertQuery(Plan):
     def __init__(self, node: Insert, query: Plan, context: Context) -> None:
         self._target = _target(node, context)
         self._query = query
+        self._ignore = node.ignore
         self._policy = _policy(node)
         self._changes = _changes(node, self._target, context)
         if len(query.columns) != len(self._target.named):
@@ -182,6 +183,7 @@ class InsertQuery(Plan):
 
     def run(self, context: Context) -> Result:
         """Read, then put every row."""
+        context.strict = not self._ignore
         rows = list(self._query.run(context).rows)
         inserting = Inserting(self._target, self._policy, context, self._changes)
         for number, values in enumerate(rows, 1):

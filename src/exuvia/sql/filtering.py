@@ -7,6 +7,7 @@ Shared by SELECT, UPDATE and DELETE of one table.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from sys import maxsize
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -45,7 +46,7 @@ class Limit(NamedTuple):
     def bounds(self, context: Context) -> tuple[int, int]:
         """(first, after the last). Raises 1064 for what is no whole number."""
         first = 0 if self.offset is None else whole(self.offset(context))
-        return first, first + whole(self.count(context))
+        return min(first, maxsize), min(first + whole(self.count(context)), maxsize)
 
 
 def whole(value: Value) -> int:

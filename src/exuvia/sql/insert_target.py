@@ -47,9 +47,9 @@ def _others(table: Table, named: frozenset[int]) -> tuple[Row, list[tuple[int, S
     sources = []
     for column in table.columns:
         position = table.position(column.name.L)
-        if position in named:
-            continue
         template[position] = constant_default(column)
+        if position in named:  # until it has its value, expressions read its default
+            continue
         source = source_of(column)
         if source is not None:
             sources.append((position, source))

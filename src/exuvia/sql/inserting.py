@@ -32,6 +32,7 @@ class Inserting:
         self._changes = changes
         self._ids = context.session.services.ids
         self._first_id = 0
+        self._written_id = 0
         self._reserved = 0
         self._rows = 0
         self._affected = 0
@@ -66,6 +67,7 @@ class Inserting:
             row[position] = value = self._next_id()
             _check_range(value, self._table, position)
             return int(value)
+        self._written_id = int(value)
         if value > 0:
             self._ids.rebase(self._table.info.id, int(value), "auto")
         return 0
@@ -108,6 +110,8 @@ class Inserting:
         if new != old:
             writer.update(self._context.txn, self._table, taken.handle, old, new)
             self._affected += 2
+            if self._target.auto >= 0:
+                self._written_id = int(new[self._target.auto])
         elif self._context.session.client_found_rows:
             self._affected += 1
 
@@ -123,7 +127,12 @@ class Inserting:
         if several:
             warnings = len(self._context.warnings)
             info = f"Records: {self._rows}  Duplicates: {self._duplicates}  Warnings: {warnings}"
-        return Result(affected=self._affected, last_insert_id=self._first_id, info=info)
+        return Result(
+            affected=self._affected,
+            last_insert_id=self._first_id,
+            info=info,
+            written_id=self._written_id if self._affected else 0,
+        )
 
 
 def _check_range(value: int, table: Table, position: int) -> None:

@@ -37,9 +37,20 @@ class Note(NamedTuple):
 
 
 class Result:
-    """The answer to one statement. Not frozen: the wire reads it once and lets it go."""
+    """The answer to one statement. Not frozen: the wire reads it once and lets it go.
 
-    __slots__ = ("affected", "columns", "info", "last_insert_id", "rows", "warnings")
+    `last_insert_id` is the first id that AUTO_INCREMENT gave, as LAST_INSERT_ID() has it. Where it
+    gave none, `written_id` is the last id the statement itself named: clients are told that one."""
+
+    __slots__ = (
+        "affected",
+        "columns",
+        "info",
+        "last_insert_id",
+        "rows",
+        "warnings",
+        "written_id",
+    )
 
     def __init__(
         self,
@@ -49,6 +60,7 @@ class Result:
         last_insert_id: int = 0,
         warnings: Sequence[Note] = (),
         info: str = "",
+        written_id: int = 0,
     ) -> None:
         self.columns = columns
         self.rows = rows
@@ -56,6 +68,12 @@ class Result:
         self.last_insert_id = last_insert_id
         self.warnings = warnings
         self.info = info
+        self.written_id = written_id
+
+    @property
+    def shown_id(self) -> int:
+        """What a client is told: unsigned, 64 bits."""
+        return (self.last_insert_id or self.written_id) & (1 << 64) - 1
 
 
 _BINARY_NUMBER = int(Flag.BINARY)

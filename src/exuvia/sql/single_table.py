@@ -65,7 +65,15 @@ def tree_of(source: exp.Select) -> exp.Table | None:
     tree = origin.this
     if not isinstance(tree, exp.Table) or tree.args.get("joins"):
         return None
-    return tree if isinstance(tree.this, exp.Identifier) else None
+    if not isinstance(tree.this, exp.Identifier) or is_dual(tree):
+        return None
+    return tree
+
+
+def is_dual(tree: exp.Table) -> bool:
+    """FROM DUAL: no table at all."""
+    quoted = bool(tree.this.args.get("quoted"))
+    return not tree.db and not quoted and tree.name.lower() == "dual"
 
 
 def source_of(tree: exp.Table, context: Context) -> Source:
