@@ -41,7 +41,8 @@ class Nodes:
         self.url = f"lmdb://{folder / 'store'}"
         self.every: list[NodeProcess] = []
         self.killed: set[NodeProcess] = set()
-        self._folder, self._mark, self._lease_s = folder, mark, lease_s
+        self.mark = mark
+        self._folder, self._lease_s = folder, lease_s
         self.slots = [self._started() for _ in range(count)]
         for node in self.slots:
             node.wait_ready(PATIENCE_S)
@@ -90,7 +91,7 @@ class Nodes:
 
     def processes(self) -> list[Process]:
         """Everything that runs and carries the mark."""
-        wanted = f"{MARK}={self._mark}".encode()
+        wanted = f"{MARK}={self.mark}".encode()
         found = (_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
         return [each for each in found if each and wanted in _environment(each.pid)]
 

@@ -26,7 +26,7 @@ from support.torture import (
 from support.torture_fill import load
 
 LEASE_S = 2.0
-ROWS = 40_000
+ROWS = 120_000
 
 
 @pytest.fixture
@@ -65,12 +65,14 @@ def test_law_2_an_owner_that_slept_through_its_lease_harms_nothing(nodes: Nodes)
         sleeper = nodes.owner_slot()
         other = nodes.slots[1 - sleeper]
         load(other, store, "t", ROWS)
+        run(other, "SET GLOBAL exuvia_pipeline_inline_rows = 1000000")
         run(other, "SET GLOBAL tidb_ddl_reorg_batch_size = 32")
         begin(other, "ALTER TABLE t ADD INDEX ik (k)")
         until(lambda: int(job_of(other, "add index")["ROW_COUNT"]) > 0)
         pid = nodes.slots[sleeper].back_pid()
         stop(pid, store)
         assert job_of(other, "add index")["STATE"] == "running"
+        run(other, "SET GLOBAL tidb_ddl_reorg_batch_size = 10240")
         assert wait_for_job(other, "add index")["ROW_COUNT"] == ROWS
         run(other, "ALTER TABLE t ADD INDEX iv (v)", "ADMIN CHECK TABLE t")
         assert not is_member(other, pid)
