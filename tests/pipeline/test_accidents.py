@@ -1,0 +1,113 @@
+"""What the pipeline does about accidents that tests/torture only meets by chance."""
+
+import pytest
+
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.catalog import reader, variables, writer
+from exuvia.catalog.state import SchemaState
+from exuvia.kv import keys as k
+from exuvia.kv.memory import MemoryStore
+from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.kernels import Attempt
+from exuvia.pipeline.pace import Batch
+from exuvia.pipeline.settings import Fixed, Variables
+from exuvia.pipeline.task import DONE, Order, Outcome, Task
+from support.tables import JOB, begin_reorg, publish, table_info, with_states
+
+INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
+
+
+class FailingWave:
+    """A wave that Spark lost."""
+
+    error: str | None = "Python worker exited unexpectedly (crashed)"
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def step(self) -> float:
+        return 0.0
+
+    def done(self) -> bool:
+        return True
+
+    def cancel(self) -> None:
+        pass
+
+
+class BadSpark:
+    """Starts only waves that fail."""
+
+    at_once = 2
+
+    def obstacle(self) -> None:
+        return None
+
+    def start(self, tag: str, tasks: object) -> FailingWave:
+        return FailingWave()
+
+
+def lost_wave(crew: Crew) -> None:
+    crew.start("tag", [])
+    crew.outcomes()
+
+
+def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
+    crew = Crew(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
+    crew.choose(False)
+    for _ in range(20):
+        with pytest.raises(Unavailable, match="is tried again"):
+            lost_wave(crew)
+        crew.moved()
+    for _ in range(4):
+        with pytest.raises(Unavailable):
+            lost_wave(crew)
+    with pytest.raises(Refused, match="failed 5 times: Python worker exited"):
+        lost_wave(crew)
+
+
+def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
+    store = MemoryStore()
+    before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
+    txn = store.begin()
+    for n in range(10):
+        writer.insert(txn, before, [n, n])
+    txn.commit()
+    table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    order = Order(
+        job_id=JOB,
+        epoch=1,
+        info=table.info,
+        revision=2,
+        database=table.database,
+        database_revision=1,
+        index_ids=(table.info.indexes[-1].id,),
+    )
+    task = Task(kind="fill", order=order, span=table.row_span())
+    assert [type(each) for each in life(store, task)[:-1]] == [Batch, Batch]
+    written = store.begin().sequence
+    assert [each.kind for each in life(store, task)] == [DONE]  # type: ignore[union-attr]
+    assert store.begin().sequence == written, "nothing was committed"
+    half = Task(kind="fill", order=order, span=k.span_of(table.row_prefix + b"\x80"))
+    assert len(life(store, half)) == 3, "another span is another matter"
+    index = table.info.index("ik")
+    assert index and len(list(reader.scan_index(store.begin(), table, index))) == 10
+
+
+def life(store: MemoryStore, task: Task) -> list[Batch | Outcome]:
+    """All that an attempt at the task answers."""
+    attempt, found = Attempt(store, task, Fixed(), lambda: 0.0), []
+    while not found or isinstance(found[-1], Batch):
+        found.append(attempt.advance())
+    return found
+
+
+def test_the_size_of_a_span_is_a_variable() -> None:
+    store, now = MemoryStore(), iter(range(100))
+    dial = Variables(store, lambda: float(next(now)))
+    assert dial.read().span_rows == 1_000_000
+    txn = store.begin()
+    variables.set_global(txn, "exuvia_ddl_reorg_span_rows", "5000")
+    txn.commit()
+    assert dial.read().span_rows == 5000
