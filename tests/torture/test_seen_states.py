@@ -101,7 +101,7 @@ def test_each_state_is_seen_and_the_row_count_grows(nodes: Nodes, on_owner: bool
     assert any(f"job {older.seen[0]['JOB_ID']}" in job["COMMENTS"] for job in younger.seen)
     counts = [int(job["ROW_COUNT"]) for job in older.seen]
     assert all(one <= other for one, other in pairwise(counts))
-    assert len(set(counts)) >= 4, "it grew while it was looked at"
+    assert len(set(counts)) >= 3, "it grew while it was looked at"
     assert counts[-1] == ROWS + 3
     run(node, "ADMIN CHECK TABLE t")
 
