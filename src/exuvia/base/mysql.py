@@ -98,6 +98,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1193: ("HY000", "Unknown system variable '%s'"),
     1205: ("HY000", "Lock wait timeout exceeded; try restarting transaction"),
     1213: ("40001", "Deadlock found when trying to get lock; try restarting transaction"),
+    1172: ("42000", "Result consisted of more than one row"),
     1222: ("21000", "The used SELECT statements have a different number of columns"),
     1227: (
         "42000",
@@ -128,6 +129,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1300: ("HY000", "Invalid %s character string: '%s'"),
     1305: ("42000", "%s %s does not exist"),
     1317: ("70100", "Query execution was interrupted"),
+    1329: ("02000", "No data - zero rows fetched, selected, or processed"),
     1347: ("HY000", "'%s.%s' is not %s"),
     1364: ("HY000", "Field '%s' doesn't have a default value"),
     1365: ("22012", "Division by 0"),
@@ -157,6 +159,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1835: ("HY000", "Malformed communication packet."),
     1927: ("70100", "Connection was killed"),
     3140: ("22032", "Invalid JSON text: %s"),
+    3593: ("HY000", "You cannot use the window function '%s' in this context."),
     8003: ("HY000", "%s"),
     8022: ("HY000", "Error: KV error safe to retry %s  [try again later]"),
     8027: (

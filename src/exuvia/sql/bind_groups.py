@@ -180,11 +180,11 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
 
 
 def _window(tree: exp.Window, scope: Scope) -> Expr:
-    if scope.windows is None:
-        raise refuse(1235, "a window function here")
     call = tree.this
-    over = _definition(tree, scope)
     name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key
+    if scope.windows is None:
+        raise refuse(3593, name)
+    over = _definition(tree, scope)
     order = over.args.get("order")
     keys = tuple(
         (scope.bind(key.this), bool(key.args.get("desc")))

@@ -25,8 +25,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 
-NESTING_LIMIT = 400
-NEAR_CHARS = 80
+NESTING_LIMIT, NEAR_CHARS = 400, 80
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc"}
 
@@ -184,15 +183,16 @@ def _position(error: ParseError, text: str, tokens: list[Token]) -> int:
     return len(text)
 
 
-_NO_ITEM = {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE}
+_LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
+    (TokenType.COMMA, after)
+    for after in (TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE)
+}
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:
     """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
-    for token, following in pairwise(tokens):
-        kind, after = token.token_type, following.token_type
-        lacks = kind is TokenType.COMMA and after in _NO_ITEM
-        if lacks or (kind is TokenType.L_PAREN and after is TokenType.COMMA):
+    for token, following in pairwise([*tokens, tokens[-1]]):
+        if (token.token_type, following.token_type) in _LACKING:
             raise syntax_error(text, following.start)
 
 

@@ -18,6 +18,7 @@ from exuvia.sql.dialect_alter import alter
 from exuvia.sql.dialect_cursor import Cursor
 from exuvia.sql.dialect_ddl import create, drop, rename, truncate
 from exuvia.sql.dialect_dml import delete, insert, update
+from exuvia.sql.dialect_into import split_into
 from exuvia.sql.dialect_show import describe_table, show
 from exuvia.sql.nodes import Node
 from exuvia.sql.nodes_session import Explain, Statement, Unsupported
@@ -86,12 +87,15 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
 
 
 def _query(text: str, tokens: list[Token]) -> exp.Expression:
+    tokens, variables = split_into(tokens)
     tree = read(text, tokens)
     if isinstance(tree, exp.Paren):
         tree = tree.this
     if not isinstance(tree, exp.Query | exp.Values):
         raise syntax_error(text, tokens[0].start)
     tree.meta["source"] = Source(text, tokens)
+    if variables:
+        tree.meta["into"] = variables
     return tree
 
 

@@ -23,6 +23,7 @@ from exuvia.sql.plan_cache import REFUSED, Key
 from exuvia.sql.plans import KeptPlan, Plan
 from exuvia.sql.relational import RelationalPlan
 from exuvia.sql.result import Result
+from exuvia.sql.select_into import IntoVariables
 
 NOT_KEPT = Result()
 
@@ -31,6 +32,12 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     """The plan of a statement that reads or writes rows.
 
     Raises Refused, 1235 for what is not done."""
+    found = _plan(node, context)
+    into = node.meta.get("into") if isinstance(node, exp.Query) else None
+    return IntoVariables(found, into) if into else found
+
+
+def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     found = _kept(node, context)
     if found is not None:
         return found
@@ -88,5 +95,7 @@ def depends(node: Statement) -> bool:
     """Whether a literal decides more than a value: a column's name, a position, a display."""
     if not isinstance(node, exp.Select):
         return False
+    if "into" in node.meta:
+        return True
     parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
     return any(part is not None and part.find(exp.Placeholder) for part in parts)
