@@ -1,0 +1,12 @@
+CREATE TABLE j (id INT PRIMARY KEY, d JSON)
+INSERT INTO j VALUES (1, '{"a": 1, "b": [1, 2, {"c": "x"}]}'), (2, '[1, "two", null]'), (3, 'true'), (4, NULL)
+SELECT id, JSON_EXTRACT(d, '$.a') FROM j ORDER BY id
+SELECT id, JSON_UNQUOTE(JSON_EXTRACT(d, '$.b[2].c')) FROM j ORDER BY id
+SELECT JSON_LENGTH(d), JSON_TYPE(d), JSON_VALID(d) FROM j ORDER BY id
+INSERT INTO j VALUES (5, '{bad}')
+INSERT INTO j VALUES (5, '')
+UPDATE j SET d = JSON_SET(d, '$.a', 5) WHERE id = 1
+SELECT JSON_EXTRACT(d, '$.a') FROM j WHERE id = 1
+SELECT id FROM j WHERE JSON_EXTRACT(d, '$.a') = 5
+SELECT JSON_ARRAY(1, 'a', NULL), JSON_OBJECT('k', 1)
+SELECT JSON_CONTAINS('[1,2,3]', '2'), JSON_KEYS('{"x":1,"y":2}')
