@@ -70,8 +70,8 @@ def _one_of(cursor: Cursor, *words: str) -> str:
 def _show_create(cursor: Cursor) -> Show:
     kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", "PROCEDURE")
     if kind in ("database", "schema"):
-        cursor.accept("IF", "NOT", "EXISTS")
-        return Show(kind="create database", database=cursor.name())
+        unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
+        return Show(kind="create database", if_not_exists=unless, database=cursor.name())
     if kind in ("user", "procedure"):
         cursor.rest()
         return Show(kind="create " + kind)

@@ -77,6 +77,7 @@ class Show(Node, frozen=True, kw_only=True):
 
     kind: str
     full: bool = False
+    if_not_exists: bool = False  # SHOW CREATE DATABASE IF NOT EXISTS puts the words in its answer
     scope: str | None = None
     table: TableName | None = None
     database: str | None = None

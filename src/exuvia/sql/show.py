@@ -46,7 +46,7 @@ def _databases(context: Context, node: Show) -> Result:
 def _create_database(context: Context, node: Show) -> Result:
     info = context.session.services.schemas.database(context.txn, node.database or "")
     columns = columns_of("Database ~Create_Database:1024")
-    return Result(columns, [[info.db_name.O, create_database_text(info)]])
+    return Result(columns, [[info.db_name.O, create_database_text(info, node.if_not_exists)]])
 
 
 def _variables(context: Context, node: Show) -> Result:

@@ -92,10 +92,11 @@ def _options(table: TableInfo, next_auto: int) -> str:
     return text + (f" COMMENT={quoted(table.comment)}" if table.comment else "")
 
 
-def create_database_text(database: DatabaseInfo) -> str:
-    """The statement that makes the database."""
+def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) -> str:
+    """The statement that makes the database; mysqldump asks for it with IF NOT EXISTS."""
     collate = ""
     if CHARSETS.get(database.charset, ("", "", 0))[0] != database.collate:
         collate = f" COLLATE {database.collate}"
     options = f"/*!40100 DEFAULT CHARACTER SET {database.charset}{collate} */"
-    return f"CREATE DATABASE {identifier(database.db_name.O)} {options}"
+    unless = "/*!32312 IF NOT EXISTS*/ " if if_not_exists else ""
+    return f"CREATE DATABASE {unless}{identifier(database.db_name.O)} {options}"
