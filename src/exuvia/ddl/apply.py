@@ -135,13 +135,18 @@ def _drop_database(txn: Transaction, before: World) -> None:
 def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
     """A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)."""
     if order in (ReorgOrder.START, ReorgOrder.LEAVE):
-        key = keys.meta("reorg", job_id)
-        txn.put(key, keys.number(keys.read_number(txn.get(key)) + 1))
+        take_epoch(txn, job_id)
 
 
-def epoch_of(txn: Transaction, job_id: int) -> int:
-    """The epoch of the job's reorg in this snapshot."""
-    return keys.read_number(txn.get(keys.meta("reorg", job_id)))
+def take_epoch(txn: Transaction, job_id: int) -> int:
+    """A new epoch for whoever runs the job's reorg from now on.
+
+    What a driver before it still has under way, here or on a node that died or sleeps, is refused
+    from then on: no span is done by two, and whoever plans next sees all that was finished."""
+    key = keys.meta("reorg", job_id)
+    epoch = keys.read_number(txn.get(key)) + 1
+    txn.put(key, keys.number(epoch))
+    return epoch
 
 
 def _end(txn: Transaction, job: Job) -> None:

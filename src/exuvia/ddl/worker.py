@@ -16,14 +16,14 @@ import threading
 from typing import NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict, Refused, Unavailable
+from exuvia.base.errors import Conflict, ExuviaError, Refused, Unavailable
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.apply import apply, epoch_of, read_world
+from exuvia.ddl.apply import apply, read_world, take_epoch
 from exuvia.ddl.decide import decide, give_up
 from exuvia.ddl.filling import Filling, ReorgFactory
 from exuvia.ddl.job import Job, failed, timestamp
@@ -165,8 +165,6 @@ class JobWorker:
         self.parked = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.filling is None:
             self._open_reorg(txn, job)
-            txn.notify("reorg")
-            txn.commit()
         elif decision.job != job and (decision.parks or self._may_note(now)):
             self._parts.campaign.guard(txn)
             apply(txn, decision, self._parts.owner)
@@ -174,10 +172,19 @@ class JobWorker:
         return FILL_POLL_S
 
     def _open_reorg(self, txn: Transaction, job: Job) -> None:
+        """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
         table = self._parts.schemas.table_by_id(txn, job.table_id)
-        if table is not None:
-            epoch, elements = epoch_of(txn, job.id), list(job.exuvia_elements)
-            self.filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
+        if table is None:
+            return
+        self._parts.campaign.guard(txn)
+        epoch, elements = take_epoch(txn, job.id), list(job.exuvia_elements)
+        self.filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
+        txn.notify("reorg")
+        try:
+            txn.commit()
+        except ExuviaError:
+            self._drop_filling()  # that epoch is another owner's
+            raise
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
         """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
