@@ -2,6 +2,7 @@
 2, 3, 8)."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def stop(pid: int, store: Any) -> None:
         if store._environment.gate.holders().blamed != pid:
             return
         end_by_pid(pid, signal.SIGCONT)
+        threading.Event().wait(0.03)  # let it finish what it was stopped in
 
 
 def is_member(node: NodeProcess, pid: int) -> bool:
