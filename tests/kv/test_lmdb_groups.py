@@ -120,6 +120,15 @@ def test_a_bulk_is_alone_and_in_its_turn(opened: LmdbStore) -> None:
     assert opened.count(ALL) == 19
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests were started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     """Ctrl-C in a session that waits for its commit: the others go on, and so does the next."""
     writers = [threading.Thread(target=put, args=(opened, number)) for number in range(1, 5)]
