@@ -28,7 +28,7 @@ def test_each_driver_of_a_fill_has_an_epoch_of_its_own():
         writer.insert(txn, t, [n, n % 700, n])
     txn.commit()
     job_id = cluster.submit(requests.add_index(cluster.database(), t.info, index("ib", "b")))
-    while cluster.job(job_id).row_count == 0:
+    while not epochs:
         cluster.step()
     cluster.crash_owner()
     job = cluster.finish(job_id)
