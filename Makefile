@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.1
 
-.PHONY: help setup setup-test demo test check bench sim clean
+.PHONY: help setup setup-test demo test check bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ bench: setup-test ## every benchmark, each printing its figures and its own comm
 
 sim: setup-test ## simulate clusters by seed: make sim SEEDS=100000
 	@$(BIN)/python -m exuvia.cli.main sim --seeds $(or $(SEEDS),20000)
+
+scripts: setup-test ## every action under every accident with a statement at every step: make scripts SEED=2
+	@SCRIPTS=all SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/scripts/test_statements_under_accidents.py
 
 clean: ## remove what was built
 	@rm -rf $(VENV) build *.egg-info src/*.egg-info

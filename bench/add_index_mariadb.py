@@ -30,6 +30,10 @@ class Peer:
 
     def add_index_s(self, batches: Iterator[pyarrow.RecordBatch]) -> float:
         """Load the rows and add the index. Unit: s."""
+        return self.statement_s(batches, "ALTER TABLE sbtest1 ADD INDEX k_1 (k)")
+
+    def statement_s(self, batches: Iterator[pyarrow.RecordBatch], *statements: str) -> float:
+        """Load the rows and run statements; what the last one takes. Unit: s."""
         self._folder.mkdir(parents=True)
         self._install()
         server = self._start()
@@ -37,8 +41,10 @@ class Peer:
             connection = self._connect(server)
             with connection, connection.cursor() as cursor:
                 self._load(cursor, batches)
+                for statement in statements[:-1]:
+                    cursor.execute(statement)
                 began = time.perf_counter()
-                cursor.execute("ALTER TABLE sbtest1 ADD INDEX k_1 (k)")
+                cursor.execute(statements[-1])
                 return time.perf_counter() - began
         finally:
             server.terminate()

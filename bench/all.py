@@ -2,7 +2,15 @@
 
 import runpy
 
-NAMES = ("schema_latency", "point_select", "add_index", "under_load")
+NAMES = (
+    "schema_latency",
+    "ddl_rate",
+    "concurrent_ddl",
+    "point_select",
+    "add_index",
+    "under_load",
+    "notifier",
+)
 
 
 def main() -> None:

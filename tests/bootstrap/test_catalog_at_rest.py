@@ -162,10 +162,10 @@ def test_a_table_begins_at_its_auto_increment_and_goes_on_after_a_recovery(store
     numbered = evolve(T, auto_inc_id=1000)
     create(store, numbered)
     ids = IdAllocator(store)
-    assert ids.next(100) == 1000
+    assert ids.next(100, "rowid") == 1000
     step(store, lambda txn: meta.drop_table(txn, numbered))
     create(store, numbered)
-    assert IdAllocator(store).next(100) > 1000
+    assert IdAllocator(store).next(100, "rowid") > 1000
     step(store, lambda txn: meta.drop_table(txn, numbered))
     step(store, lambda txn: meta.forget_counters(txn, 100))
-    assert look(store, ids.peek, 100) == 1
+    assert look(store, ids.peek, 100, "rowid") == 1

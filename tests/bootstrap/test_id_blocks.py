@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from exuvia.base.errors import Refused, SchemaChanged
-from exuvia.catalog.ids import LAST_ID, MOST_BLOCK, IdAllocator
+from exuvia.catalog.ids import BLOCK, LAST_ID, IdAllocator
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 
@@ -40,8 +40,8 @@ def test_row_ids_and_auto_increment_are_counted_apart(store):
 def test_several_ids_are_consecutive_even_beyond_a_block(store):
     ids = IdAllocator(store)
     assert ids.next(55, count=10) == 1
-    assert ids.next(55, count=2 * MOST_BLOCK) == 11
-    assert ids.next(55) == 11 + 2 * MOST_BLOCK
+    assert ids.next(55, count=2 * BLOCK) == 11
+    assert ids.next(55) == 11 + 2 * BLOCK
 
 
 def test_nodes_and_threads_never_give_the_same_id(store):

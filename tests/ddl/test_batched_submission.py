@@ -3,6 +3,7 @@
 import threading
 
 from exuvia.base.errors import Deposed
+from exuvia.catalog import variables
 from exuvia.cluster import member as members
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
@@ -41,6 +42,9 @@ def submit_at_once(cluster, count):
 
 def test_jobs_that_gather_while_one_commits_are_inserted_together():
     cluster = SmallCluster()
+    txn = cluster.store.begin()
+    variables.set_global(txn, "tidb_enable_fast_create_table", "OFF")  # each is a job of its own
+    txn.commit()
     ids, commits = submit_at_once(cluster, 40)
     assert len(commits) == 2
     jobs = cluster.read(queue.unfinished)

@@ -38,11 +38,12 @@ def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     span = keys.table_span(t.info.id)
     left = cluster.store.count(span)
     assert job.state == JobState.SYNCED and left > 0
-    assert [row[:4] for row in rows_of(cluster, "gc_delete_range")] == [
-        [job.id, t.info.id, span.start.hex(), span.end.hex()]
-    ]
+    (row,) = rows_of(cluster, "gc_delete_range")
+    assert [row[0], row[1], row[3]] == [job.id, t.info.id, span.end.hex()]
     counts = [left]
-    while cluster.read(ranges.waiting):
+    while found := cluster.read(ranges.waiting):
+        first = next(iter(cluster.store.begin().scan(span, limit=1)), (span.end, b""))[0]
+        assert span.start <= found[0].span.start <= first
         cluster.step()
         counts.append(cluster.store.count(span))
     assert counts[-1] == 0
@@ -55,9 +56,15 @@ def test_a_dropped_database_leaves_a_range_for_each_table():
     cluster.run(requests.create_table(cluster.database(), abc("t2")))
     other = cluster.table("t2")
     job = cluster.run(requests.drop_database(cluster.database()))
-    done = {row[1] for row in rows_of(cluster, "gc_delete_range")}
-    done |= {row[1] for row in rows_of(cluster, "gc_delete_range_done")}
-    assert done == {t.info.id, other.info.id} and job.state == JobState.SYNCED
+    while cluster.read(ranges.waiting):
+        cluster.step()
+    done = [(row[0], row[1]) for row in rows_of(cluster, "gc_delete_range_done")]
+    assert set(done) == {(job.id, each) for each in (job.schema_id, t.info.id, other.info.id)}
+    assert len(done) == 3 and job.state == JobState.SYNCED
+    assert cluster.store.count(keys.table_span(t.info.id)) == 0
+    for kind in ("name", "table", "rev", "auto", "rowid"):
+        assert cluster.store.count(keys.span_of(keys.meta(kind, t.info.id))) == 0
+    assert cluster.store.count(keys.span_of(keys.meta("name", job.schema_id))) == 0
     cluster.step(20)
     assert cluster.store.count(keys.table_span(t.info.id)) == 0
 
@@ -67,7 +74,8 @@ def test_a_failed_unique_build_leaves_nothing_and_names_every_duplicate():
     wanted = index("ua", "a", unique=True)
     job = cluster.run(requests.add_index(cluster.database(), t.info, wanted))
     assert job.state == JobState.ROLLBACK_DONE
-    lines = job.error().message.splitlines()
+    error = job.error()
+    lines = [error.message, *error.listing.splitlines()]
     assert lines[0] == "Duplicate entry '0' for key 't.ua'"
     assert set(lines) == {f"Duplicate entry '{n}' for key 't.ua'" for n in range(5)}
     assert (job.error().code, job.error().state) == (1062, "23000")

@@ -184,3 +184,19 @@ def change_state(cluster, job_id, state):
     queue.update(txn, evolve(queue.get(txn, job_id), state=state))
     txn.notify("job")
     txn.commit()
+
+
+def test_many_that_wait_are_written_down_now_and_then_so_that_others_can_step():
+    held = Held()
+    cluster = cluster_with(held)
+    add_index(cluster, "t1")
+    database, info = cluster.database(), cluster.table("t1").info
+    waiting = [
+        cluster.submit(requests.add_column(database, info, column(f"c{n}"))) for n in range(200)
+    ]
+    cluster.step(100)
+    notes, now = cluster.owner.ddl.manager._notes, cluster.clock.monotonic() + 2
+    assert [notes.step(now) for _ in range(3)] == [True, False, False]
+    assert cluster.job(waiting[0]).exuvia_wait
+    cluster.step(600)
+    assert all(cluster.job(each).exuvia_wait for each in waiting), "in the end all of them"

@@ -15,9 +15,9 @@ def test_each_driver_of_a_fill_has_an_epoch_of_its_own():
     epochs = []
 
     def by_the_pipeline(store):
-        def reorg(job_id, epoch, table, index_ids):
+        def reorg(job_id, epoch, table, plan):
             epochs.append(epoch)
-            return Reorg(store, job_id, epoch, table, index_ids, None, Fixed(SETTINGS))
+            return Reorg(store, job_id, epoch, table, list(plan.indexes), None, Fixed(SETTINGS))
 
         return reorg
 

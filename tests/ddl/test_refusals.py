@@ -8,6 +8,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.pipeline.progress import Done
+from support.scripts_columns import virtual
 from support.small_cluster import SmallCluster
 from support.small_tables import PRIMARY, abc, column, index, table
 
@@ -16,7 +17,8 @@ PRIMARY_KEY = index("PRIMARY", "b", primary=True)
 
 @pytest.fixture(scope="module")
 def cluster():
-    """t(id primary key, a, b; iab(a, b), ub(b)), u(a, b not null; primary key (b)), one(a)."""
+    """t(id primary key, a, b; iab(a, b), ub(b)), u(a, b not null; primary key (b)), one(a),
+    g(a, b, v as (a + 1); ia(a), ie((b + 1)))."""
     cluster = SmallCluster()
     database = cluster.database()
     indexes = (index("iab", "a", "b"), index("ub", "b", unique=True))
@@ -24,6 +26,11 @@ def cluster():
     cluster.run(requests.create_table(database, table("u", column("a"), column("b", 1))))
     cluster.run(requests.create_table(database, table("one", column("a"))))
     cluster.run(requests.add_primary_key(database, cluster.table("u").info, PRIMARY_KEY))
+    columns = column("a"), column("b"), virtual("v", "`a` + 1", "a")
+    cluster.run(requests.create_table(database, table("g", *columns, indexes=(index("ia", "a"),))))
+    hidden = virtual("_V$_ie_0", "`b` + 1", "b", hidden=True)
+    g = cluster.table("g").info
+    cluster.run(requests.add_index(database, g, index("ie", "_V$_ie_0"), hidden=[hidden]))
     return cluster
 
 
@@ -78,8 +85,16 @@ REFUSED = {
     ),
     "1072 Key column 'z' doesn't exist in table": on("t", requests.add_index, index("i", "z")),
     "1068 Multiple primary key defined": on("t", requests.add_primary_key, PRIMARY_KEY),
-    "1171 All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE "
-    "instead": on("one", requests.add_primary_key, index("PRIMARY", "a", primary=True)),
+    "3108 Column 'a' has a generated column dependency.": on("g", requests.drop_column, "a"),
+    "3837 Column 'b' has an expression index dependency and cannot be dropped or renamed": on(
+        "g", requests.drop_column, "b"
+    ),
+    "1054 Unknown column 'z' in 'generated column function'": on(
+        "g", requests.add_column, virtual("w", "`z` + 1", "z")
+    ),
+    "1176 Key 'nix' doesn't exist in table 'g'": on("g", requests.rename_index, "nix", "i"),
+    "1061 Duplicate key name 'IA'": on("g", requests.rename_index, "ie", "IA"),
+    "1176 Key 'nix' doesn't exist in table 't'": on("t", requests.set_visibility, "nix", False),
     "1091 Can't DROP 'nix'; check that column/key exists": on("t", requests.drop_index, "nix"),
     "1091 Can't DROP 'PRIMARY'; check that column/key exists": on("one", requests.drop_primary_key),
     "8200 Unsupported drop primary key when the table is using clustered index": on(
@@ -157,10 +172,13 @@ def test_an_error_is_counted_and_the_step_tried_again():
     assert job.error() is None
 
 
-def test_beyond_the_error_count_limit_the_job_rolls_back_with_its_last_error():
+def test_beyond_the_error_count_limit_the_job_rolls_back_with_its_first_error():
     job = add_index_with(Broken(1000), 4)
     assert (job.state, job.err_count) == (JobState.ROLLBACK_DONE, 5)
-    assert (job.error().code, job.error().message) == (1105, "the disk is full")
+    assert (job.error().code, job.error().message) == (
+        1105,
+        "DDL job rollback, error msg: the disk is full",
+    )
 
 
 def test_columns_take_their_place_and_carry_their_indexes():

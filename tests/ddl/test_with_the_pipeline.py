@@ -14,8 +14,8 @@ SETTINGS = Settings(workers=1, batch_rows=64, inline_rows=1 << 30, span_rows=300
 
 def by_the_pipeline(store):
     dial = Fixed(SETTINGS)
-    return lambda job_id, epoch, table, index_ids: Reorg(
-        store, job_id, epoch, table, index_ids, None, dial
+    return lambda job_id, epoch, table, plan: Reorg(
+        store, job_id, epoch, table, list(plan.indexes), None, dial
     )
 
 
@@ -47,7 +47,8 @@ def test_the_duplicates_of_a_unique_build_are_all_named_and_the_rest_is_gone():
     wanted = index("ua", "a", unique=True)
     job = cluster.run(requests.add_index(cluster.database(), info, wanted))
     assert job.state == JobState.ROLLBACK_DONE
-    lines = job.error().message.splitlines()
+    error = job.error()
+    lines = [error.message, *error.listing.splitlines()]
     assert sorted(lines) == [f"Duplicate entry '{n}' for key 't.ua'" for n in range(10)]
     cluster.step(20)
     assert cluster.store.count(keys.span_of(keys.index_prefix(info.id, 1))) == 0

@@ -64,6 +64,19 @@ SELECTS: dict[str, Difference] = {
         "MySQL has an error of its own for a derived table without a name, MariaDB 1064",
         {"error": 1248},
     ),
+    "SELECT id, name FROM w GROUP BY id ORDER BY id": (
+        "MySQL knows that a primary key determines its row",
+        [
+            ["1", "one"],
+            ["2", "Two"],
+            ["3", "two"],
+            ["4", "TWO "],
+            ["5", None],
+            ["6", "six"],
+            ["7", "One"],
+            ["8", "eight"],
+        ],
+    ),
     "SELECT ANY_VALUE(k) FROM w WHERE k = 10": ("MariaDB 10.11 has no ANY_VALUE", [["10"]]),
     "SELECT STD(price), VARIANCE(k), STDDEV_SAMP(k), VAR_SAMP(k) FROM w": (
         "they are DOUBLE in MySQL and shown in full, MariaDB rounds to the scale and four digits",

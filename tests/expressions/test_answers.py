@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.answers import answer_of, by_query, by_row, make_tables, recorded
 from support.world import World
 

@@ -22,7 +22,7 @@ from exuvia.sql.nodes import (
     RenameTables,
     Update,
 )
-from exuvia.sql.nodes_session import (
+from exuvia.sql.nodes.session import (
     AdminAlterJob,
     AdminCheckIndex,
     AdminCheckTable,
@@ -41,7 +41,7 @@ from exuvia.sql.nodes_session import (
     Unsupported,
     Use,
 )
-from exuvia.sql.parse import is_default, item_texts, parse, parse_expression, parse_one
+from exuvia.sql.parse.text import is_default, item_texts, parse, parse_expression, parse_one
 
 
 def refusal(text: str) -> tuple[int, str]:
@@ -192,6 +192,11 @@ def test_bad_texts_are_1064_with_what_stands_there(text: str) -> None:
     assert message.endswith(REFUSED[text])
 
 
+def test_hints_are_no_part_of_a_name() -> None:
+    tree = parse("SELECT /*+ HASH_JOIN(t), USE_INDEX(t, k) */ 1 + 1, 2")[0]
+    assert item_texts(tree) == ["1 + 1", "2"]
+
+
 def test_empty_texts_and_long_names() -> None:
     assert refusal("")[0] == refusal(" ;; ")[0] == 1065
     assert refusal(f"CREATE TABLE {'x' * 65} (a INT)")[0] == 1059
@@ -204,7 +209,8 @@ def test_partition_statements() -> None:
     change = node.specs[0]
     assert isinstance(change, PartitionChange)
     assert (change.kind, change.names) == ("reorganize", ("p", "q"))
-    assert change.text == "INTO (PARTITION r VALUES IN (1))"
+    (definition,) = change.definitions
+    assert definition.name == "r"
 
 
 def test_a_thousand_rows_parse_in_well_below_100_ms() -> None:

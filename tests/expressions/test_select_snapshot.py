@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from exuvia.sql import select
 from exuvia.sql.context import Context
-from exuvia.sql.parse import parse_one
-from exuvia.sql.session import Session
+from exuvia.sql.parse.text import parse_one
+from exuvia.sql.select import plan as select
+from exuvia.sql.session.session import Session
 from support.answers import answer_of, by_query
 from support.world import World
 
@@ -105,7 +105,7 @@ def test_errors_are_mysqls(world: World, text: str) -> None:
 
 
 def test_a_query_leaves_nothing_behind(world: World) -> None:
-    from exuvia.sql import duck
+    from exuvia.sql.duck import engine as duck
 
     session = world.session()
     for _ in range(3):
@@ -122,7 +122,7 @@ def test_a_query_leaves_nothing_behind(world: World) -> None:
 
 def test_duckdb_and_arrow_are_loaded_by_the_first_query_that_needs_them() -> None:
     program = (
-        "import sys, exuvia.sql.session\n"
+        "import sys, exuvia.sql.session.session\n"
         "heavy = {'duckdb', 'pandas', 'pyspark'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

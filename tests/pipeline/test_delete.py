@@ -1,12 +1,12 @@
-"""Emptying a range and purging tombstones, in bounded transactions."""
+"""Emptying a range and purging tombstones, a batch a transaction, in the caller's."""
 
 import pytest
 
-from exuvia.base.errors import Deposed
+from exuvia.base.errors import Conflict
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Equal, Span
+from exuvia.kv.packet import Span
 from exuvia.pipeline import delete
 
 
@@ -14,54 +14,66 @@ def entry(n: int) -> bytes:
     return k.index_prefix(7, 1) + k.u64(n)
 
 
-def test_a_range_is_emptied_and_its_neighbours_stay() -> None:
+def batches(store, work, span: Span, most: int) -> list[int]:  # type: ignore[no-untyped-def]
+    """Run to the end; how many keys each transaction removed."""
+    sizes, start = [], span.start
+    while start is not None:
+        txn = store.begin()
+        start = work(txn, Span(start, span.end), most)
+        sizes.append(len(txn.packet().writes))
+        txn.commit()
+    return sizes
+
+
+def filled(count: int = 5000) -> MemoryStore:
     store = MemoryStore()
-    store.bulk([b"a%05d" % n for n in range(5000)], b"x")
-    removed = delete.empty(store, Span(b"a00010", b"a04990"))
-    assert removed == 4980
+    store.bulk([b"a%05d" % n for n in range(count)], b"x")
+    return store
+
+
+def test_a_range_is_emptied_and_its_neighbours_stay() -> None:
+    store = filled()
+    assert sum(batches(store, delete.empty, Span(b"a00010", b"a04990"), 1000)) == 4980
     assert store.count(Span(b"a", b"b")) == 20
 
 
-def test_no_transaction_removes_more_than_a_batch() -> None:
-    store = MemoryStore()
-    store.bulk([b"a%05d" % n for n in range(5000)], b"x")
-    emptying = delete.Emptying(store, Span(b"a", b"b"))
-    sizes = []
-    done = False
-    while not done:
-        before = emptying.removed
-        done = emptying.step()
-        sizes.append(emptying.removed - before)
-    assert max(sizes) == delete.BATCH_KEYS
-    assert sum(sizes) == 5000
+@pytest.mark.parametrize("most", [1, 999, 1000, 2500, 5000, 9999])
+def test_no_transaction_removes_more_than_a_batch(most: int) -> None:
+    store = filled(5000 if most > 1 else 30)
+    sizes = batches(store, delete.empty, Span(b"a", b"b"), most)
+    assert max(sizes) <= most and store.count(Span(b"a", b"b")) == 0
 
 
-def test_a_deposed_owner_empties_nothing() -> None:
-    store = MemoryStore()
-    store.bulk([b"a", b"b"], b"x")
-    with pytest.raises(Deposed):
-        delete.empty(store, Span(b"a", b"c"), [Equal(b"epoch", b"1")])
-    assert store.count(Span(b"a", b"c")) == 2
+def test_emptying_goes_on_at_the_key_it_had_come_to() -> None:
+    store = filled(10)
+    txn = store.begin()
+    assert delete.empty(txn, Span(b"a", b"b"), 4) == b"a00003\0"
+    txn.commit()
+    assert store.count(Span(b"a", b"b")) == 6
 
 
 def test_tombstones_are_purged_and_live_entries_stay() -> None:
     store = MemoryStore()
     store.bulk([entry(n) for n in range(3000)], [TOMBSTONE if n % 3 else LIVE for n in range(3000)])
-    assert delete.purge(store, 7, 1) == 2000
+    sizes = batches(store, delete.purge, k.span_of(k.index_prefix(7, 1)), 500)
+    assert sum(sizes) == 2000 and max(sizes) <= 500
     assert store.count(k.span_of(k.index_prefix(7, 1))) == 1000
+
+
+def test_a_purge_looks_at_a_bounded_number_of_live_entries() -> None:
+    store = MemoryStore()
+    store.bulk([entry(n) for n in range(3000)], LIVE)
+    txn = store.begin()
+    reached = delete.purge(txn, k.span_of(k.index_prefix(7, 1)), 10)
+    assert reached == entry(delete.SCAN_BATCHES * 10 - 1) + b"\0"
 
 
 def test_an_entry_that_comes_alive_while_it_is_purged_stays() -> None:
     store = MemoryStore()
     store.bulk([entry(1), entry(2)], TOMBSTONE)
-    commit = store.commit
-
-    def late(packet):  # type: ignore[no-untyped-def]
-        store.commit = commit  # type: ignore[method-assign]
-        store.bulk([entry(1)], LIVE, overwrite=True)
-        return commit(packet)
-
-    store.commit = late  # type: ignore[method-assign]
-    assert delete.purge(store, 7, 1) == 1
+    txn = store.begin()
+    delete.purge(txn, k.span_of(k.index_prefix(7, 1)))
+    store.bulk([entry(1)], LIVE, overwrite=True)
+    with pytest.raises(Conflict):
+        txn.commit()
     assert store.begin().get(entry(1)) == LIVE
-    assert store.begin().get(entry(2)) is None

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import World, run
 
 _names = count(1)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import World, rows, run
 
 CONSTANTS = (

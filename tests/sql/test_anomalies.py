@@ -1,11 +1,16 @@
-"""What two sessions may do to each other: each test is named after the anomaly it is about."""
+"""What two sessions may do to each other: each test is named after the anomaly it is about.
+
+Row locks (test_row_locks.py) make the second wait. Here the first is optimistic where both meet: it
+locks nothing, and its commit is refused. The store refuses it with locks too, where the other is a
+session of another front.
+"""
 
 import threading
 
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
 
@@ -35,7 +40,7 @@ def test_non_repeatable_read_is_prevented(session: Session, another: Session) ->
 
 
 def test_lost_update_is_refused_with_1213(session: Session, another: Session) -> None:
-    run(session, "BEGIN")
+    run(session, "BEGIN OPTIMISTIC")
     run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
     run(another, "UPDATE account SET amount = amount + 10 WHERE id = 1")
     assert error(session, "COMMIT") == (1213, "40001")
@@ -46,7 +51,7 @@ def test_lost_update_is_refused_with_1213(session: Session, another: Session) ->
 def test_write_skew_is_prevented_by_for_update_alone(session: Session, another: Session) -> None:
     for lock, refused in (("", False), (" FOR UPDATE", True)):
         run(session, "UPDATE account SET amount = 100")
-        run(session, "BEGIN")
+        run(session, "BEGIN OPTIMISTIC")
         assert rows(session, f"SELECT amount FROM account WHERE id = 2{lock}") == [[100]]
         run(session, "UPDATE account SET amount = 0 WHERE id = 1")
         run(another, "UPDATE account SET amount = 0 WHERE id = 2")
@@ -57,7 +62,7 @@ def test_write_skew_is_prevented_by_for_update_alone(session: Session, another: 
 
 
 def test_for_update_of_a_missing_row_is_kept_missing(session: Session, another: Session) -> None:
-    run(session, "BEGIN")
+    run(session, "BEGIN OPTIMISTIC")
     assert rows(session, "SELECT * FROM account WHERE id = 9 FOR UPDATE") == []
     run(session, "UPDATE account SET amount = 0 WHERE id = 1")
     run(another, "INSERT INTO account VALUES (9, 9, 'z')")
@@ -67,7 +72,7 @@ def test_for_update_of_a_missing_row_is_kept_missing(session: Session, another: 
 def test_for_update_of_a_range_holds_every_row_it_found(session: Session, another: Session) -> None:
     for query in ("id > 1", "owner >= 'b'", "amount = 100"):
         run(session, "UPDATE account SET amount = 100")
-        run(session, "BEGIN")
+        run(session, "BEGIN OPTIMISTIC")
         assert [2, 100, "b"] in rows(session, f"SELECT * FROM account WHERE {query} FOR UPDATE")
         run(session, "INSERT INTO account VALUES (8, 8, 'h')")
         run(another, "UPDATE account SET amount = 1 WHERE id = 2")
@@ -85,6 +90,7 @@ def test_a_phantom_is_not_prevented(session: Session, another: Session) -> None:
 
 
 def test_a_unique_key_taken_meanwhile_is_1062_at_commit(session: Session, another: Session) -> None:
+    run(session, "SET tidb_txn_mode = 'optimistic'")
     run(session, "BEGIN")
     run(session, "INSERT INTO account VALUES (4, 4, 'same')")
     run(another, "INSERT INTO account VALUES (5, 5, 'same')")

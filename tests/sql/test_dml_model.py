@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exuvia.base.errors import Refused
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import World, rows, run
 
 KEY = st.integers(0, 5)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exuvia.catalog.infoschema import Schemas
-from exuvia.sql.literals import letters_of, shape_of
-from exuvia.sql.plan_cache import REFUSED, PlanCache
-from exuvia.sql.plans import KeptPlan
-from exuvia.sql.session import Session
-from exuvia.sql.type_text import quoted
+from exuvia.sql.parse.literals import letters_of, shape_of
+from exuvia.sql.session.plan_cache import REFUSED, PlanCache
+from exuvia.sql.session.plans import KeptPlan
+from exuvia.sql.session.session import Session
+from exuvia.sql.show.type_text import quoted
 from support.world import World, error, rows, run
 
 

@@ -6,7 +6,7 @@ import pytest
 from exuvia.base.types import Flag
 from exuvia.catalog.model import TableInfo
 from exuvia.ddl import queue
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import run
 
 SEED = {

@@ -10,7 +10,7 @@ import pytest
 
 from exuvia.catalog.values import to_text
 from exuvia.sql.result import Result
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.world import World, error, run
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))

@@ -11,14 +11,14 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
 from exuvia.catalog.values import to_bytes
-from exuvia.sql import select
-from exuvia.sql.bind import bind
-from exuvia.sql.bind_scope import Scope
+from exuvia.sql.bind.bind import bind
+from exuvia.sql.bind.scope import Scope
 from exuvia.sql.context import Context
-from exuvia.sql.evaluate import compile_expression
-from exuvia.sql.parse import parse_expression, parse_one
+from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.parse.text import parse_expression, parse_one
 from exuvia.sql.result import Result
-from exuvia.sql.session import Session
+from exuvia.sql.select import plan as select
+from exuvia.sql.session.session import Session
 
 HERE = Path(__file__).parent.parent / "expressions"
 Answer = Any

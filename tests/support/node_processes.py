@@ -29,12 +29,19 @@ ROOT = Path(__file__).resolve().parents[2]
 class NodeProcess:
     """One `exuvia serve`. `stop` (or `kill`) must be called in the end."""
 
-    def __init__(self, store: str, log: Path, lease_s: float = 45.0, options: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        store: str,
+        log: Path,
+        lease_s: float = 45.0,
+        options: tuple[str, ...] = (),
+        source: Path = ROOT / "src",
+    ):
         self.log = log
         command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
         command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
         command += ["--lease", str(lease_s), *options]
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        environment = os.environ | {"PYTHONPATH": str(source)}
         with log.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, env=environment

@@ -34,7 +34,9 @@ class PlainReorg:
     @classmethod
     def factory(cls, store: Store) -> ReorgFactory:
         """As node/ wires one."""
-        return lambda job_id, epoch, table, index_ids: cls(store, job_id, epoch, table, index_ids)
+        return lambda job_id, epoch, table, plan: cls(
+            store, job_id, epoch, table, list(plan.indexes)
+        )
 
     def step(self, now: float) -> Progress:
         return next(self._life)

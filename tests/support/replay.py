@@ -9,7 +9,7 @@ from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.sql.result import Result
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.answers import shown
 from support.world import World, run
 

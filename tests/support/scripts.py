@@ -4,6 +4,7 @@ accident            at step n of the job
 run                 none
 undo                a person cancels it
 crash               the owner's process is gone; another takes over
+pause               a person pauses and resumes it
 depose              the owner is silent for a lease, another takes over, then the first one wakes up
 """
 
@@ -12,13 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from exuvia.base.errors import Deposed
+from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import keycodec, reader
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import queue, ranges, requests
+from exuvia.ddl import admin, queue, ranges, requests
+from exuvia.ddl.action import Action
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.filling import ReorgFactory
@@ -26,9 +28,22 @@ from exuvia.ddl.job import Job, evolve
 from exuvia.kv import keys
 from exuvia.kv.entry import is_live
 from exuvia.kv.store import Store
+from exuvia.node.assemble import JUDGE
+from exuvia.pipeline.plans import ChangeColumn, CheckRows, FitRows, MoveRows, Plan
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.reorgs import open_reorg
+from support import (
+    scripts_columns,
+    scripts_constraints,
+    scripts_modify,
+    scripts_objects,
+    scripts_partitions,
+    scripts_several,
+    scripts_tables,
+)
 from support.plain_reorg import PlainReorg
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index, table
+from support.small_tables import EVALUATOR, abc, column, index, table
 from support.traffic import Traffic
 
 ROWS = 5
@@ -91,13 +106,34 @@ ASKED: dict[str, tuple[Callable[[SmallCluster], None], Request]] = {
     "drop schema": (_t, lambda cluster: requests.drop_database(cluster.database())),
     "create table": (_t, lambda cluster: requests.create_table(cluster.database(), abc("t2"))),
     "create schema": (_t, lambda cluster: requests.create_database("d")),
+    **scripts_tables.ASKED,
+    **scripts_columns.ASKED,
+    **scripts_modify.ASKED,
+    **scripts_objects.ASKED,
+    **scripts_constraints.ASKED,
+    **scripts_partitions.ASKED,
 }
 
 
-def steps_of(label: str) -> int:
-    """Steps of the action's path."""
+def _walked(label: str) -> Action:
     noun = label.split(",")[0]
-    return next(len(a.path) for a in ACTIONS.values() if a.label == noun)
+    chosen = scripts_modify.WALKED | scripts_constraints.WALKED
+    return chosen.get(label) or next(a for a in ACTIONS.values() if a.label == noun)
+
+
+def steps_of(label: str) -> int:
+    """Steps of the action's path and tail."""
+    return len(_walked(label).path) + len(_walked(label).tail)
+
+
+def edge_of(label: str) -> int:
+    """After how many steps nothing turns back."""
+    return len(_walked(label).path)
+
+
+def is_undoable(label: str) -> bool:
+    """Whether the action has an opposite."""
+    return _walked(label).undo is not None
 
 
 def scripts() -> list[Script]:
@@ -109,22 +145,39 @@ def scripts() -> list[Script]:
     return found
 
 
+_PRODUCTION = ChangeColumn | CheckRows | FitRows | MoveRows
+AnyReorg = PlainReorg | Reorg
+
+
+def _plain(store: Store, job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
+    return PlainReorg(store, job_id, epoch, table, list(plan.indexes))
+
+
+def _opened(store: Store, job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
+    return open_reorg(store, job_id, epoch, table, plan, None, JUDGE)
+
+
 class Play:
     """A script being played."""
 
     def __init__(self, script: Script, seed: int) -> None:
         self.script = script
-        self.reorgs: list[PlainReorg] = []
+        self.reorgs: list[AnyReorg] = []
         self.cluster = SmallCluster(reorgs=self._recorded)
-        prepare, request = ASKED[script.label]
+        prepare, request = (ASKED | scripts_several.SEVERAL)[script.label][:2]
         prepare(self.cluster)
         self.chance = random.Random(f"{script} {seed}")
-        self.traffic = Traffic(self.cluster.store, "t", self.chance)
+        self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
         self.traffic.fill(ROWS)
         self.before = self.cluster.table("t")
         self.job_id = self.cluster.submit(request(self.cluster))
         self.taken = 0
         self.struck = False
+        self.paused = 0
+
+    def traffic_of(self, store: Store, name: str, chance: random.Random) -> Traffic:
+        """Who writes meanwhile."""
+        return Traffic(store, name, chance)
 
     def run(self) -> Job:
         """To the end; the job as history has it."""
@@ -133,36 +186,39 @@ class Play:
             job = self.cluster.job(self.job_id)
             if job.in_history:
                 return self._settle(job)
-            if seen is not None and (job.schema_state, job.state) != seen:
+            stands = job.schema_state, job.state, scripts_several.stands(job)
+            if seen is not None and stands != seen:
                 self.taken += 1
-            seen = job.schema_state, job.state
+            seen = stands
             if self.taken >= self.script.at and not self.struck:
                 self.struck = True
                 self._strike()
+            self.traffic.taken = self.taken
             self.traffic.step()
             self._wake_late_fills()
             self.cluster.step()
         raise AssertionError(f"{self.script}: {self.cluster.job(self.job_id).describe()}")
 
     def _recorded(self, store: Store) -> ReorgFactory:
-        make = PlainReorg.factory(store)
-
-        def recording(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> PlainReorg:
-            late = PlainReorg(store, job_id, epoch, table, index_ids)
-            late.step(0.0)  # it has read its rows
+        def recording(job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
+            opened = _opened if isinstance(plan, _PRODUCTION) else _plain
+            late = opened(store, job_id, epoch, table, plan)
+            if opened is _plain:
+                late.step(0.0)  # it has read its rows
             self.reorgs.append(late)
-            return make(job_id, epoch, table, index_ids)
+            return opened(store, job_id, epoch, table, plan)
 
         return recording
 
     def _wake_late_fills(self) -> None:
         """A second driver of every fill that ever began, late and slow; law 6 bears it."""
         for late in self.reorgs:
-            with suppress(Deposed, StopIteration):
+            with suppress(Conflict, Deposed, StopIteration):
                 if self.chance.random() < 0.3:
                     late.step(0.0)
 
     def _settle(self, job: Job) -> Job:
+        self.cluster.keep_dropped(0)
         self.traffic.stop()
         for _ in range(20):
             self._wake_late_fills()
@@ -176,6 +232,24 @@ class Play:
             self.cluster.crash_owner()
         elif self.script.accident == "depose":
             self._depose()
+        elif self.script.accident == "pause":
+            self._pause_and_resume()
+
+    def _pause_and_resume(self) -> None:
+        """Where it may be paused it is, within a few rounds; then it goes on."""
+        (answer,) = admin.command_now(self.cluster.store, "pause", [self.job_id])
+        if answer[1] is not None:
+            assert answer[1].code in (8224, 8260), answer[1].message
+            return
+        for _ in range(200):
+            self.traffic.step()
+            self._wake_late_fills()
+            self.cluster.step()
+            if self.cluster.job(self.job_id).state == JobState.PAUSED:
+                break
+        self.paused += 1
+        answers = admin.command_now(self.cluster.store, "resume", [self.job_id])
+        assert answers == [(self.job_id, None)]
 
     def _cancel(self) -> None:
         """What ADMIN CANCEL writes."""
@@ -216,16 +290,24 @@ def check(play: Play, job: Job) -> None:
     txn = cluster.store.begin()
     try:
         assert ranges.waiting(txn) == []
-        found = Schemas(cluster.store).table_by_id(txn, play.before.info.id)
+        found = Schemas(cluster.store, evaluator=EVALUATOR).table_by_id(txn, play.before.info.id)
         if found is None:
             assert cluster.store.count(keys.table_span(play.before.info.id)) == 0
-            return
-        rows = dict(reader.scan(txn, found))
-        _check_rows(play, found, rows)
+            if play.script.label != "truncate table":
+                return
+            found = cluster.table("t")
+        by_part = [(part, dict(reader.scan(txn, part))) for part in found.parts]
+        _check_rows(play, found, {h: row for _, rows in by_part for h, row in rows.items()})
         for each in found.info.indexes:
             assert each.state == SchemaState.PUBLIC
-            _check_index(txn, found, each, rows)
+            for part, rows in by_part:
+                _check_index(txn, part, each, rows)
         _check_gone(cluster, play.before, found)
+        if not play.script.label.startswith("exchange"):
+            for gone in {*play.before.info.physical_ids, *job.exuvia_ids} - {
+                *found.info.physical_ids
+            }:
+                assert cluster.store.count(keys.table_span(gone)) == 0
     finally:
         txn.rollback()
 
@@ -236,8 +318,14 @@ def _check_rows(play: Play, found: Table, rows: dict[bytes, list[object]]) -> No
     shown = {keys.read_i64(h): dict(zip(columns, row, strict=True)) for h, row in rows.items()}
     wanted = {
         row_id: {name: cells.get(name, 7) for name in columns}
-        for row_id, cells in play.traffic.rows.items()
+        for row_id, cells in play.traffic.rows_of(found.info.id).items()
+        if scripts_partitions.rows_stay(play.script.label)
+        or play.traffic.where[row_id] in found.info.physical_ids
     }
+    computed = {c.name.L for c in found.info.cols if c.is_generated}
+    for cells in (*shown.values(), *wanted.values()):
+        for name in computed:
+            del cells[name]
     assert shown == wanted
 
 

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 from exuvia.base.clock import ManualClock
+from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import DatabaseInfo
@@ -29,6 +30,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from support.plain_reorg import PlainReorg
+from support.small_tables import EVALUATOR
 
 T = TypeVar("T")
 FROM_VARIABLES = None
@@ -39,7 +41,7 @@ class Front:
 
     def __init__(self, store: Store, clock: ManualClock, name: str) -> None:
         self.member = Member.join(store, clock, "front", name, lease_s=1.0, identity=lambda: name)
-        self.schemas = Schemas(store)
+        self.schemas = Schemas(store, evaluator=EVALUATOR)
         self.locks = MetadataLocks(clock)
         self.loader = Loader(self.schemas, self.member.loaded)
         self.acknowledger = Acknowledger(store, self.member, self.locks)
@@ -67,7 +69,14 @@ class Owner:
         self.member = Member.join(store, clock, "back", name, lease_s=1.0, identity=lambda: name)
         self.campaign = Campaign(store, self.member)
         self.ddl = Ddl(
-            store, Schemas(store), self.member, self.campaign, clock, reorgs, pools, tick_s
+            store,
+            Schemas(store, evaluator=EVALUATOR),
+            self.member,
+            self.campaign,
+            clock,
+            reorgs,
+            pools,
+            tick_s,
         )
 
     def step(self, now: float) -> None:
@@ -91,6 +100,7 @@ class SmallCluster:
         self.store = store or MemoryStore()
         self.clock = ManualClock()
         bootstrap(self.store)
+        self.keep_dropped(0)
         self._names = count()
         self._pools = pools
         self._reorgs = reorgs
@@ -99,11 +109,19 @@ class SmallCluster:
         self.owner = self._new_owner()
         self.submitter = self.submitter_of(self.fronts[0] if self.fronts else self.owner)
 
+    def keep_dropped(self, seconds: int) -> None:
+        """How long dropped tables can be recovered."""
+        txn = self.store.begin()
+        variables.set_global(txn, "exuvia_drop_retention_s", seconds)
+        txn.commit()
+
     def add_front(self) -> Front:
         return Front(self.store, self.clock, f"front{next(self._names)}")
 
     def submitter_of(self, node: Front | Owner) -> Submitter:
-        return Submitter(self.store, Schemas(self.store), node.member, self.clock)
+        return Submitter(
+            self.store, Schemas(self.store, evaluator=EVALUATOR), node.member, self.clock
+        )
 
     def another_owner(self) -> Owner:
         """A back that has not campaigned yet."""
@@ -165,7 +183,9 @@ class SmallCluster:
             txn.rollback()
 
     def database(self, name: str = "test") -> DatabaseInfo:
-        return self.read(lambda txn: Schemas(self.store).database(txn, name))
+        return self.read(lambda txn: Schemas(self.store, evaluator=EVALUATOR).database(txn, name))
 
     def table(self, name: str, database: str = "test") -> Table:
-        return self.read(lambda txn: Schemas(self.store).table(txn, database, name))
+        return self.read(
+            lambda txn: Schemas(self.store, evaluator=EVALUATOR).table(txn, database, name)
+        )

@@ -3,6 +3,7 @@
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, name
 
+EVALUATOR = "exuvia.sql.generated:virtual_steps"
 PRIMARY = Flag.PRI_KEY | Flag.NOT_NULL
 
 

@@ -52,7 +52,7 @@ class ScriptedSession:
     def variable(self, name: str) -> str:
         return "utf8mb4"
 
-    def interrupt(self) -> None:
+    def interrupt(self, lost: bool = False) -> None:
         self.interrupted.set()
         self._log.append("interrupted")
 

@@ -25,12 +25,15 @@ from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
-from exuvia.node.assemble import Backoff
-from exuvia.node.loops import Loops
-from exuvia.pipeline.reorg import Reorg
+from exuvia.node.assemble import EVALUATOR, JUDGE, Backoff
+from exuvia.node.loops import Loops, in_thread
+from exuvia.pipeline.plans import Plan
+from exuvia.pipeline.reorgs import open_reorg
 from exuvia.sql.result import Result
-from exuvia.sql.services import Services
-from exuvia.sql.session import Session
+from exuvia.sql.session.services import Services
+from exuvia.sql.session.session import Session
+from exuvia.stats.deltas import Deltas
+from exuvia.stats.owner import Stats
 
 LEASE_S = 30.0
 
@@ -52,11 +55,12 @@ class World:
     def _front(self) -> Services:
         store, clock = self.store, self.clock
         member = self.member = Member.join(store, clock, "front", "127.0.0.1:4000", LEASE_S)
-        schemas = Schemas(store)
+        schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
         loader.step(clock.monotonic())
         locks = MetadataLocks()
-        self._loops.start(member, loader, Acknowledger(store, member, locks))
+        self.deltas = Deltas(store, member)
+        self._loops.start(member, loader, Acknowledger(store, member, locks), self.deltas)
         return Services(
             store=store,
             schemas=schemas,
@@ -66,22 +70,25 @@ class World:
             member=member,
             clock=clock,
             pause=Backoff(),
+            deltas=self.deltas,
         )
 
     def _back(self) -> None:
         store, clock = self.store, self.clock
         member = self._owner = Member.join(store, clock, "back", "127.0.0.1:4000", LEASE_S)
-        schemas = Schemas(store)
+        schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
         loader.step(clock.monotonic())
         campaign = Campaign(store, member)
 
-        def reorg(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> Any:
-            return Reorg(store, job_id, epoch, table, index_ids)
+        def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> Any:
+            return open_reorg(store, job_id, epoch, table, plan, None, JUDGE)
 
         ddl = Ddl(store, schemas, member, campaign, clock, reorg)
         waiter = Waiter(store, campaign.guard)
-        self._loops.start(member, campaign, waiter, loader, *ddl.loops())
+        self.stats = Stats(store, member, clock, schemas, in_thread)
+        loops = (*ddl.loops(), *self.stats.loops())
+        self._loops.start(member, campaign, waiter, loader, *loops)
 
     def session(self, database: str = "test", client_found_rows: bool = False) -> Session:
         """A new connection's session."""

@@ -31,11 +31,9 @@ def test_1062_names_all_duplicates_and_nothing_of_the_index_stays(
     with own_store(nodes.url) as store:
         make(node)
         before = entries(store)
-        with pytest.raises(pymysql.err.IntegrityError) as refused:
-            run(node, "ALTER TABLE t ADD UNIQUE INDEX ub (b)")
-        code, text = refused.value.args
-        assert code == 1062
-        assert sorted(text.splitlines()) == sorted(
+        first, listed = refused(node, "ALTER TABLE t ADD UNIQUE INDEX ub (b)")
+        assert first[0] == 1062 and first[1] in listed
+        assert sorted(listed) == sorted(
             f"Duplicate entry '{n}' for key 't.ub'" for n in range(TWICE)
         )
         job = next(job for job in jobs(node) if job["JOB_TYPE"] == "add index")
@@ -47,6 +45,15 @@ def test_1062_names_all_duplicates_and_nothing_of_the_index_stays(
     run(node, "ALTER TABLE t ADD UNIQUE INDEX ub (b)", "ADMIN CHECK TABLE t")
     with pytest.raises(pymysql.err.IntegrityError, match=r"Duplicate entry '3' for key 't\.ub'"):
         run(node, "INSERT INTO t VALUES (-1, 3, 3)")
+
+
+def refused(node: NodeProcess, statement: str) -> tuple[tuple[int, str], list[str]]:
+    """The error of a statement, and every line that SHOW WARNINGS has about it."""
+    with node.connect("test", autocommit=True) as client, client.cursor() as cursor:
+        with pytest.raises(pymysql.err.IntegrityError) as error:
+            cursor.execute(statement)
+        cursor.execute("SHOW WARNINGS")
+        return error.value.args, [text for _, _, text in cursor.fetchall()]
 
 
 def make(node: NodeProcess) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from exuvia.cli.demo.data import SCHEMA, batches, create_statements, generate
 from exuvia.pipeline import bulk
-from exuvia.sql.session import Session
+from exuvia.sql.session.session import Session
 from support.replay import answer
 from support.world import World, rows, run
 

@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-from support.node_processes import ROOT, NodeProcess
+from support.node_processes import ROOT, NodeProcess, until
 
 
 def exuvia(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -61,7 +62,33 @@ def test_the_doctor_finds_what_is_there(node: NodeProcess) -> None:
 
 def test_every_command_has_a_help_text() -> None:
     assert exuvia("--version").stdout.startswith("exuvia ")
-    for command in ("serve", "sql", "ddl", "doctor", "demo"):
+    for command in ("serve", "sql", "ddl", "stats", "doctor", "demo"):
         done = exuvia(command, "--help")
         assert done.returncode == 0
         assert command in done.stdout
+
+
+def test_the_feed_goes_on_behind_a_bookmark(node: NodeProcess, tmp_path: Path) -> None:
+    port, bookmark = f"-P{node.port}", tmp_path / "position"
+
+    def lines(*options: str) -> list[dict[str, object]]:
+        done = exuvia("ddl", "feed", port, *options)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def told(table: str) -> bool:
+        return any(table in json.dumps(line) for line in lines())
+
+    exuvia("sql", port, "CREATE TABLE test.fed (a INT PRIMARY KEY)")
+    until(lambda: told('"O": "fed"'))
+    first = lines("--bookmark", str(bookmark))
+    assert first[-1]["kind"] == "create table"
+    assert [line["position"] for line in first] == sorted(line["position"] for line in first)
+    assert lines("--bookmark", str(bookmark)) == []
+    exuvia("sql", port, "ALTER TABLE test.fed ADD COLUMN b INT")
+    until(lambda: lines("--after", str(first[-1]["position"])))
+    (only,) = lines("--bookmark", str(bookmark))
+    assert only["kind"] == "add column"
+    shown = exuvia("sql", port, "-o", "json", "ADMIN SHOW DDL NOTIFIER").stdout
+    feed = next(each for each in json.loads(shown) if each["HANDLER"] == "feed")
+    assert (feed["LAG"], feed["LAST_ERROR"]) == (0, "")

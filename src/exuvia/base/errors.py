@@ -7,6 +7,7 @@
     |   `-- SchemaChanged   the table moved more than one revision ahead of the plan (8028)
     |-- Deposed        an epoch was lost: stop at once, write nothing more
     |-- Unavailable    a wait ended or a resource is missing: wait, bounded, then say so
+    |-- WouldWait      this thread must not wait: run the statement again in one that may
     `-- Broken         an invariant does not hold: stop the loop that saw it, loudly
 
 They are matched exhaustively in two places: the job worker (ddl/) and the wire (server/).
@@ -18,16 +19,19 @@ class ExuviaError(Exception):
 
 
 class Refused(ExuviaError):
-    """A statement or job that cannot be done as asked. Carries MySQL's code and SQLSTATE."""
+    """A statement or job that cannot be done as asked. Carries MySQL's code and SQLSTATE.
 
-    def __init__(self, code: int, state: str, message: str) -> None:
+    `listing` is what else was found, said beside the text: the client reads it as a note."""
+
+    def __init__(self, code: int, state: str, message: str, listing: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.state = state
         self.message = message
+        self.listing = listing
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.code, self.state, self.message))
+        return (type(self), (self.code, self.state, self.message, self.listing))
 
 
 class Duplicate(Refused):
@@ -77,6 +81,10 @@ class Deposed(ExuviaError):
 
 class Unavailable(ExuviaError):
     """Something needed is not there now. The text says what, and what to do."""
+
+
+class WouldWait(ExuviaError):
+    """A statement that has to wait, on the thread that must not; nothing of it was done."""
 
 
 class Broken(ExuviaError):

@@ -1,15 +1,19 @@
 """MySQL's error codes: SQLSTATE and text, as users of MySQL 8 and TiDB know them.
 
 `refuse(1146, "test", "t")` gives the Refused to raise. The texts are templates of `%s` in the
-order of the manuals they come from.
+order of the manuals they come from. Codes from 3000 on, MySQL 8's and TiDB's own, are in
+mysql_newer.py.
 """
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_constraints import CONSTRAINTS
+from exuvia.base.mysql_newer import NEWER
 
 _ERRORS: dict[int, tuple[str, str]] = {
     1007: ("HY000", "Can't create database '%s'; database exists"),
     1008: ("HY000", "Can't drop database '%s'; database doesn't exist"),
     1021: ("HY000", "Disk full (%s); waiting for someone to free some space..."),
+    1025: ("HY000", "Error on rename of '%s' to '%s' (errno: %s - %s)"),
     1040: ("08004", "Too many connections"),
     1043: ("08S01", "Bad handshake"),
     1044: ("42000", "Access denied for user '%s'@'%s' to database '%s'"),
@@ -87,6 +91,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1142: ("42000", "%s command denied to user '%s'@'%s' for table '%s'"),
     1146: ("42S02", "Table '%s.%s' doesn't exist"),
     1153: ("08S01", "Got a packet bigger than 'max_allowed_packet' bytes"),
+    1157: ("08S01", "Couldn't uncompress communication packet"),
     1166: ("42000", "Incorrect column name '%s'"),
     1170: ("42000", "BLOB/TEXT column '%s' used in key specification without a key length"),
     1171: (
@@ -122,6 +127,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1273: ("HY000", "Unknown collation: '%s'"),
     1280: ("42000", "Incorrect index name '%s'"),
     1286: ("42000", "Unknown storage engine '%s'"),
+    1288: ("HY000", "The target table %s of the %s is not updatable"),
     1291: ("HY000", "Column '%s' has duplicated value '%s' in %s"),
     1292: ("22007", "Truncated incorrect %s value: '%s'"),
     1294: ("HY000", "Invalid ON UPDATE clause for '%s' column"),
@@ -131,6 +137,17 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1317: ("70100", "Query execution was interrupted"),
     1329: ("02000", "No data - zero rows fetched, selected, or processed"),
     1347: ("HY000", "'%s.%s' is not %s"),
+    1351: ("HY000", "View's SELECT contains a variable or parameter"),
+    1353: (
+        "HY000",
+        "In definition of view, derived table or common table expression, SELECT list and "
+        "column names list have different column counts",
+    ),
+    1356: (
+        "HY000",
+        "View '%s.%s' references invalid table(s) or column(s) or function(s) or "
+        "definer/invoker of view lack rights to use them",
+    ),
     1364: ("HY000", "Field '%s' doesn't have a default value"),
     1365: ("22012", "Division by 0"),
     1366: ("HY000", "Incorrect %s value: '%s' for column '%s' at row %s"),
@@ -140,55 +157,109 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1425: ("42000", "Too big scale %s specified for column '%s'. Maximum is %s."),
     1427: ("42000", "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '%s')."),
     1439: ("42000", "Display width out of range for column '%s' (max = %s)"),
+    1450: ("HY000", "Changing schema from '%s' to '%s' is not allowed."),
     1461: (
         "42000",
         "Can't create more than max_prepared_stmt_count statements (current value: %s)",
     ),
+    1462: ("HY000", "`%s`.`%s` contains view recursion"),
     1467: ("HY000", "Failed to read auto-increment value from storage engine"),
+    1470: ("HY000", "String '%s' is too long for %s name (should be no longer than %s)"),
     1525: ("HY000", "Incorrect %s value: '%s'"),
     1568: (
         "25001",
         "Transaction characteristics can't be changed while a transaction is in progress",
     ),
     1582: ("42000", "Incorrect parameter count in the call to native function '%s'"),
+    1628: ("HY000", "Comment for table '%s' is too long (max = %s)"),
     1644: ("45000", "%s"),
     1681: ("HY000", "Integer display width is deprecated and will be removed in a future release."),
     1690: ("22003", "%s value is out of range in '%s'"),
+    1706: (
+        "HY000",
+        "Primary key/partition key update is not allowed since the table is updated both as"
+        " '%s' and '%s'.",
+    ),
+    1791: ("HY000", "Unknown EXPLAIN format name: '%s'"),
+    1479: (
+        "HY000",
+        "Syntax : %s PARTITIONING requires definition of VALUES %s for each partition",
+    ),
+    1480: ("HY000", "Only %s PARTITIONING can use VALUES %s in partition definition"),
+    1481: ("HY000", "MAXVALUE can only be used in last partition definition"),
+    1484: ("HY000", "Wrong number of partitions defined, mismatch with previous setting"),
+    1486: (
+        "HY000",
+        "Constant, random or timezone-dependent expressions in (sub)partitioning function"
+        " are not allowed",
+    ),
+    1488: ("HY000", "Field in list of fields for partition function not found in table"),
+    1491: ("HY000", "The %s function returns the wrong type"),
+    1492: ("HY000", "For %s partitions each partition must be defined"),
+    1493: ("HY000", "VALUES LESS THAN value must be strictly increasing for each partition"),
+    1495: ("HY000", "Multiple definition of same constant in list partitioning"),
+    1499: ("HY000", "Too many partitions (including subpartitions) were defined"),
+    1503: ("HY000", "A %s must include all columns in the table's partitioning function"),
+    1504: ("HY000", "Number of %s = 0 is not an allowed value"),
+    1505: ("HY000", "Partition management on a not partitioned table is not possible"),
+    1506: ("HY000", "Foreign key clause is not yet supported in conjunction with partitioning"),
+    1507: ("HY000", "Error in list of partitions to %s"),
+    1508: ("HY000", "Cannot remove all partitions, use DROP TABLE instead"),
+    1509: ("HY000", "COALESCE PARTITION can only be used on HASH/KEY partitions"),
+    1510: (
+        "HY000",
+        "REORGANIZE PARTITION can only be used to reorganize partitions not to change "
+        "their numbers",
+    ),
+    1512: ("HY000", "%s PARTITION can only be used on RANGE/LIST partitions"),
+    1515: ("HY000", "At least one partition must be coalesced"),
+    1517: ("HY000", "Duplicate partition name %s"),
+    1519: ("HY000", "When reorganizing a set of partitions they must be in consecutive order"),
+    1520: (
+        "HY000",
+        "Reorganize of range partitions cannot change total ranges except for last "
+        "partition where it can extend the range",
+    ),
+    1526: ("HY000", "Table has no partition for value %s"),
+    1563: ("HY000", "Partition constant is out of partition function domain"),
+    1564: ("HY000", "This partition function is not allowed"),
+    1566: ("HY000", "Not allowed to use NULL value in VALUES LESS THAN"),
+    1567: ("HY000", "Incorrect partition name"),
+    1652: ("HY000", "Duplicate partition field name '%s'"),
+    1653: ("HY000", "Inconsistency in usage of column lists for partitioning"),
+    1654: ("HY000", "Partition column values of incorrect type"),
+    1655: ("HY000", "Too many fields in '%s'"),
+    1656: ("HY000", "Cannot use MAXVALUE as value in VALUES IN"),
+    1657: ("HY000", "Cannot have more than one value for this type of %s partitioning"),
+    1658: (
+        "HY000",
+        "Row expressions in VALUES IN only allowed for multi-field column partitioning",
+    ),
+    1659: ("HY000", "Field '%s' is of a not allowed type for this type of partitioning"),
+    1697: ("HY000", "VALUES value for partition '%s' must have type INT"),
+    1731: ("HY000", "Non matching attribute '%s' between partition and table"),
+    1732: ("HY000", "Table to exchange with partition is partitioned: '%s'"),
+    1735: ("HY000", "Unknown partition '%s' in table '%s'"),
+    1736: ("HY000", "Tables have different definitions"),
+    1737: ("HY000", "Found a row that does not match the partition"),
+    1740: ("HY000", "Table to exchange with partition has foreign key references: '%s'"),
+    1747: ("HY000", "PARTITION () clause on non partitioned table"),
+    1748: ("HY000", "Found a row not matching the given partition set"),
     1792: ("25006", "Cannot execute statement in a READ ONLY transaction."),
     1846: ("0A000", "%s is not supported. Reason: %s. Try %s."),
     1835: ("HY000", "Malformed communication packet."),
     1927: ("70100", "Connection was killed"),
-    3140: ("22032", "Invalid JSON text: %s"),
-    3593: ("HY000", "You cannot use the window function '%s' in this context."),
-    8003: ("HY000", "%s"),
-    8022: ("HY000", "Error: KV error safe to retry %s  [try again later]"),
-    8027: (
+    1167: ("42000", "The used storage engine can't index column '%s'"),
+    1221: ("HY000", "Incorrect usage of %s and %s"),
+    1391: ("HY000", "Key part '%s' length cannot be 0"),
+    1553: ("HY000", "Cannot drop index '%s': needed in a foreign key constraint"),
+    1674: (
         "HY000",
-        "Information schema is out of date: schema failed to update in 1 lease, please make "
-        "sure the server can connect to the store",
+        "Statement is unsafe because it uses a system function that may return a "
+        "different value on the slave",
     ),
-    8028: (
-        "HY000",
-        "Information schema is changed during the execution of the statement(for example, "
-        "table definition may be updated by other DDL ran in parallel). If you see this error "
-        "often, try increasing `tidb_max_delta_schema_count`. [try again later]",
-    ),
-    8055: ("HY000", "snapshot is too old: %s"),
-    8200: ("HY000", "Unsupported %s"),
-    8214: ("HY000", "Cancelled DDL job"),
-    8223: (
-        "HY000",
-        "data inconsistency in table: %s, index: %s, handle: %s, index-values:%s != "
-        "record-values:%s",
-    ),
-    8224: ("HY000", "DDL Job:%s not found"),
-    8225: ("HY000", "This job:%s is finished, so can't be cancelled"),
-    8226: ("HY000", "This job:%s is almost finished, can't be cancelled now"),
-    8231: ("HY000", "%s is not supported"),
-    8260: ("HY000", "Job [%s] can't be paused: %s"),
-    8261: ("HY000", "Job [%s] can't be resumed: %s"),
-    8262: ("HY000", "Job [%s] has already been paused"),
-    9007: ("HY000", "Write conflict, %s [try again later]"),
+    **NEWER,
+    **CONSTRAINTS,
 }
 
 

@@ -16,6 +16,7 @@ never on width or precision, so a change of width cannot break an index.
     JSON        str, normalised JSON text                    variable, UTF-8
 """
 
+from datetime import UTC, datetime
 from enum import IntEnum, IntFlag
 
 import msgspec
@@ -167,3 +168,10 @@ def pack_datetime(date: int, hour: int, minute: int, second: int, micro: int = 0
 def unpack_datetime(packed: int) -> tuple[int, int, int, int, int]:
     """(packed date, hour, minute, second, microsecond) of `pack_datetime`."""
     return packed >> 37, packed >> 32 & 31, packed >> 26 & 63, packed >> 20 & 63, packed & 0xFFFFF
+
+
+def packed_moment(wall_ns: int) -> int:
+    """Nanoseconds since 1970 as a packed DATETIME in UTC with microseconds."""
+    at = datetime.fromtimestamp(wall_ns // 1_000 / 1e6, UTC)
+    date = pack_date(at.year, at.month, at.day)
+    return pack_datetime(date, at.hour, at.minute, at.second, at.microsecond)

@@ -17,6 +17,15 @@ Value = Any
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
 _MOST_EXPONENT = 400
+_WORDS = {  # of a type in 1366, as TiDB says them
+    TypeCode.TINY: "tinyint",
+    TypeCode.SHORT: "smallint",
+    TypeCode.INT24: "mediumint",
+    TypeCode.LONG: "int",
+    TypeCode.LONGLONG: "bigint",
+    TypeCode.FLOAT: "float",
+    TypeCode.DOUBLE: "double",
+}
 _SINGLE = struct.Struct("<f")
 
 
@@ -75,9 +84,9 @@ def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -
     """An integer type; the range is looked at first. Refused 1264, 1265, 1366."""
     number: Value
     if source.family == Family.STRING:
-        number, is_all = leading_number(value, "integer")
+        number, is_all = leading_number(value, _WORDS[TypeCode(target.Tp)])
     else:
-        number, is_all = number_of(value, source, "integer"), True
+        number, is_all = number_of(value, source, _WORDS[TypeCode(target.Tp)]), True
     if isinstance(number, float):
         number = round(number) if abs(number) < 1e20 else out_of_range()
     elif isinstance(number, Decimal):
@@ -101,8 +110,11 @@ def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     if isinstance(value, bytes):
         number = int.from_bytes(value, "big")
     else:
-        number = number_of(value, source, "integer")
+        number = number_of(value, source, "bit")
         number = int(number) if isinstance(number, float) else _whole(Decimal(number))
+        if not -1 << 63 <= number < 1 << 64:
+            out_of_range()
+        number &= (1 << 64) - 1
     if not 0 <= number < 1 << max(1, target.Flen):
         too_long()
     return int(number)
@@ -131,7 +143,7 @@ def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -
 def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> float:
     """FLOAT, DOUBLE, with (M, D) or without. Refused 1264, 1265, 1366."""
     try:
-        number = float(number_of(value, source, "double"))
+        number = float(number_of(value, source, _WORDS[TypeCode(target.Tp)]))
     except OverflowError:
         out_of_range()
     if number in (float("inf"), float("-inf")) or number != number:
@@ -140,7 +152,8 @@ def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> 
         out_of_range()
     if 0 <= target.Decimal < 31 and target.Flen > 0:
         unit = 10.0**target.Decimal
-        number = round(number * unit) / unit
+        if abs(number) < 1 << 53:  # beyond, a double has no fraction
+            number = round(number * unit) / unit
         if abs(number) >= 10 ** (target.Flen - target.Decimal):
             out_of_range()
     if target.Tp == TypeCode.FLOAT:

@@ -5,12 +5,13 @@ BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of by
 """
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
+from exuvia.base.errors import Refused
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
 from exuvia.catalog.assign_numbers import number_of
-from exuvia.catalog.assignment import Mode, incorrect, invalid_json, too_long, truncated
+from exuvia.catalog.assignment import COLUMN, Mode, invalid_json, too_long, truncated
 from exuvia.catalog.collation import collation
 from exuvia.catalog.temporal import shift_zone
 from exuvia.catalog.texts import to_bytes, to_text
@@ -34,19 +35,34 @@ def text_of(value: Value, source: FieldType, mode: Mode) -> str:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            incorrect("string", _shown(raw[error.start : error.start + 6]))
+            _not_text(raw[error.start : error.start + 6])
     if source.Tp == TypeCode.TIMESTAMP:
         value = shift_zone(value, None, mode.zone)
     return to_text(value, source)
 
 
-def _shown(raw: bytes) -> str:
+def _not_text(raw: bytes) -> NoReturn:
+    message = f"Incorrect string value '{shown_bytes(raw)}' for column '{COLUMN}'"
+    raise Refused(1366, "HY000", message)
+
+
+def _checked(text: str, charset: str) -> str:
+    """The text, if its charset has all of its characters. Refused 1366."""
+    if charset == "ascii" and not text.isascii():
+        _not_text(next(each for each in text if not each.isascii()).encode())
+    return text
+
+
+def shown_bytes(raw: bytes) -> str:
+    """Bytes in an error: what is printable as it is, all else in hexadecimal."""
     return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02X}" for b in raw)
 
 
 def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
     """CHAR, VARCHAR, TEXT. Refused 1366, 1406."""
     text = value if source.family == Family.STRING else text_of(value, source, mode)
+    if target.Charset == "ascii":
+        text = _checked(text, target.Charset)
     most = target.Flen
     if target.Tp in TEXT_BLOBS:
         most = _TEXT_BYTES[TypeCode(target.Tp)]
@@ -56,7 +72,7 @@ def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) ->
     if target.Tp == TypeCode.STRING:
         text = text.rstrip(" ")
     if 0 <= most < len(text):
-        if text[most:].strip(" "):
+        if text[most:].strip():
             too_long()
         text = text[:most]
     return text

@@ -65,7 +65,8 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
     if family in _NUMERIC and value <= 0:
         packed: int | None = 0 if mode.zero_dates and not value else None
     else:
-        packed = temporal.parse_datetime(_padded(text, source), digits, mode.zero_dates, mode.zone)
+        padded = _padded(text, source)
+        packed = temporal.parse_datetime(padded, digits, mode.zero_dates, mode.zone, mode.any_day)
     return incorrect_time(kind, text) if packed is None else packed
 
 
@@ -87,17 +88,18 @@ def to_date(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
 def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
     """DATETIME in its own time, TIMESTAMP in UTC. Refused 1292."""
     digits = _digits(target)
+    kind = "timestamp" if target.Tp == TypeCode.TIMESTAMP else "datetime"
     if source.Tp == target.Tp and source.family == Family.DATETIME:
         packed = temporal.round_datetime(value, digits)
-        packed = incorrect_time("datetime", to_text(value, source)) if packed is None else packed
+        packed = incorrect_time(kind, to_text(value, source)) if packed is None else packed
     else:
-        packed = _datetime(value, source, "datetime", digits, mode)
+        packed = _datetime(value, source, kind, digits, mode)
         if target.Tp == TypeCode.TIMESTAMP:
             packed = temporal.shift_zone(packed, mode.zone, None)
-    _refuse_zero(packed >> 37, value, source, "datetime", mode)
+    _refuse_zero(packed >> 37, value, source, kind, mode)
     in_range = _FIRST_TIMESTAMP <= packed <= _LAST_TIMESTAMP
     if target.Tp == TypeCode.TIMESTAMP and packed and not in_range:
-        incorrect_time("datetime", to_text(value, source))
+        incorrect_time(kind, to_text(value, source))
     return packed
 
 
@@ -123,7 +125,7 @@ def to_year(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
     if source.family in (Family.DATE, Family.DATETIME):
         year = value >> (9 if source.family == Family.DATE else 46)
         return _year(int(year))
-    number = number_of(value, source, "integer")
+    number = number_of(value, source, "year")
     if not -1e6 < number < 1e6:
         out_of_range()
     number = int(number if isinstance(number, float) else decimals.rounded(Decimal(number), 0))

@@ -17,10 +17,11 @@ COLUMN, ROW = "\x00column\x00", "\x00row\x00"
 class Mode(NamedTuple):
     """How strict an assignment is, and where its clock stands.
 
-    `zone` is the session's (None: UTC): TIMESTAMPs are kept in UTC. `today` is a packed date, for a
-    TIME that becomes a DATETIME."""
+    `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone` is the session's (None: UTC):
+    TIMESTAMPs are kept in UTC. `today` is a packed date, for a TIME that becomes a DATETIME."""
 
     zero_dates: bool = False
+    any_day: bool = False
     zone: tzinfo | None = None
     today: int = 0
 

@@ -3,8 +3,14 @@
     node A: begin, format absent -> write everything -> commit: done
     node B: begin, format absent -> write everything -> commit: Conflict -> look again: it is there
 
-Only this writes the catalog without a job. A store of another format is refused, never converted
-silently.
+Only this writes the catalog without a job.
+
+    format   what it holds                                    who reads it
+    1        jobs in lists under `m` (ddl/lists.py)           this program, which upgrades it
+    2        jobs in tables                                   this program
+    above    a newer program's                                refused, never guessed at
+
+The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store is only refused.
 """
 
 from exuvia.base.errors import Conflict, Unavailable
@@ -14,7 +20,8 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+OLDEST_FORMAT = 1
 CREATE_SCHEMA = 1  # action code the first version's diff bears
 
 
@@ -41,11 +48,13 @@ def _is_filled(txn: Transaction) -> bool:
     if payload is None:
         return False
     found = keys.read_number(payload)
-    if found != FORMAT_VERSION:
+    if found > FORMAT_VERSION:
         raise Unavailable(
-            f"the store has format {found}, this program reads format {FORMAT_VERSION}: "
-            "start it with the program's version that wrote it"
+            f"the store has format {found}, this program reads formats up to {FORMAT_VERSION}: "
+            "a newer version of the program upgraded it; start that version or a later one"
         )
+    if found < OLDEST_FORMAT:
+        raise Unavailable(f"the store has format {found}, which no version of this program wrote")
     return True
 
 

@@ -1,26 +1,29 @@
 """AUTO_INCREMENT values and hidden row ids, handed out in blocks.
 
     store: last id given to anybody   m/auto/{table}, m/rowid/{table}
-    here:  a block (next, last]       16 ids at first, twice as many each time, at most 4096
+    here:  a block (next, last]       30,000 ids, or as many as the table's AUTO_ID_CACHE says
 
 A block is taken in a transaction of its own, before the row's, so that sessions never wait for each
 other's counters. Ids are unique, and ascending within a node; two nodes interleave blocks, and the
-rest of a block is lost when its node ends, as in TiDB.
+rest of a block is lost when its node ends, as in TiDB. A value given beyond the block takes another
+block behind it. ALTER TABLE ... AUTO_INCREMENT and AUTO_ID_CACHE begin a new *epoch* of the table's
+ids: who plans with it finds no block of an older one.
 """
 
 import threading
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from exuvia.base.errors import Conflict, SchemaChanged
 from exuvia.base.mysql import refuse
+from exuvia.catalog.model import TableInfo
+from exuvia.catalog.sequences import Sequences
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 Kind = Literal["auto", "rowid"]
-FIRST_BLOCK = 16
-MOST_BLOCK = 4096
+BLOCK = 30_000
 LAST_ID = (1 << 63) - 1
 _ANY = (1 << 64) - 1
 
@@ -32,7 +35,36 @@ class _Block:
         self.lock = threading.Lock()
         self.next = 1
         self.last = 0
-        self.size = FIRST_BLOCK
+
+
+class Rule(NamedTuple):
+    """What a table says of its ids: see the module. `last`: the greatest there may be."""
+
+    epoch: int = 0
+    block: int = BLOCK
+    last: int = LAST_ID
+
+
+PLAIN = Rule()
+
+
+class Spacing(NamedTuple):
+    """auto_increment_increment and auto_increment_offset: which numbers are given at all.
+
+    No number is below the offset, even if it is greater than the increment: so in TiDB, where MySQL
+    does as if it were 1."""
+
+    increment: int = 1
+    offset: int = 1
+
+    def last(self, start: int, count: int) -> int:
+        """The last of `count` numbers from `start` on."""
+        beyond = max(start, self.offset) - self.offset
+        first = -(-beyond // self.increment) * self.increment + self.offset
+        return first + (count - 1) * self.increment
+
+
+EVERY = Spacing()
 
 
 class IdAllocator:
@@ -41,61 +73,86 @@ class IdAllocator:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._blocks: dict[tuple[int, str], _Block] = {}
+        self._blocks: dict[tuple[int, str], tuple[int, _Block]] = {}  # with the epoch of each
+        self.sequences = Sequences(store)
 
-    def next(self, table_id: int, kind: Kind = "auto", count: int = 1) -> int:
-        """The first of `count` consecutive ids. SchemaChanged if the table is gone; 1467."""
-        block = self._block(table_id, kind)
+    def of(self, info: TableInfo) -> "TableIds":
+        """The ids of one table as its info has them."""
+        return TableIds(self, info)
+
+    def next(
+        self,
+        table_id: int,
+        kind: Kind = "auto",
+        count: int = 1,
+        rule: Rule = PLAIN,
+        spacing: Spacing = EVERY,
+    ) -> int:
+        """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
+        is gone; 1467."""
+        block = self._block(table_id, kind, rule.epoch)
         with block.lock:
-            if block.last - block.next + 1 < count:
-                self._refill(table_id, kind, block, count)
-            first = block.next
-            block.next += count
-            return first
+            last = spacing.last(block.next, count)
+            if last > block.last:
+                self._refill(table_id, kind, block, last - block.next + 1, rule)
+                last = spacing.last(block.next, count)
+            block.next = last + 1
+            return last - (count - 1) * spacing.increment
 
-    def rebase(self, table_id: int, value: int, kind: Kind = "auto") -> None:
+    def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: Rule = PLAIN) -> None:
         """A row took `value` by itself: this node gives out neither it nor a smaller one."""
-        block = self._block(table_id, kind)
+        block = self._block(table_id, kind, rule.epoch)
         with block.lock:
             if value < block.next:
                 return
             if value > block.last:
-                self._raise(table_id, kind, value)
-                block.last = value
-            block.next = value + 1
+                self._raise(table_id, kind, block, min(value, rule.last), rule)
+            else:
+                block.next = value + 1
 
     def peek(self, txn: Transaction, table_id: int, kind: Kind = "auto") -> int:
         """The id a node without a block would be given next; for SHOW."""
         return keys.read_number(txn.get(keys.meta(kind, table_id))) + 1
 
-    def forget(self, table_id: int) -> None:
-        """Drop this node's blocks of a table: its counter was set by a schema change."""
+    def _block(self, table_id: int, kind: Kind, epoch: int) -> _Block:
+        """The block of that epoch; one of another is dropped, what is left of it is lost."""
         with self._lock:
-            for known in [each for each in self._blocks if each[0] == table_id]:
-                del self._blocks[known]
+            known = self._blocks.get((table_id, kind))
+            if known is None or known[0] != epoch:
+                known = self._blocks[table_id, kind] = epoch, _Block()
+            return known[1]
 
-    def _block(self, table_id: int, kind: Kind) -> _Block:
-        with self._lock:
-            return self._blocks.setdefault((table_id, kind), _Block())
+    def _refill(self, table_id: int, kind: Kind, block: _Block, count: int, rule: Rule) -> None:
+        """Another block, behind the rest of this one if nobody took ids in between."""
 
-    def _refill(self, table_id: int, kind: Kind, block: _Block, count: int) -> None:
-        size = max(block.size, count)
-        last = self._change(table_id, kind, lambda held: held + size)
-        if last - size != block.last:
-            block.next = last - size + 1
+        def further(held: int) -> int:
+            return held + max(count, min(rule.block, rule.last - held))
+
+        held, last = self._change(table_id, kind, further, rule.last)
+        if held != block.last:
+            block.next = held + 1
         block.last = last
-        block.size = min(2 * block.size, MOST_BLOCK)
 
-    def _raise(self, table_id: int, kind: Kind, value: int) -> None:
-        self._change(table_id, kind, lambda held: max(held, min(value, LAST_ID)))
+    def _raise(self, table_id: int, kind: Kind, block: _Block, value: int, rule: Rule) -> None:
+        """A block behind the value; none where ids are taken one at a time."""
+        more = rule.block if rule.block > 1 else 0
 
-    def _change(self, table_id: int, kind: Kind, to: Callable[[int], int]) -> int:
+        def further(held: int) -> int:
+            return min(max(held, value) + more, rule.last)
+
+        held, last = self._change(table_id, kind, further, rule.last)
+        block.next, block.last = max(held, value) + 1, last
+
+    def _change(
+        self, table_id: int, kind: Kind, to: Callable[[int], int], most: int
+    ) -> tuple[int, int]:
+        """(what stood, what stands now). Raises 1467, SchemaChanged."""
         while True:
             txn = self._store.begin()
             key = keys.meta(kind, table_id)
             held = keys.read_number(txn.get(key))
             wanted = to(held)
-            if wanted > LAST_ID:
+            if wanted > most:
                 txn.rollback()
                 raise refuse(1467)
             try:
@@ -103,10 +160,31 @@ class IdAllocator:
                     txn.require_at_most(keys.revision(table_id), _ANY)
                     txn.put(key, keys.number(wanted))
                     txn.commit()
-                return wanted
+                return held, wanted
             except SchemaChanged:
                 raise  # the table is gone
             except Conflict:
                 continue  # another node took a block
             finally:
                 txn.rollback()
+
+
+class TableIds:
+    """An allocator's ids for one table, by its rule."""
+
+    __slots__ = ("_ids", "_rule", "_table_id")
+
+    def __init__(self, ids: IdAllocator, info: TableInfo) -> None:
+        self._ids = ids
+        self._table_id = info.id
+        is_unsigned = any(each.auto_increment and each.type.unsigned for each in info.cols)
+        last = _ANY if is_unsigned else LAST_ID
+        self._rule = Rule(info.exuvia_ids_epoch, info.auto_id_cache or BLOCK, last)
+
+    def next(self, kind: Kind = "auto", count: int = 1, spacing: Spacing = EVERY) -> int:
+        """As the allocator's."""
+        return self._ids.next(self._table_id, kind, count, self._rule, spacing)
+
+    def rebase(self, value: int) -> None:
+        """As the allocator's, of AUTO_INCREMENT."""
+        self._ids.rebase(self._table_id, value, "auto", self._rule)

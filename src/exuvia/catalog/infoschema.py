@@ -24,6 +24,7 @@ from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo
 from exuvia.catalog.recent import Recent
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
+from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -31,31 +32,35 @@ CAPACITY = 4096
 LOAD_PERIOD_S = 1.0
 
 
+Fingerprint = tuple[int, bytes | None]
+
+
 class Schemas:
     """Thread-safe. `capacity` counts tables (and, apart, databases and names)."""
 
-    def __init__(self, store: Store, capacity: int = CAPACITY) -> None:
+    def __init__(self, store: Store, capacity: int = CAPACITY, evaluator: str = "") -> None:
         self.store = store
+        self._evaluator = evaluator
         self._lock = threading.Lock()
         self._names: Recent[tuple[str, str], tuple[int, int]] = Recent(capacity)
         self._tables: Recent[int, tuple[Table, ...]] = Recent(capacity)
-        self._databases: Recent[str, tuple[int, DatabaseInfo]] = Recent(capacity)
+        self._databases: Recent[str, tuple[Fingerprint, DatabaseInfo]] = Recent(capacity)
 
     def database(self, txn: Transaction, name: str) -> DatabaseInfo:
         """The public database of that name in the transaction's snapshot. Refused 1049."""
         return self._database(txn, name)[1]
 
-    def _database(self, txn: Transaction, name: str) -> tuple[int, DatabaseInfo]:
+    def _database(self, txn: Transaction, name: str) -> tuple[Fingerprint, DatabaseInfo]:
         lower = name.lower()
         with self._lock:
             known = self._databases.get(lower)
-        if known is not None and meta.database_revision(txn, known[1].id) == known[0]:
+        if known is not None and _fingerprint(txn, known[1].id) == known[0]:
             return known
         database_id = meta.find_database(txn, lower)
         info = None if database_id is None else meta.get_database(txn, database_id)
         if info is None or info.state != SchemaState.PUBLIC:
             raise refuse(1049, name)
-        found = meta.database_revision(txn, info.id), info
+        found = _fingerprint(txn, info.id), info
         with self._lock:
             self._databases.put(lower, found)
         return found
@@ -106,7 +111,9 @@ class Schemas:
         database = None if info is None else meta.get_database(txn, info.exuvia_db)
         if info is None or database is None:
             return None
-        found = Table(info, revision, database, meta.database_revision(txn, database.id))
+        found = Table(
+            info, revision, database, meta.database_revision(txn, database.id), self._evaluator
+        )
         with self._lock:
             others = [
                 each for each in self._tables.get(table_id) or () if each.revision != revision
@@ -138,6 +145,11 @@ class Schemas:
         with self._lock:
             for each in (self._names, self._tables, self._databases):
                 each.clear()
+
+
+def _fingerprint(txn: Transaction, database_id: int) -> Fingerprint:
+    """What a cached database is valid for: a change of its charset moves no revision."""
+    return meta.database_revision(txn, database_id), txn.get(keys.meta("db", database_id))
 
 
 def _is_named(table: Table, database: str, name: str) -> bool:

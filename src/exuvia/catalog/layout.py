@@ -76,8 +76,10 @@ def stored_alike(one: FieldType, other: FieldType) -> bool:
 
 
 def written_columns(info: TableInfo) -> tuple[ColumnInfo, ...]:
-    """The columns a writer puts into rows: those whose state adds."""
-    return tuple(column for column in info.cols if DUTIES[column.state].adds)
+    """The columns a writer puts into rows: those whose state adds, but no virtual ones."""
+    return tuple(
+        column for column in info.cols if DUTIES[column.state].adds and not column.is_virtual
+    )
 
 
 def layout_of(info: TableInfo) -> Layout | None:

@@ -20,10 +20,12 @@ carries another name. Nothing here commits or caches (catalog/infoschema.py does
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
 from exuvia.base.errors import Broken
+from exuvia.catalog import references
 from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo, to_json
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -86,8 +88,18 @@ def put_database(txn: Transaction, info: DatabaseInfo) -> None:
     txn.put(keys.meta("db", info.id), to_json(info))
 
 
+def referred_tables(txn: Transaction, table_ids: Iterable[int]) -> Iterator[TableInfo]:
+    """Those of the tables that foreign keys refer to. Of very many, only they are decoded."""
+    for payload in txn.get_many([keys.meta("table", each) for each in table_ids]):
+        if payload is not None and b'"exuvia_referred":[]' not in payload:
+            yield _table.decode(payload)
+
+
 def drop_database(txn: Transaction, info: DatabaseInfo) -> None:
-    """Remove a database, its name and its revision. The caller drops its tables one by one."""
+    """Remove a database, its name and its revision.
+
+    Its tables' infos and names stay, unreachable and fenced off, for later deletion or a recovery:
+    so a drop writes the same few keys however many tables there are."""
     txn.delete(keys.meta("dbname", info.db_name.L))
     txn.delete(keys.meta("db", info.id))
     txn.delete(keys.database_revision(info.id))
@@ -118,13 +130,47 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
     if not info.id or not info.exuvia_db:
         raise Broken(f"table {info.name.O} has no id or no database")
     before = get_table(txn, info.id)
-    if before is not None and _place(before) != _place(info):
-        txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
+    if before is not None:
+        _let_own_name_go(txn, before, info)
     _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
-    is_counted = txn.get(keys.meta("auto", info.id)) is not None
-    if before is None and info.auto_inc_id > 1 and not is_counted:
-        txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
+    _count_from(txn, before, info)
+    info = references.put(txn, before, info)
     txn.put(keys.meta("table", info.id), to_json(info))
+
+
+def _count_from(txn: Transaction, before: TableInfo | None, info: TableInfo) -> None:
+    """Where ids begin, in a new table, and where they go on under a new epoch of them."""
+    key = keys.meta(counter_of(info), info.id)
+    held = txn.get(key)
+    if before is None:
+        if held is None and info.auto_inc_id > 1:
+            txn.put(key, keys.number(info.auto_inc_id - 1))
+    elif before.exuvia_ids_epoch != info.exuvia_ids_epoch and info.auto_inc_id:
+        least = 0 if info.exuvia_ids_forced else keys.read_number(held)
+        txn.put(key, keys.number(max(least, info.auto_inc_id - 1)))
+
+
+def carry_counters(txn: Transaction, pairs: Iterable[tuple[int, int]]) -> None:
+    """(from, to): ids of `to` go on behind those of both, as they were before."""
+    held: dict[bytes, int] = {}
+    for kind in ("auto", "rowid"):
+        for source, target in pairs:
+            one, other = keys.meta(kind, source), keys.meta(kind, target)
+            held[other] = max(keys.read_number(txn.get(each)) for each in (one, other))
+    for key, last in held.items():
+        if last:
+            txn.put(key, keys.number(last))
+
+
+def counter_of(info: TableInfo) -> Literal["auto", "rowid"]:
+    """Which counter the table's AUTO_INCREMENT option sets: without such a column, row ids."""
+    return "auto" if any(column.auto_increment for column in info.cols) else "rowid"
+
+
+def let_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
+    """Free the name of a table that is about to be put under another one."""
+    if _place(before) != _place(after):
+        txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
 
 
 def drop_table(txn: Transaction, info: TableInfo) -> None:
@@ -132,15 +178,21 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
     so do the counters of ids, which `forget_counters` removes with the last row."""
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
+    references.orphan(txn, info)
     txn.delete(keys.meta("table", info.id))
     txn.delete(keys.revision(info.id))
 
 
 def forget_counters(txn: Transaction, table_id: int) -> None:
     """Remove the counters of a dropped table whose rows are gone."""
-    for kind in ("auto", "rowid"):
+    for kind in ("auto", "rowid", "seq"):
         if txn.get(keys.meta(kind, table_id)) is not None:
             txn.delete(keys.meta(kind, table_id))
+
+
+def _let_own_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
+    if find_table(txn, before.exuvia_db, before.name.L) == before.id:
+        let_name_go(txn, before, after)
 
 
 def table_names(txn: Transaction, database_id: int) -> Iterator[tuple[str, int]]:
@@ -206,6 +258,16 @@ def publish(
         _move(txn, keys.database_revision(element), keys.meta("db", element), by, published)
     txn.notify("version")
     return published
+
+
+def publish_silently(txn: Transaction, bumps: Mapping[int, int]) -> int:
+    """Move revisions alone: plans are made anew and acknowledged, no schema version is spent;
+    returns the version that stands."""
+    standing = version(txn)
+    for element, by in bumps.items():
+        _move(txn, keys.revision(element), keys.meta("table", element), by, standing)
+    txn.notify("version")
+    return standing
 
 
 def _move(txn: Transaction, key: bytes, info_key: bytes, by: int, published: int) -> None:

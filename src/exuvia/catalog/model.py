@@ -14,21 +14,17 @@ import msgspec
 from msgspec.structs import replace as evolve
 
 from exuvia.base.types import FieldType, Flag
+from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Referred
+from exuvia.catalog.names import Name, name
+from exuvia.catalog.partition_info import (
+    ExchangeInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+)
 from exuvia.catalog.state import SchemaState
 
 JsonValue = str | int | float | bool | None
-
-
-class Name(msgspec.Struct, frozen=True):
-    """An identifier as written and in lower case; names compare by `L`."""
-
-    O: str  # noqa: E741 - the seed's field name
-    L: str
-
-
-def name(text: str) -> Name:
-    """An identifier from its text."""
-    return Name(text, text.lower())
 
 
 class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +46,23 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
     hidden: bool = False
     change_state_info: dict[str, Any] | None = None
+    exuvia_changing_type: FieldType | None = None  # obeyed beside `type` (catalog/change.py)
     version: int = 2
 
     @property
     def not_null(self) -> bool:
         """True where NULL is refused."""
         return self.type.not_null
+
+    @property
+    def is_generated(self) -> bool:
+        """True for a column whose value follows from others'."""
+        return bool(self.generated_expr_string)
+
+    @property
+    def is_virtual(self) -> bool:
+        """True for a generated column that is not stored: catalog/virtual.py."""
+        return bool(self.generated_expr_string) and not self.generated_stored
 
     @property
     def auto_increment(self) -> bool:
@@ -70,6 +77,7 @@ class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     length: int = -1
     exuvia_column: int = 0  # column id: survives renames and moves
+    exuvia_using_changing_type: bool = False  # keys are of the column's `exuvia_changing_type`
 
 
 class IndexInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +111,46 @@ class Layout(msgspec.Struct, frozen=True):
     columns: tuple[LayoutColumn, ...]
 
 
+class Definer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a view (names of TiDB's user identity)."""
+
+    Username: str = ""
+    Hostname: str = ""
+    CurrentUser: bool = False
+    AuthUsername: str = ""
+    AuthHostname: str = ""
+
+
+class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a table a view. `view_select`: a query whose names need no current database.
+
+    algorithm 0 UNDEFINED 1 MERGE 2 TEMPTABLE; security 0 DEFINER 1 INVOKER; check option 0 LOCAL
+    1 CASCADED. `view_cols` are the query's own column names; clients see those of `cols`."""
+
+    view_algorithm: int = 0
+    view_definer: Definer = Definer()
+    view_security: int = 0
+    view_select: str = ""
+    view_checkoption: int = 1
+    view_cols: tuple[Name, ...] | None = None
+
+
+class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a table a sequence. A new generation begins at `exuvia_base`, the value before its
+    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/sequences.py)."""
+
+    sequence_start: int = 1
+    sequence_cache: bool = True
+    sequence_cycle: bool = False
+    sequence_min_value: int = 1
+    sequence_max_value: int = (1 << 63) - 2
+    sequence_increment: int = 1
+    sequence_cache_value: int = 1000
+    sequence_comment: str = ""
+    exuvia_generation: int = 0
+    exuvia_base: int = 0
+
+
 class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A table, view or sequence (names and order of seed 001)."""
 
@@ -112,8 +160,8 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     collate: str = "utf8mb4_bin"
     cols: tuple[ColumnInfo, ...] = ()
     index_info: tuple[IndexInfo, ...] | None = None
-    constraint_info: tuple[dict[str, Any], ...] | None = None
-    fk_info: tuple[dict[str, Any], ...] | None = None
+    constraint_info: tuple[ConstraintInfo, ...] | None = None
+    fk_info: tuple[FkInfo, ...] | None = None
     state: SchemaState = SchemaState.PUBLIC
     pk_is_handle: bool = False
     is_common_handle: bool = False
@@ -125,15 +173,17 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     max_col_id: int = 0
     max_idx_id: int = 0
     max_cst_id: int = 0
+    max_fk_id: int = 0
     update_timestamp: int = 0
     ShardRowIDBits: int = 0
     max_shard_row_id_bits: int = 0
     auto_random_bits: int = 0
+    auto_random_range_bits: int = 0
     pre_split_regions: int = 0
-    partition: dict[str, Any] | None = None
+    partition: PartitionInfo | None = None
     compression: str = ""
-    view: dict[str, Any] | None = None
-    sequence: dict[str, Any] | None = None
+    view: ViewInfo | None = None
+    sequence: SequenceInfo | None = None
     Lock: dict[str, Any] | None = None
     version: int = 4
     tiflash_replica: dict[str, Any] | None = None
@@ -142,12 +192,27 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     policy_ref_info: dict[str, Any] | None = None
     placement_settings: dict[str, Any] | None = None
     exuvia_db: int = 0
+    exuvia_ids_epoch: int = 0  # blocks of ids taken under another one are void
+    exuvia_ids_forced: bool = False  # `auto_inc_id` counts even if greater ids were given
     exuvia_layouts: tuple[Layout, ...] = ()
+    exuvia_exchange: ExchangeInfo | None = None
+    exuvia_physical: int = 0  # the id its rows lie under, where that is not its own
+    exuvia_referred: tuple[Referred, ...] = ()
 
     @property
     def indexes(self) -> tuple[IndexInfo, ...]:
         """`index_info`, never None."""
         return self.index_info or ()
+
+    @property
+    def checks(self) -> tuple[ConstraintInfo, ...]:
+        """`constraint_info`, never None."""
+        return self.constraint_info or ()
+
+    @property
+    def foreign_keys(self) -> tuple[FkInfo, ...]:
+        """`fk_info`, never None."""
+        return self.fk_info or ()
 
     def column(self, text: str) -> ColumnInfo | None:
         """The column of that name in any state, or None."""
@@ -166,6 +231,17 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     def index_by_id(self, index_id: int) -> IndexInfo | None:
         """The index with that id, or None."""
         return next((i for i in self.indexes if i.id == index_id), None)
+
+    @property
+    def physical_ids(self) -> tuple[int, ...]:
+        """Ids under which rows and entries lie: its partitions', else its own."""
+        own = (self.exuvia_physical or self.id,)
+        return own if self.partition is None else self.partition.physical_ids
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it has rows: neither a view nor a sequence."""
+        return self.view is None and self.sequence is None
 
     @property
     def public_columns(self) -> tuple[ColumnInfo, ...]:
@@ -201,14 +277,23 @@ def to_json(value: msgspec.Struct) -> bytes:
 
 __all__ = [
     "ColumnInfo",
+    "ConstraintInfo",
     "DatabaseInfo",
+    "Definer",
+    "FkInfo",
     "IndexColumn",
     "IndexInfo",
     "Layout",
     "LayoutColumn",
     "Name",
+    "PartitionDefinition",
+    "PartitionInfo",
+    "PartitionType",
+    "Referred",
     "SchemaDiff",
+    "SequenceInfo",
     "TableInfo",
+    "ViewInfo",
     "evolve",
     "name",
     "to_json",

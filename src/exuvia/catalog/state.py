@@ -9,8 +9,9 @@
     PUBLIC               yes             yes         yes
 
 WRITE_REORG has the duties of WRITE_ONLY: reaching it proves that every writer has left DELETE_ONLY,
-so that a fill which reads now misses no row (F1, section 4). Which pairs of states may live side by
-side is derived from this table by tests/laws, not listed here.
+so that a fill which reads now misses no row (F1, section 4). REPLICA_ONLY, of partitions being
+added, is ABSENT under the name that users of TiDB see. Which pairs of states may live side by side
+is derived from this table by tests/laws, not listed here.
 """
 
 from enum import IntEnum
@@ -26,6 +27,7 @@ class SchemaState(IntEnum):
     WRITE_REORG = 3
     DELETE_REORG = 4
     PUBLIC = 5
+    REPLICA_ONLY = 6
 
 
 class Duty(NamedTuple):
@@ -44,6 +46,7 @@ DUTIES = {
     SchemaState.WRITE_REORG: Duty(removes=True, adds=True, reads=False, entombs=True),
     SchemaState.DELETE_REORG: Duty(removes=True, adds=False, reads=False, entombs=False),
     SchemaState.PUBLIC: Duty(removes=True, adds=True, reads=True, entombs=False),
+    SchemaState.REPLICA_ONLY: Duty(removes=False, adds=False, reads=False, entombs=False),
 }
 
 STATE_TEXT = {
@@ -53,4 +56,5 @@ STATE_TEXT = {
     SchemaState.WRITE_REORG: "write reorganization",
     SchemaState.DELETE_REORG: "delete reorganization",
     SchemaState.PUBLIC: "public",
+    SchemaState.REPLICA_ONLY: "replica only",
 }

@@ -4,6 +4,8 @@ The bootstrap writes its rows unfenced, since the revisions they would be fenced
 very same transaction. Everybody else writes through catalog/writer.py, or with `fence` first.
 """
 
+from functools import lru_cache
+
 from exuvia import __version__
 from exuvia.catalog import keycodec, meta
 from exuvia.catalog.layout import Row
@@ -18,8 +20,12 @@ ROOT = ("%", "root", "", "mysql_native_password")
 def planned(txn: Transaction, name: str) -> Table:
     """A system table at the revision of the transaction's snapshot (0 before the bootstrap)."""
     info = SYSTEM[name]
-    database = next(each for each in DATABASES if each.id == MYSQL_ID)
-    return Table(info, meta.revision(txn, info.id), database, meta.database_revision(txn, MYSQL_ID))
+    return _planned(name, meta.revision(txn, info.id), meta.database_revision(txn, MYSQL_ID))
+
+
+@lru_cache(maxsize=64)
+def _planned(name: str, revision: int, database_revision: int) -> Table:
+    return Table(SYSTEM[name], revision, DATABASES[-1], database_revision)
 
 
 def place(txn: Transaction, table: Table, row: Row) -> None:

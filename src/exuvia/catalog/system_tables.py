@@ -3,6 +3,7 @@
     mysql.tidb_ddl_job, tidb_ddl_reorg, tidb_ddl_history   job truth (seed 000's columns first)
     mysql.tidb_mdl_info                                     versions not acknowledged by all yet
     mysql.ddl_notifier                                      events not yet processed (seed 004)
+    mysql.exuvia_ddl_events                                 events that were, for readers outside
     mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
     mysql.stats_*, analyze_jobs                             statistics
     mysql.global_variables, tidb, user                      settings, bootstrap facts, accounts
@@ -118,6 +119,9 @@ _STATISTICS = (
         "count bigint unsigned not null default 0",
         "snapshot bigint unsigned not null default 0",
         "last_stats_histograms_version bigint unsigned",
+        "exuvia_analyzed_count bigint -- rows at the last analysis; NULL: never analyzed",
+        "exuvia_analyzed_at bigint -- when it ended, in seconds since 1970",
+        "exuvia_analyzed_indexes text -- ids of the indexes that have statistics",
         unique={"tbl": "table_id"},
         plain={"idx_ver": "version"},
     ),
@@ -228,8 +232,22 @@ _SETTINGS = (
     ),
 )
 
+_FEED = (
+    table(
+        26,
+        "exuvia_ddl_events",
+        "position bigint not null -- a commit sequence: where a reader goes on",
+        "ddl_job_id bigint not null",
+        "sub_job_id bigint not null -- -1, or the ordinal of a part of a multi-schema change",
+        "kind varchar(64) not null",
+        "schema_change json not null",
+        "logged_at timestamp(6) not null",
+        primary="position",
+    ),
+)
+
 SYSTEM: dict[str, TableInfo] = {
-    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS)
+    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_FEED)
 }
 
 

@@ -1,7 +1,7 @@
 """A table as a statement plans with it: its info at one revision, and everything that follows from
 it, found once.
 
-    Table(info, revision, database, database_revision)
+    Table(info, revision, database, database_revision, evaluator of virtual columns)
       .columns        public columns, what clients see
       .layout         what a writer's rows look like: exactly the columns whose state adds
       .forms          an IndexForm for each index that writers owe something (catalog/state.py)
@@ -15,11 +15,13 @@ from typing import Any
 
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag
+from exuvia.catalog.change_values import Change, changes_of, keyed_type, wrapped
 from exuvia.catalog.keyform import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.layout import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
 from exuvia.catalog.state import DUTIES, Duty
 from exuvia.catalog.values import hidden_value_of, origin_default_of
+from exuvia.catalog.virtual import Virtual
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -31,30 +33,46 @@ Value = Any
 class IndexForm:
     """One index, ready to make keys. `positions` are those of its parts in the table's columns."""
 
-    __slots__ = ("duty", "info", "keys", "positions", "prefix", "unique")
+    __slots__ = ("duty", "info", "keys", "positions", "prefix", "types", "unique", "wraps")
 
-    def __init__(self, info: IndexInfo, table: TableInfo) -> None:
+    def __init__(self, info: IndexInfo, table: TableInfo, physical_id: int) -> None:
         self.info = info
         self.duty: Duty = DUTIES[info.state]
         self.unique = info.is_unique
-        self.prefix = keys.index_prefix(table.id, info.id)
+        self.prefix = keys.index_prefix(physical_id, info.id)
         self.positions = [
             _position(table, part.exuvia_column, part.name.L) for part in info.idx_cols
         ]
-        parts = [
-            (table.cols[position].type, part.length)
+        self.types = [
+            keyed_type(table.cols[position], part)
             for position, part in zip(self.positions, info.idx_cols, strict=True)
         ]
-        self.keys = KeyForm(parts, VALUES_BYTES)
+        self.wraps = any(part.exuvia_using_changing_type for part in info.idx_cols)
+        lengths = [part.length for part in info.idx_cols]
+        self.keys = KeyForm(list(zip(self.types, lengths, strict=True)), VALUES_BYTES)
 
     def key(self, row: Row, handle: bytes) -> tuple[bytes, bool]:
         """The entry's key, and whether it is a unique one (no part is NULL): then it does not end
         in the handle."""
         values = [row[position] for position in self.positions]
+        if self.wraps:
+            values = [wrapped(v, kind) for v, kind in zip(values, self.types, strict=True)]
         encoded = self.keys.encode(values)
         if self.unique and None not in values:
             return self.prefix + encoded, True
         return self.prefix + encoded + handle, False
+
+
+class ComputingDecoder(RowDecoder):
+    """Rows of a table with virtual columns."""
+
+    def __init__(self, layout: Layout, columns: tuple[ColumnInfo, ...], virtual: Virtual) -> None:
+        super().__init__(layout, columns)
+        self._virtual = virtual
+
+    def decode(self, payload: bytes) -> Row:
+        """The row, with what is computed."""
+        return self._virtual.fill(super().decode(payload))
 
 
 def _position(table: TableInfo, column_id: int, name: str) -> int:
@@ -68,19 +86,32 @@ class Table:
     """See the module. Thread-safe: what is made later is made from what never changes."""
 
     def __init__(
-        self, info: TableInfo, revision: int, database: DatabaseInfo, database_revision: int
+        self,
+        info: TableInfo,
+        revision: int,
+        database: DatabaseInfo,
+        database_revision: int,
+        evaluator: str = "",
+        physical_id: int = 0,
     ) -> None:
         self.info = info
+        self.evaluator = evaluator
         self.revision = revision
         self.database = database
         self.database_revision = database_revision
-        self.row_prefix = keys.row_prefix(info.id)
+        self.physical_id = physical_id or info.exuvia_physical or info.id
+        self.row_prefix = keys.row_prefix(self.physical_id)
         self.fences = (
             (keys.revision(info.id), revision + 1),
             (keys.database_revision(database.id), database_revision + 1),
         )
         self._decoders: dict[int, RowDecoder] = {}
+        self._later: tuple[Layout, ...] = ()
         self.plans: dict[int, object] = {}  # of catalog/vector.py, by layout
+        self.kept: dict[str, Any] = {}  # what higher layers made of it once
+        self.is_partitioned = info.partition is not None and not physical_id
+        self.route: Any = None  # of sql/access/partitions.py, made once
+        self._parts: dict[int, Table] = {}
 
     @cached_property
     def columns(self) -> tuple[ColumnInfo, ...]:
@@ -95,6 +126,29 @@ class Table:
         """Where the column of that name stands in rows. Raises KeyError."""
         return self._positions[name.lower()]
 
+    # -- partitions --------------------------------------------------------------------------------
+
+    def part(self, physical_id: int) -> "Table":
+        """One partition: the same table, its keys under that id."""
+        found = self._parts.get(physical_id)
+        if found is None:
+            facts = self.info, self.revision, self.database, self.database_revision
+            found = self._parts[physical_id] = Table(*facts, self.evaluator, physical_id)
+        return found
+
+    @cached_property
+    def parts(self) -> "tuple[Table, ...]":
+        """What readers read: its partitions in order, or itself."""
+        if self.info.partition is None or not self.is_partitioned:
+            return (self,)
+        return tuple(self.part(each.id) for each in self.info.partition.definitions)
+
+    def row_key(self, handle: bytes) -> bytes:
+        """A row's key. Handles of a partitioned table begin with the partition's id, 8 bytes."""
+        if self.is_partitioned:
+            return b"t" + handle[:8] + b"r" + handle[8:]
+        return self.row_prefix + handle
+
     # -- where things are --------------------------------------------------------------------------
 
     def row_span(self) -> Span:
@@ -103,7 +157,7 @@ class Table:
 
     def index_span(self, index: IndexInfo) -> Span:
         """All entries of an index."""
-        return keys.span_of(keys.index_prefix(self.info.id, index.id))
+        return keys.span_of(keys.index_prefix(self.physical_id, index.id))
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -126,13 +180,25 @@ class Table:
         layout_id = payload[0] | payload[1] << 8
         decoder = self._decoders.get(layout_id)
         if decoder is None:
-            decoder = RowDecoder(self.layout_by_id(layout_id), self.info.cols)
+            decoder = self._decoder(layout_id)
             self._decoders[layout_id] = decoder
         return decoder.decode(payload)
 
+    def _decoder(self, layout_id: int) -> RowDecoder:
+        layout = self.layout_by_id(layout_id)
+        if self.virtual is None:
+            return RowDecoder(layout, self.info.cols)
+        return ComputingDecoder(layout, self.info.cols, self.virtual)
+
+    def learn(self, later: TableInfo) -> None:
+        """Layouts of a later revision: rows that this plan's own transaction wrote under it."""
+        self._later = later.exuvia_layouts
+        for part in self._parts.values():
+            part.learn(later)
+
     def layout_by_id(self, layout_id: int) -> Layout:
         """That layout. One we do not know was made by a later revision: SchemaChanged."""
-        for layout in self.info.exuvia_layouts:
+        for layout in (*self.info.exuvia_layouts, *self._later):
             if layout.id == layout_id:
                 return layout
         raise SchemaChanged(keys.revision(self.info.id))
@@ -148,8 +214,20 @@ class Table:
             if DUTIES[c.state].adds
             else (n, origin_default_of(c), False)
             for n, c in enumerate(self.info.cols)
-            if not DUTIES[c.state].reads
+            if not DUTIES[c.state].reads and not c.is_virtual
         )
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What writers owe columns whose type is changing."""
+        return changes_of(self.info)
+
+    @cached_property
+    def virtual(self) -> Virtual | None:
+        """How its virtual columns are computed; None where it has none."""
+        if not any(column.is_virtual for column in self.info.cols):
+            return None
+        return Virtual(self.info, self.evaluator)
 
     # -- handles -----------------------------------------------------------------------------------
 
@@ -193,7 +271,11 @@ class Table:
 
     @cached_property
     def _forms(self) -> dict[int, IndexForm]:
-        return {i.id: IndexForm(i, self.info) for i in self.info.indexes if not i.exuvia_clustered}
+        return {
+            index.id: IndexForm(index, self.info, self.physical_id)
+            for index in self.info.indexes
+            if not index.exuvia_clustered
+        }
 
     @cached_property
     def forms(self) -> tuple[IndexForm, ...]:

@@ -21,10 +21,11 @@ DAY = 86_400 * SECOND
 MOST_TIME = (838 * 3600 + 59 * 60 + 59) * SECOND
 
 _MARK = r"[^\w\s]+"
+_OFFSET = r"Z|[+-]\d{2}(?::?\d{2})?"
 _DELIMITED = re.compile(
     rf"\s*(\d{{1,4}}){_MARK}(\d{{1,2}}){_MARK}(\d{{1,2}})"
     rf"(?:(?:[Tt]|\s+|{_MARK})(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:\.(\d*))?)?)?)?"
-    r"([+-]\d{2}:\d{2})?\s*"
+    rf"({_OFFSET})?\s*"
 )
 _PLAIN = re.compile(r"\s*(\d{6}|\d{8}|\d{10}|\d{12}|\d{14})(?:\.(\d*))?([+-]\d{2}:\d{2})?\s*")
 _MIXED = re.compile(
@@ -51,7 +52,7 @@ def full_year(year: int, digits: int) -> int:
     return year + (1900 if year >= 70 else 2000)
 
 
-def is_date(year: int, month: int, day: int, zero_allowed: bool) -> bool:
+def is_date(year: int, month: int, day: int, zero_allowed: bool, any_day: bool = False) -> bool:
     """Whether the parts are a date MySQL stores. Zero parts are allowed or not, all at once."""
     if month > 12 or year > 9999:
         return False
@@ -59,14 +60,18 @@ def is_date(year: int, month: int, day: int, zero_allowed: bool) -> bool:
         return zero_allowed
     if month == 0 or day == 0:
         return zero_allowed and day <= 31
-    return day <= days_in(year, month)
+    return day <= (31 if any_day else days_in(year, month))
 
 
 # -- DATE and DATETIME -----------------------------------------------------------------------------
 
 
 def parse_datetime(
-    text: str, digits: int, zero_allowed: bool = False, zone: tzinfo | None = None
+    text: str,
+    digits: int,
+    zero_allowed: bool = False,
+    zone: tzinfo | None = None,
+    any_day: bool = False,
 ) -> int | None:
     """A packed DATETIME rounded to so many digits. A zone written in the text is converted to
     `zone` (UTC if None)."""
@@ -75,7 +80,12 @@ def parse_datetime(
         return None
     parts, fraction, offset = found
     year, month, day, hour, minute, second = parts
-    if not is_date(year, month, day, zero_allowed) or hour > 23 or minute > 59 or second > 59:
+    if (
+        not is_date(year, month, day, zero_allowed, any_day)
+        or hour > 23
+        or minute > 59
+        or second > 59
+    ):
         return None
     micro = _micro(fraction, digits)
     packed = pack_datetime(pack_date(year, month, day), hour, minute, second)
@@ -120,7 +130,8 @@ def _micro(fraction: str, digits: int) -> int:
 
 
 def _from_offset(packed: int, offset: str, zone: tzinfo | None) -> int | None:
-    hours, minutes = int(offset[1:3]), int(offset[4:6])
+    digits = offset[1:].replace(":", "")
+    hours, minutes = int(digits[:2] or 0), int(digits[2:] or 0)
     ahead = timedelta(hours=hours, minutes=minutes) * (-1 if offset[0] == "-" else 1)
     if abs(ahead) > timedelta(hours=14):
         return None

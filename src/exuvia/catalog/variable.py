@@ -11,6 +11,7 @@
     COLLATION   a collation, in any case                   else 1273
     MODES       SQL modes, separated by commas             else 1231
     ZONE        SYSTEM, +hh:mm, or a name of the zones     else 1298
+    DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
 
 Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
 """
@@ -70,6 +71,7 @@ class Kind(Enum):
     COLLATION = auto()
     MODES = auto()
     ZONE = auto()
+    DAYTIME = auto()
 
 
 class Variable(NamedTuple):
@@ -123,6 +125,8 @@ def check(variable: Variable, value: Setting) -> Checked:
             return Checked(_modes(variable, value))
         case Kind.ZONE:
             return Checked(_zone(str(value)))
+        case Kind.DAYTIME:
+            return Checked(_daytime(variable, str(value)))
         case Kind.TEXT:
             return Checked(str(value))
 
@@ -130,7 +134,7 @@ def check(variable: Variable, value: Setting) -> Checked:
 def _number(variable: Variable, value: str | float | Decimal) -> Checked:
     wanted = _read_number(variable, value)
     clamped = min(max(wanted, variable.least), variable.most)
-    text = f"{clamped:g}" if variable.kind is Kind.REAL else str(int(clamped))
+    text = f"{clamped:.15g}" if variable.kind is Kind.REAL else str(int(clamped))
     if clamped == wanted:
         return Checked(text)
     return Checked(text, refuse(1292, variable.name, value))
@@ -184,6 +188,13 @@ def _modes(variable: Variable, value: Setting) -> str:
     if unknown:
         raise refuse(1231, variable.name, sorted(unknown)[0])
     return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
+
+
+def _daytime(variable: Variable, text: str) -> str:
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
+    if found is None:
+        raise refuse(1231, variable.name, text)
+    return f"{int(found[1]):02}:{found[2]} {found[3] or '+0000'}"
 
 
 def _zone(text: str) -> str:

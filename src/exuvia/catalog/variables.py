@@ -13,6 +13,7 @@ from exuvia.catalog import system_rows, writer
 from exuvia.catalog.variable import Checked, Setting, Variable, check
 from exuvia.catalog.variables_mysql import MYSQL
 from exuvia.catalog.variables_tidb import TIDB
+from exuvia.catalog.variables_tuning import TUNING
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 VARIABLES: dict[str, Variable] = {
-    each.name: each for each in sorted((*MYSQL, *TIDB), key=lambda v: v.name)
+    each.name: each for each in sorted((*TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
 }
 ALIASES = {
     "tx_isolation": "transaction_isolation",

@@ -38,7 +38,7 @@ def _charset(name: str, default: str, nullable: bool = False) -> Variable:
 
 
 _IDENTITY = (
-    _fixed("version", f"8.0.11-exuvia-{__version__}"),
+    _fixed("version", f"8.0.33-exuvia-{__version__}"),
     _fixed("version_comment", f"Exuvia {__version__}, online schema change (Apache License 2.0)"),
     _fixed("version_compile_machine", "x86_64"),
     _fixed("version_compile_os", "Linux"),
@@ -85,7 +85,7 @@ _TEXTS = (
     _charset("character_set_server", "utf8mb4"),
     _charset("character_set_database", "utf8mb4"),
     _charset("character_set_filesystem", "binary"),
-    _fixed("character_set_system", "utf8mb4"),
+    _fixed("character_set_system", "utf8"),
     Variable("collation_connection", "utf8mb4_bin", "GS", Kind.COLLATION),
     Variable("collation_database", "utf8mb4_bin", "GS", Kind.COLLATION),
     Variable("collation_server", "utf8mb4_bin", "GS", Kind.COLLATION),
@@ -181,7 +181,7 @@ _SIZES = (
     _count("profiling_history_size", 15, 0, 100),
     _count("information_schema_stats_expiry", 86400, 0, _YEAR_S),
     _fixed("innodb_page_size", "16384", kind=Kind.INTEGER),
-    _fixed("innodb_version", "8.0.11"),
+    _fixed("innodb_version", "8.0.33"),
     _count("innodb_buffer_pool_size", 134217728, 5242880, _LARGE, "G"),
     _flag("innodb_file_per_table", "ON", "G"),
     _choice("innodb_flush_log_at_trx_commit", "1", "0", "1", "2", scope="G"),
@@ -189,10 +189,14 @@ _SIZES = (
     _count("innodb_print_all_deadlocks", 0, 0, 1, "G"),
 )
 
+_CIPHERS = tuple(
+    f"aes-{bits}-{m}" for m in ("ecb", "cbc", "ofb", "cfb128") for bits in (128, 192, 256)
+)
+
 _FEATURES = (
-    _choice("default_storage_engine", "InnoDB", "InnoDB"),
-    _choice("default_tmp_storage_engine", "InnoDB", "InnoDB"),
-    _choice("storage_engine", "InnoDB", "InnoDB"),
+    Variable("default_storage_engine", "InnoDB"),
+    Variable("default_tmp_storage_engine", "InnoDB"),
+    Variable("storage_engine", "InnoDB"),
     _flag("local_infile", "OFF", "G"),
     _flag("event_scheduler", "OFF", "G"),
     _flag("general_log", "OFF", "G"),
@@ -210,7 +214,7 @@ _FEATURES = (
     _flag("show_old_temporals", "OFF"),
     _flag("print_identified_with_as_hex", "OFF"),
     _flag("windowing_use_high_precision", "ON"),
-    _choice("block_encryption_mode", "aes-128-ecb", "aes-128-ecb", "aes-192-ecb", "aes-256-ecb"),
+    _choice("block_encryption_mode", "aes-128-ecb", *_CIPHERS),
     _choice("use_secondary_engine", "ON", "OFF", "ON", "FORCED", scope="S"),
     _count("password_history", 0, 0, _U32, "G"),
     _count("default_password_lifetime", 0, 0, 65535, "G"),

@@ -8,6 +8,7 @@
     layouts mixed        grouped by layout id, decoded apart, put back in order
     type changed since   cast value by value (catalog/assign.py): rows from before a MODIFY COLUMN
     column added since   its origin default
+    virtual column       computed from others (catalog/virtualvector.py)
 
 The row codec (catalog/layout.py) defines the meaning; tests/catalog holds the two equal on every
 type."""
@@ -35,6 +36,7 @@ from exuvia.catalog.layout import SIZES, Shape, cast_of
 from exuvia.catalog.table import Table
 from exuvia.catalog.values import origin_default_of
 from exuvia.catalog.vectorkeys import index_keys
+from exuvia.catalog.virtualvector import virtual_vector
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
 
@@ -55,8 +57,11 @@ def decode(
     Raises SchemaChanged for a row of a later revision's layout."""
     wanted = range(len(table.info.cols)) if positions is None else positions
     groups = _groups(table, raws)
+    virtual = table.virtual
 
     def make(position: int) -> Vector:
+        if virtual is not None and position in virtual.positions:
+            return virtual_vector(table.info, virtual, position, columns)
         if len(groups) == 1:
             return groups[0].column(position)
         parts = [(group.at, group.column(position)) for group in groups]
@@ -66,7 +71,8 @@ def decode(
 
     fields = [table.info.cols[position].type for position in wanted]
     names = [table.info.cols[position].name.O for position in wanted]
-    return Columns(fields, names, wanted, handles_of(table, keys), make)
+    columns = Columns(fields, names, wanted, handles_of(table, keys), make)
+    return columns
 
 
 def handles_of(table: Table, keys: list[bytes]) -> Keys:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from exuvia.base.types import Family, FieldType
 from exuvia.catalog.columns import Array, Columns, Keys, Vector
 from exuvia.catalog.keyform import HASH_BYTES, NUMBERS, cut
 from exuvia.catalog.model import IndexInfo
@@ -41,6 +42,8 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
     Keys are an array of V<n> where all are of one width by their types, else a list of bytes."""
     form = table.form(index)
     parts = [columns.column(position) for position in form.positions]
+    if form.wraps:
+        parts = [_wrapped(part, kind) for part, kind in zip(parts, form.types, strict=True)]
     nulls = _any_null(parts)
     ends_in_handle = not form.unique
     if all(part.field.family in NUMBERS for part in parts):
@@ -53,6 +56,14 @@ def index_keys(table: Table, index: IndexInfo, columns: Columns) -> EntryKeys:
         handles = columns.handle_list()
         return EntryKeys([k + h for k, h in zip(found, handles, strict=True)], nulls)
     return EntryKeys(found if nulls is None else _with_handles(found, columns, nulls), nulls)
+
+
+def _wrapped(part: Vector, kind: FieldType) -> Vector:
+    """Integers of the other sign, as `change_values.wrapped` has them."""
+    if part.field.family == kind.family:
+        return part
+    bits = part.values.view("<u8" if kind.family == Family.UINT else "<i8")
+    return Vector(kind, bits, part.nulls)
 
 
 def _any_null(parts: list[Vector]) -> Array | None:

@@ -26,6 +26,7 @@ equal value does nothing; the row's new version fences other writers.)
 Columns that clients do not see:
     state adds            insert: its default
                           update: what the stored row has, its origin default where it has nothing
+                          in place of another: that one's new value, converted (change_values.py)
     state does not add    not written; it reads as its origin default, and keys are made of that
 
 Every write requires that table and database are at most one revision ahead of the plan when it
@@ -34,9 +35,13 @@ commits (law 1)."""
 from collections.abc import Iterator
 
 from exuvia.base.errors import Broken, Duplicate
+from exuvia.base.types import Family, TypeCode
 from exuvia.catalog import keycodec
+from exuvia.catalog.assign_texts import shown_bytes
+from exuvia.catalog.change_values import applied
 from exuvia.catalog.layout import Row
 from exuvia.catalog.table import IndexForm, Table
+from exuvia.catalog.texts import to_bytes
 from exuvia.catalog.values import to_text
 from exuvia.kv import keys
 from exuvia.kv.entry import LIVE, Kind
@@ -56,7 +61,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
 
     Raises Duplicate before anything is written."""
     fence(txn, table)
-    row = _completed(table, row, None)
+    row = _changed(table, _completed(table, row, None))
     if handle is None:
         handle = keycodec.handle_of(table, row)
     key = table.row_prefix + handle
@@ -77,7 +82,7 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     Raises Duplicate before anything is written."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
-    new_row = _completed(table, new_row, old_row)
+    new_row = _changed(table, _completed(table, new_row, old_row))
     if new_row == old_row:
         return handle
     moved = keycodec.handle_of(table, new_row) if table.handle_positions else handle
@@ -162,7 +167,7 @@ def _clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) 
 def _completed(table: Table, row: Row, stored: Row | None) -> Row:
     """The row with every column of the table: hidden ones by the rule in the module."""
     missing = len(table.info.cols) - len(row)
-    if not table.hidden:
+    if not table.hidden and table.virtual is None:
         if missing:
             raise Broken(f"a row of {table.info.name.O} with {len(row)} values")
         return row
@@ -171,7 +176,13 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
         if is_kept and stored is not None and position < len(stored):
             value = stored[position]
         complete[position] = value
-    return complete
+    return table.virtual.fill(complete) if table.virtual is not None and missing else complete
+
+
+def _changed(table: Table, row: Row) -> Row:
+    """The row with what it owes to columns whose type is changing. Refused where it does not fit
+    the new type."""
+    return applied(table.changes, row) if table.changes else row
 
 
 def _as_stored(table: Table, row: Row) -> Row:
@@ -191,7 +202,7 @@ def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) ->
         handle = error.key[keys.HANDLE_AT :]
         values = keycodec.handle_values(table, handle)
         if row is not None and table.handle_positions:
-            values = tuple(row[position] for position in table.handle_positions)
+            values = tuple(_shown_handle(table, row))
         return _duplicate(table, error, table.handle_positions, values, "PRIMARY")
     index_id = int.from_bytes(error.key[keys.HANDLE_AT : keys.VALUES_AT], "big")
     index = table.info.index_by_id(index_id)
@@ -210,12 +221,20 @@ def _entry_taken(table: Table, form: IndexForm, row: Row, error: Duplicate) -> D
     return _duplicate(table, error, form.positions, values, form.info.idx_name.O)
 
 
+def _shown_handle(table: Table, row: Row) -> Iterator[object]:
+    """A row's handle, as far as the primary key's prefixes go."""
+    primary = table.info.index("PRIMARY")
+    lengths = [part.length for part in primary.idx_cols] if primary is not None else [-1]
+    for position, length in zip(table.handle_positions, lengths, strict=False):
+        yield _prefix(row[position], length)
+
+
 def _prefix(value: object, length: int) -> object:
     return value[:length] if length >= 0 and isinstance(value, str | bytes) else value
 
 
 def _primary_taken(table: Table, row: Row, key: bytes, handle: bytes) -> Duplicate:
-    values = tuple(row[position] for position in table.handle_positions)
+    values = tuple(_shown_handle(table, row))
     return _duplicate(table, Duplicate(key, handle), table.handle_positions, values, "PRIMARY")
 
 
@@ -234,4 +253,8 @@ def _texts(
     table: Table, positions: tuple[int, ...] | list[int], values: tuple[object, ...]
 ) -> Iterator[str]:
     for position, value in zip(positions, values, strict=True):
-        yield "NULL" if value is None else to_text(value, table.info.cols[position].type)
+        kind = table.info.cols[position].type
+        if value is not None and (kind.family == Family.BYTES or kind.Tp == TypeCode.BIT):
+            yield shown_bytes(to_bytes(value, kind))
+        else:
+            yield "NULL" if value is None else to_text(value, kind)

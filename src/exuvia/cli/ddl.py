@@ -1,4 +1,5 @@
-"""`exuvia ddl ls | show | watch`: schema changes as any client sees them (ADMIN SHOW DDL JOBS)."""
+"""`exuvia ddl ls | show | watch | cancel | pause | resume | alter | feed`: schema changes as any
+client sees and controls them (ADMIN ... DDL JOBS)."""
 
 import sys
 import threading
@@ -6,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from exuvia.cli import feed
 from exuvia.cli.client import Answer, Client, Format, HostOption, PortOption, UserOption, show
 
 ENDED = {"synced", "cancelled", "rollback done"}
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print.")]
 
+JobIds = Annotated[list[int], typer.Argument(help="The jobs' numbers.")]
+
 app = typer.Typer(help="Schema changes: what runs, what it waits for, what was done.")
+app.command("feed")(feed.feed)
 
 
 @app.command("ls")
@@ -64,6 +69,70 @@ def watch(
         if not found.rows:
             return
         pause.wait(every)
+
+
+@app.command("cancel")
+def cancel(
+    job_ids: JobIds,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Cancel jobs: what they have done so far is undone."""
+    command("CANCEL", Client(host, port, user), job_ids, output)
+
+
+@app.command("pause")
+def pause(
+    job_ids: JobIds,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Pause jobs; they keep their place."""
+    command("PAUSE", Client(host, port, user), job_ids, output)
+
+
+@app.command("resume")
+def resume(
+    job_ids: JobIds,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Let paused jobs go on."""
+    command("RESUME", Client(host, port, user), job_ids, output)
+
+
+@app.command("alter")
+def alter(
+    job_id: Annotated[int, typer.Argument(help="The job's number.")],
+    threads: Annotated[int | None, typer.Option(help="Tasks that write at once.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Most rows of a batch.")] = None,
+    max_write_speed: Annotated[str, typer.Option(help="Bytes a second, as in 10MiB.")] = "",
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: OutputOption = Format.table,
+) -> None:
+    """Give a running job settings of its own, from its next batch on."""
+    speed = f"'{max_write_speed}'" if max_write_speed else None
+    given = {"THREAD": threads, "BATCH_SIZE": batch_size, "MAX_WRITE_SPEED": speed}
+    options = ", ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
+    if not options:
+        raise typer.BadParameter("nothing to alter")
+    show(Client(host, port, user).ask(f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
+
+
+def command(verb: str, client: Client, job_ids: list[int], output: Format) -> None:
+    """Act on jobs; exit status 1 where one of them was not changed."""
+    answer = client.ask(f"ADMIN {verb} DDL JOBS {', '.join(map(str, job_ids))}")
+    show(answer, output)
+    if any(str(row[1]).startswith("error") for row in answer.rows):
+        raise typer.Exit(1)
 
 
 def jobs(client: Client, finished: int) -> Answer:

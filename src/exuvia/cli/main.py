@@ -3,6 +3,7 @@
     exuvia serve    run a node                     exuvia ddl ls | show | watch  schema changes
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
     exuvia demo     the whole story in four minutes   exuvia sim                 clusters by seed
+    exuvia stats queue   what is analyzed next
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -14,7 +15,7 @@ import typer
 
 from exuvia import __version__
 from exuvia.base.limits import DEFAULT_LEASE_S
-from exuvia.cli import ddl
+from exuvia.cli import ddl, stats
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(ddl.app, name="ddl")
+app.add_typer(stats.app, name="stats")
 
 
 def _version(asked: bool) -> None:

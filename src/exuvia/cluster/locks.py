@@ -17,11 +17,14 @@ from exuvia.base.clock import Clock, SystemClock
 
 
 class Hold(NamedTuple):
-    """A table written by an open transaction. `since` is this front's monotonic clock. Unit: s."""
+    """A table written by an open transaction. `since` is this front's monotonic clock. Unit: s.
+
+    `session`: the connection's number, where it has one."""
 
     about: str
     revision: int
     since: float
+    session: int = 0
 
     def reason(self, now: float) -> str:
         """Who waits must read what for (law 10)."""
@@ -37,7 +40,9 @@ class MetadataLocks:
         self._tables: dict[int, dict[Hashable, Hold]] = {}
         self._tokens: dict[Hashable, set[int]] = {}
 
-    def hold(self, token: Hashable, table_id: int, revision: int, about: str = "") -> None:
+    def hold(
+        self, token: Hashable, table_id: int, revision: int, about: str = "", session: int = 0
+    ) -> None:
         """The transaction wrote the table with a plan of that revision; the oldest plan counts.
 
         `about` tells who and what: "open transaction of connection 12 wrote t"."""
@@ -46,7 +51,8 @@ class MetadataLocks:
             known = holds.get(token)
             if known is None or revision < known.revision:
                 since = self._clock.monotonic() if known is None else known.since
-                holds[token] = Hold(about or f"open transaction {token!r} wrote", revision, since)
+                told = about or f"open transaction {token!r} wrote"
+                holds[token] = Hold(told, revision, since, session)
                 self._tokens.setdefault(token, set()).add(table_id)
 
     def release(self, token: Hashable) -> None:

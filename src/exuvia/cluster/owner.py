@@ -96,6 +96,21 @@ class Campaign:
         finally:
             txn.rollback()
 
+    def demand(self) -> bool:
+        """Take the role from a living owner; whether it is ours. For an upgrade only (seed 000).
+
+        Its member lives on: the term alone refuses what it still commits for the role."""
+        txn = self._store.begin()
+        try:
+            if not self._still_mine(txn):
+                self._term = 0
+                self._term = self._seize(txn, fences=False)
+            return True
+        except (Conflict, Deposed):
+            return False
+        finally:
+            txn.rollback()
+
     def _still_mine(self, txn: Transaction) -> bool:
         owner = owner_of(txn, self.role)
         return (
@@ -112,9 +127,9 @@ class Campaign:
         self._silence.keep_only([] if holder is None else [holder])
         return holder is None or self._silence.is_over(txn, holder, now)
 
-    def _seize(self, txn: Transaction) -> int:
+    def _seize(self, txn: Transaction, fences: bool = True) -> int:
         former = owner_of(txn, self.role)
-        if former is not None and former.member != self._member.id:
+        if fences and former is not None and former.member != self._member.id:
             members.fence(txn, former.member)
         term_key = keys.meta("term", self.role)
         term = keys.read_number(txn.get(term_key)) + 1

@@ -44,6 +44,15 @@ class Announcement(msgspec.Struct, frozen=True):
     tables: dict[int, int]
 
 
+class Blocker(msgspec.Struct, frozen=True):
+    """An open transaction that a front cannot acknowledge for. Unit: s."""
+
+    reason: str
+    session: int = 0
+    age_s: float = 0.0
+    query: str = ""
+
+
 class Lag(NamedTuple):
     """A front that has not acknowledged, and why."""
 
@@ -52,17 +61,17 @@ class Lag(NamedTuple):
 
 
 _announcement = msgspec.json.Decoder(Announcement)
-_reasons = msgspec.json.Decoder(list[str])
+_blockers = msgspec.json.Decoder(list[Blocker])
 
 
 def _ack_key(job_id: int, member_id: str) -> bytes:
     return keys.meta("ack", job_id, member_id)
 
 
-def _read_ack(payload: bytes | None) -> tuple[int, list[str]]:
+def _read_ack(payload: bytes | None) -> tuple[int, list[Blocker]]:
     if payload is None:
         return 0, []
-    return keys.read_number(payload[:8]), _reasons.decode(payload[8:])
+    return keys.read_number(payload[:8]), _blockers.decode(payload[8:])
 
 
 def announce(txn: Transaction, job_id: int, version: int, tables: Mapping[int, int]) -> None:
@@ -86,7 +95,12 @@ def finish(txn: Transaction, job_id: int) -> None:
         txn.write(Kind.REMOVE, key, b"")
 
 
-def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[str]]]:
+def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
+    """The open transactions that a job's last version waits for, on every front."""
+    return [each for _, found in _behind(txn, job_id) for each in found]
+
+
+def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:
         return []
@@ -94,18 +108,21 @@ def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[str]]]
     found = []
     for info in members.live(txn):
         if info.kind == "front":
-            version, reasons = _read_ack(txn.get(_ack_key(job_id, info.id)))
+            version, holds = _read_ack(txn.get(_ack_key(job_id, info.id)))
             if version < wanted:
-                found.append((info, reasons))
+                found.append((info, holds))
     return found
 
 
 def lagging(txn: Transaction, job_id: int) -> list[Lag]:
     """Live fronts that have not acknowledged the job's last version, with their own reasons."""
     return [
-        Lag(info.id, f"{info.title}: {'; '.join(reasons) or 'has not answered yet'}")
-        for info, reasons in _behind(txn, job_id)
+        Lag(info.id, f"{info.title}: {_reasons(holds)}") for info, holds in _behind(txn, job_id)
     ]
+
+
+def _reasons(holds: list[Blocker]) -> str:
+    return "; ".join(each.reason for each in holds) or "has not answered yet"
 
 
 class Waiter:
@@ -161,14 +178,18 @@ class Waiter:
                 members.fence(txn, member_id)
             txn.commit()
 
-    def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[str]], now: float) -> Lag:
-        info, reasons = behind
+    def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[Blocker]], now: float) -> Lag:
+        info, holds = behind
         silent_s = self._silence.of(txn, info, now)
         if silent_s > 2 * info.lease_s / members.BEATS_PER_LEASE:
             text = f"silent {silent_s:.0f} s of {info.lease_s:.0f} s lease"
         else:
-            text = "; ".join(reasons) or "has not answered yet"
+            text = _reasons(holds)
         return Lag(info.id, f"{info.title}: {text}")
+
+
+def _blocker(hold: Hold, now: float) -> Blocker:
+    return Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
 
 
 class Acknowledger:
@@ -224,11 +245,11 @@ class Acknowledger:
         for job_id, holds in blocked.items():
             if now - self._explained.get(job_id, float("-inf")) >= REASON_S:
                 self._explained[job_id] = now
-                reasons = [hold.reason(now) for hold in holds[:SHOWN]]
-                self._write(txn, job_id, self._answered.get(job_id, 0), reasons)
+                told = [_blocker(hold, now) for hold in holds[:SHOWN]]
+                self._write(txn, job_id, self._answered.get(job_id, 0), told)
 
-    def _write(self, txn: Transaction, job_id: int, version: int, reasons: list[str]) -> None:
-        payload = keys.number(version) + msgspec.json.encode(reasons)
+    def _write(self, txn: Transaction, job_id: int, version: int, told: list[Blocker]) -> None:
+        payload = keys.number(version) + msgspec.json.encode(told)
         txn.write(Kind.PLACE, _ack_key(job_id, self._member.id), payload)
         txn.notify("ack")
 

@@ -23,13 +23,16 @@ from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import DeleteRange, Event, Wait, World
+from exuvia.ddl.world import DeleteRange, Event, Looks, Wait, World
 
 Refuse = Callable[[Job, World], Refused | None]
 Edit = Callable[[Job, World], tuple[Job, World]]
 After = Callable[[Job, World], Refused | Wait | None]  # None: go on
 Leave = Callable[[Job, World], tuple[DeleteRange, ...]]
-Tell = Callable[[Job, World, World], Event]
+Tell = Callable[[Job, World, World], Event | tuple[Event, ...]]
+Recall = Callable[[Job], int]
+Look = Callable[[Job], Looks]
+Take = Callable[[Job, World], tuple[int, ...]]
 
 
 class Element(NamedTuple):
@@ -49,6 +52,9 @@ class Step(NamedTuple):
     after: After | None = None  # what must be true first
     leaves: Leave | None = None  # ranges to be emptied behind it
     event: Tell | None = None  # told when the job ends well
+    takes: Take | None = None  # tables whose writers must plan anew: id or key range is taken away
+    recalls: Recall | None = None  # the ended job whose ranges are taken back from deletion
+    silent: bool = False  # only proves that no older writer is left: spends no schema version
 
 
 class Action(NamedTuple):
@@ -60,15 +66,23 @@ class Action(NamedTuple):
     path: tuple[Step, ...]
     refuses: tuple[Refuse, ...] = ()
     undo: Optional["Action"] = None
+    looks: Look | None = None
+    tail: tuple[Step, ...] = ()  # what follows the edge: from here nothing is turned back
+    choose: Callable[[Job], "Action"] | None = None  # one code, several paths: which one it is
 
     @property
     def has_reorg(self) -> bool:
         """Whether one of its steps waits for rows to be read or written."""
-        return any(step.after for step in self.path)
+        return any(step.after for step in (*self.path, *self.tail))
 
-    def step_from(self, state: SchemaState) -> Step:
+    def waits_in(self, state: SchemaState, tail: bool = False) -> bool:
+        """Whether a reorg may run while the job stands in that state."""
+        steps = self.tail if tail else self.path
+        return any(step.source == state and step.after for step in steps)
+
+    def step_from(self, state: SchemaState, tail: bool = False) -> Step:
         """The step that leaves the state or, entered from the other side, one of its duties."""
-        for step in self.path:
+        for step in self.tail if tail else self.path:
             if step.source == state:
                 return step
         for step in self.path:
@@ -104,7 +118,7 @@ def _check_chain(action: Action) -> None:
         if step.target != following.source:
             raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
     ends = {action.path[0].source, action.path[-1].target}
-    if ends != {SchemaState.ABSENT, SchemaState.PUBLIC}:
+    if action.element.follows_rows and ends != {SchemaState.ABSENT, SchemaState.PUBLIC}:
         raise Broken(f"{action.label}: a path leads between ABSENT and PUBLIC")
 
 

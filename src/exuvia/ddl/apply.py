@@ -7,16 +7,20 @@
 Nothing here chooses and nothing here commits.
 """
 
-import msgspec
+from collections.abc import Iterator
 
-from exuvia.catalog import meta
+from exuvia.catalog import meta, references
 from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.cluster import member as members
 from exuvia.cluster import versions
-from exuvia.ddl import queue, ranges
+from exuvia.ddl import loading, parts, queue, ranges, several
+from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import FINISHED, ActionCode
+from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Decision, ReorgOrder, World
+from exuvia.ddl.telling import change_of
+from exuvia.ddl.world import Decision, Event, Looks, ReorgOrder, World, events_of
+from exuvia.events import outbox
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
@@ -28,12 +32,21 @@ def read_world(txn: Transaction, job: Job, now: int) -> World:
     """The job's elements in this snapshot. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None
     dropping = job.type == ActionCode.DROP_SCHEMA
+    looks = parts.looks(job)
+    others = (meta.get_table(txn, table_id) for table_id in looks.tables)
+    databases = (meta.get_database(txn, database_id) for database_id in looks.databases)
     return World(
         database=meta.get_database(txn, job.schema_id),
         table=table,
         tables=_tables_of(txn, job.schema_id) if dropping else (),
+        others=tuple(info for info in others if info is not None),
+        databases=tuple(info for info in databases if info is not None),
+        names=tuple(_holders(txn, looks)),
+        left=ranges.untouched(txn, looks.left_by) if looks.left_by else (),
+        loader_lives=bool(looks.loader) and members.find(txn, looks.loader) is not None,
+        is_loaded=bool(looks.loader) and loading.is_done(txn, job.id),
         name_is_taken=_name_is_taken(txn, job),
-        table_is_empty=_is_empty(txn, job, table),
+        table_is_empty=_is_empty(txn, several.walking(job), table),
         now=now,
     )
 
@@ -42,8 +55,15 @@ def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
     return tuple(table_id for _, table_id in meta.table_names(txn, database_id))
 
 
+def _holders(txn: Transaction, looks: Looks) -> Iterator[tuple[int, str, int]]:
+    for database_id, wanted in looks.names:
+        held = meta.find_table(txn, database_id, wanted.lower())
+        if held is not None:
+            yield database_id, wanted.lower(), held
+
+
 def _name_is_taken(txn: Transaction, job: Job) -> bool:
-    if job.type == ActionCode.CREATE_SCHEMA:
+    if job.type in (ActionCode.CREATE_SCHEMA, ActionCode.FLASHBACK_SCHEMA):
         return meta.find_database(txn, job.schema_name) not in (None, job.schema_id)
     if job.type == ActionCode.CREATE_TABLE:
         found = meta.find_table(txn, job.schema_id, job.table_name)
@@ -51,12 +71,14 @@ def _name_is_taken(txn: Transaction, job: Job) -> bool:
     return False
 
 
-def _is_empty(txn: Transaction, job: Job, table: TableInfo | None) -> bool:
+def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> bool:
     """Looked at only where a reorg would run: by then every writer maintains the new element."""
-    if table is None or job.schema_state != SchemaState.WRITE_REORG:
+    if job is None or table is None:
         return False
-    rows = txn.scan(keys.span_of(keys.row_prefix(table.id)), limit=1)
-    return next(iter(rows), None) is None
+    if not action_of(job).waits_in(job.schema_state, job.exuvia_tail):
+        return False
+    spans = (keys.span_of(keys.row_prefix(each)) for each in table.physical_ids)
+    return all(next(iter(txn.scan(span, limit=1)), None) is None for span in spans)
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -70,10 +92,14 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
         job = _publish(txn, decision, owner)
-    for ordinal, each in enumerate(decision.ranges):
-        ranges.leave(txn, job.id, ordinal, each)
-    if decision.event is not None:
-        queue.tell(txn, job, msgspec.json.encode(decision.event).decode())
+    first = ranges.free_ordinal(txn, job.id) if decision.ranges else 0
+    for ordinal, each in enumerate(decision.ranges, first):
+        ranges.leave(txn, job.id, ordinal, each, decision.before.now)
+    if decision.recalls:
+        ranges.recall(txn, decision.recalls)
+    _tell(txn, job, events_of(decision))
+    for part, event in decision.tells:
+        outbox.put(txn, job.id, part, change_of(txn, event))
     if decision.archive:
         _end(txn, job)
     else:
@@ -81,55 +107,99 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     return job
 
 
+def _tell(txn: Transaction, job: Job, events: tuple[Event, ...]) -> None:
+    """One event bears the job's number alone; several are numbered, as sub-jobs' are."""
+    for part, each in enumerate(events):
+        numbered = part if len(events) > 1 else outbox.WHOLE_JOB
+        outbox.put(txn, job.id, numbered, change_of(txn, each))
+
+
 def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     """Catalog, version, revisions, and the request to acknowledge them."""
     job = decision.job
-    announced = _revisions_before(txn, decision)
+    bumps = _bumps(decision)
+    announced = _revisions_after(txn, decision, bumps)
     _edit_catalog(txn, decision)
-    version = meta.publish(
-        txn,
-        type=int(job.type),
-        schema_id=job.schema_id,
-        table_id=job.table_id,
-        affected=decision.before.tables,
-        bumps={job.table_id: meta.STEP} if job.table_id else {},
-        database_bumps={} if job.table_id else {job.schema_id: meta.STEP},
-    )
+    meta.carry_counters(txn, decision.after.carries)
+    if decision.silent:
+        version = meta.publish_silently(txn, bumps)
+    else:
+        version = meta.publish(
+            txn,
+            type=int(job.type),
+            schema_id=job.schema_id,
+            table_id=job.table_id,
+            affected=[each for each in bumps if each != job.table_id],
+            bumps=bumps,
+            database_bumps=_database_bumps(decision),
+        )
     job = evolve(job, last_schema_version=version)
     if job.state in FINISHED:
-        job = evolve(job, binlog=evolve(job.binlog, SchemaVersion=version))
+        job = evolve(job, binlog=left_behind(txn, job.binlog, decision, version))
     queue.announce(txn, job, announced, owner)
     versions.announce(txn, job.id, version, announced)
     return job
 
 
-def _revisions_before(txn: Transaction, decision: Decision) -> dict[int, int]:
-    """Table id -> the revision this step makes; in a database, one that no open writer has."""
-    world = decision.before
-    tables = world.tables or ((world.table.id,) if world.table else ())
-    return {table_id: meta.revision(txn, table_id) + meta.STEP for table_id in tables}
+def _infos(world: World) -> dict[int, TableInfo]:
+    own = (world.table,) if world.table else ()
+    return {info.id: info for info in (*own, *world.others)}
+
+
+def _bumps(decision: Decision) -> dict[int, int]:
+    """Table id -> how far its revision moves: the job's own, every other that changes, and twice
+    as far one that is taken away from its writers."""
+    before, after = _infos(decision.before), _infos(decision.after)
+    changed = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+    own = [decision.job.table_id] if decision.job.table_id else []
+    bumps = dict.fromkeys([*own, *changed], meta.STEP)
+    return {**bumps, **dict.fromkeys(decision.takes, meta.TAKEN)}
+
+
+def _database_bumps(decision: Decision) -> dict[int, int]:
+    """The revision of a database, part of the fence of all its tables, moves with its state only:
+    another charset of it is no concern of those who write its tables."""
+    before, after = decision.before.database, decision.after.database
+    states = [None if each is None else each.state for each in (before, after)]
+    return {decision.job.schema_id: meta.STEP} if states[0] != states[1] else {}
+
+
+def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]) -> dict[int, int]:
+    """Table id -> the revision this step makes; in a database, one that no open writer has.
+
+    Who wrote a table that is taken away is not waited for: the store refuses it."""
+    existing = _infos(decision.before)
+    moved = {
+        each: by for each, by in bumps.items() if each in existing and each not in decision.takes
+    }
+    within = dict.fromkeys(decision.before.tables, meta.STEP)
+    return {each: meta.revision(txn, each) + by for each, by in {**within, **moved}.items()}
 
 
 def _edit_catalog(txn: Transaction, decision: Decision) -> None:
     before, after = decision.before, decision.after
-    if after.table is not None and after.table != before.table:
-        txn.require(keys.meta("db", after.table.exuvia_db))
-        meta.put_table(txn, after.table)
-    elif after.table is None and before.table is not None:
-        meta.drop_table(txn, before.table)
+    _edit_tables(txn, _infos(before), _infos(after))
     if after.database is not None and after.database != before.database:
         meta.put_database(txn, after.database)
     elif after.database is None and before.database is not None:
-        _drop_database(txn, before)
-
-
-def _drop_database(txn: Transaction, before: World) -> None:
-    for table_id in before.tables:
-        info = meta.get_table(txn, table_id)
-        if info is not None:
-            meta.drop_table(txn, info)
-    if before.database is not None:
+        for info in meta.referred_tables(txn, before.tables):
+            references.orphan(txn, info, before.database.db_name.L)
         meta.drop_database(txn, before.database)
+
+
+def _edit_tables(
+    txn: Transaction, before: dict[int, TableInfo], after: dict[int, TableInfo]
+) -> None:
+    """Names are let go first, so that two tables of one step may swap theirs."""
+    for table_id, info in before.items():
+        if table_id not in after:
+            meta.drop_table(txn, info)
+        elif after[table_id] != info:
+            meta.let_name_go(txn, info, after[table_id])
+    for table_id, info in after.items():
+        if info != before.get(table_id):
+            txn.require(keys.meta("db", info.exuvia_db))
+            meta.put_table(txn, info)
 
 
 def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
@@ -154,7 +224,10 @@ def _end(txn: Transaction, job: Job) -> None:
     queue.forget(txn, job)
     queue.archive(txn, job)
     versions.finish(txn, job.id)
+    if job.reorg_meta:
+        txn.delete(keys.meta("dial", job.id))
     if txn.get(keys.meta("reorg", job.id)) is not None:
         checkpoint.forget(txn, job.id)
         txn.delete(keys.meta("reorg", job.id))
+        loading.forget(txn, job.id)
     txn.notify("history")

@@ -11,70 +11,79 @@
     pausing             its reorg is fenced         -> paused
     done, rollback done, cancelled                  -> every node has the last version: into history
 
+A job of several changes is walked by ddl/several.py; the states are the same.
+
 Pure: same job, same world, same decision. Nothing here reads a store or a clock.
 """
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog.model import evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.ddl import parts, several
 from exuvia.ddl.action import Action, Step
-from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job, failed
+from exuvia.ddl.stepping import archive, is_last, reorg_order, stamped, take, wait, with_result
 from exuvia.ddl.world import Decision, ReorgOrder, Wait, World
+
+_ROLLED_BACK = "DDL job rollback, error msg: "
 
 
 def decide(job: Job, world: World) -> Decision:
     """The next step of a job in this world. Raises Broken where no step can exist."""
     match job.state:
         case JobState.NONE | JobState.QUEUEING | JobState.RUNNING:
-            return _forward(job, world)
+            return several.forward(job, world) if parts.of(job) else _forward(job, world)
         case JobState.ROLLINGBACK:
-            return _back(job, world)
+            return several.back(job, world) if parts.of(job) else _back(job, world)
         case JobState.CANCELLING:
-            return _turn_back(job, world, refuse(8214))
+            return give_up(job, world, reason_to_end(job))
         case JobState.PAUSING:
             return _pause(job, world)
         case JobState.PAUSED:
             return Decision(job=job, before=world, after=world, parks=True)
         case JobState.DONE:
-            return _archive(evolve(job, state=JobState.SYNCED), world)
+            return archive(evolve(job, state=JobState.SYNCED), world)
         case JobState.ROLLBACK_DONE | JobState.CANCELLED | JobState.SYNCED:
-            return _archive(job, world)
+            return archive(job, world)
+
+
+def reason_to_end(job: Job) -> Refused:
+    """What a job ends with that a person, or too many errors, turn back: its first error."""
+    if job.err is None:
+        return refuse(8214)
+    return job.err.raised(_ROLLED_BACK)
 
 
 def give_up(job: Job, world: World, error: Refused) -> Decision:
     """The step that follows when an error has come too often, or a person or the data says no."""
-    return _turn_back(job, world, error)
+    turn = several.turn_back if parts.of(job) else _turn_back
+    return turn(job, world, error)
 
 
 def _forward(job: Job, world: World) -> Decision:
-    action = ACTIONS[job.type]
+    action = action_of(job)
     if not job.begun:
         for refusal in action.refuses:
             error = refusal(job, world)
             if error is not None:
                 return _turn_back(job, world, error)
         job = evolve(job, schema_state=action.path[0].source, real_start_ts=world.now)
-    step = action.step_from(job.schema_state)
+    step = action.step_from(job.schema_state, job.exuvia_tail)
     verdict = step.after(job, world) if step.after else None
     if isinstance(verdict, Refused):
         return _turn_back(job, world, verdict)
     if isinstance(verdict, Wait):
-        order = ReorgOrder.RUN if verdict.reorg else ReorgOrder.NONE
-        shown = evolve(job, row_count=world.rows, exuvia_note=world.note)
-        return _wait(shown, world, verdict.reason, order)
-    last = step is action.path[-1]
-    return _take(
-        evolve(job, state=JobState.DONE if last else JobState.RUNNING), world, action, step
-    )
+        return wait(evolve(job, row_count=world.rows, exuvia_note=world.note), world, verdict)
+    state = JobState.DONE if is_last(action, step) else JobState.RUNNING
+    return _take(evolve(job, state=state), world, action, step)
 
 
 def _back(job: Job, world: World) -> Decision:
-    undo = ACTIONS[job.type].undo
+    undo = action_of(job).undo
     if undo is None:
-        return _wait(job, world, f"{job.action_text} cannot be undone")
+        return wait(job, world, Wait(f"{job.action_text} cannot be undone"))
     step = undo.step_from(job.schema_state)
     last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if last else JobState.ROLLINGBACK
@@ -83,67 +92,44 @@ def _back(job: Job, world: World) -> Decision:
 
 def _turn_back(job: Job, world: World, error: Refused) -> Decision:
     """The error is the job's end: at once when nothing changed, else by the opposite action."""
-    action = ACTIONS[job.type]
+    action = action_of(job)
     if not job.begun or job.schema_state == action.path[0].source:
-        return _archive(evolve(failed(job, error), state=JobState.CANCELLED), world)
-    if action.undo is None:
-        return _wait(evolve(failed(job, error), state=JobState.RUNNING), world, error.message)
+        return archive(evolve(failed(job, error), state=JobState.CANCELLED), world)
+    if action.undo is None or job.exuvia_tail:
+        going_on = evolve(failed(job, error), state=JobState.RUNNING)
+        return wait(going_on, world, Wait(error.message))
     return _back(evolve(failed(job, error), state=JobState.ROLLINGBACK), world)
 
 
 def _take(job: Job, world: World, action: Action, step: Step) -> Decision:
     """One step of an action from where the job stands."""
-    left = job.schema_state
-    placed_job, placed = step.edit(job, world) if step.edit else (job, world)
-    after = _stamped(action.element.move(placed_job, placed, step.target), world)
-    ends = placed_job.state == JobState.DONE
-    moved = evolve(placed_job, schema_state=step.target, exuvia_wait="", dependency_id=0)
-    if world.filled:
-        moved = evolve(moved, row_count=world.rows, exuvia_note=world.note)
-    if ends:
-        moved = _with_result(moved, after)
+    taken = take(job, world, action, step)
+    after = stamped(taken.after, world)
+    moved = evolve(taken.job, exuvia_wait="", dependency_id=0)
     return Decision(
-        job=moved,
+        job=with_result(moved, world, after) if job.state == JobState.DONE else moved,
         before=world,
         after=after,
         moves=True,
-        ranges=step.leaves(placed_job, world) if step.leaves else (),
-        event=step.event(placed_job, world, after) if step.event and ends else None,
-        reorg=_reorg_order(job, left, step.target),
+        ranges=taken.ranges,
+        event=taken.events(after) or None,
+        recalls=taken.recalls,
+        reorg=reorg_order(job, moved),
+        takes=taken.takes,
+        silent=step.silent,
     )
 
 
-def _stamped(after: World, before: World) -> World:
-    if after.table is None or after.table == before.table:
-        return after
-    return evolve(after, table=evolve(after.table, update_timestamp=before.now))
-
-
-def _with_result(job: Job, after: World) -> Job:
-    binlog = evolve(job.binlog, DBInfo=after.database, TableInfo=after.table)
-    return evolve(job, binlog=evolve(binlog, FinishedTS=after.now))
-
-
-def _reorg_order(job: Job, left: SchemaState, target: SchemaState) -> ReorgOrder:
-    if not ACTIONS[job.type].has_reorg:
-        return ReorgOrder.NONE
-    if target == SchemaState.WRITE_REORG:
-        return ReorgOrder.START
-    return ReorgOrder.LEAVE if left == SchemaState.WRITE_REORG else ReorgOrder.NONE
-
-
 def _pause(job: Job, world: World) -> Decision:
-    reorg = _reorg_order(job, job.schema_state, SchemaState.ABSENT)
-    paused = evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS")
-    return Decision(job=paused, before=world, after=world, parks=True, reorg=reorg)
-
-
-def _wait(job: Job, world: World, reason: str, reorg: ReorgOrder = ReorgOrder.NONE) -> Decision:
-    waiting = evolve(job, exuvia_wait=reason)
-    return Decision(job=waiting, before=world, after=world, reorg=reorg)
-
-
-def _archive(job: Job, world: World) -> Decision:
-    binlog = evolve(job.binlog, FinishedTS=world.now)
-    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=world.place)
-    return Decision(job=ended, before=world, after=world, archive=True)
+    """It keeps its place; what it fills may go on no more."""
+    walking = several.walking(job)
+    fills = walking is not None and action_of(walking).waits_in(
+        walking.schema_state, walking.exuvia_tail
+    )
+    return Decision(
+        job=evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS"),
+        before=world,
+        after=world,
+        parks=True,
+        reorg=ReorgOrder.LEAVE if fills else ReorgOrder.NONE,
+    )

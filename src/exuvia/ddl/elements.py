@@ -44,8 +44,13 @@ def move_table(job: Job, world: World, state: SchemaState) -> World:
 
 
 def move_indexes(job: Job, world: World, state: SchemaState) -> World:
-    """The job's indexes in that state; ABSENT removes them."""
-    table = _indexes_in(the_table(world), job.exuvia_elements, state)
+    """The job's indexes in that state, and the hidden columns of those on expressions; ABSENT
+    removes them."""
+    table = the_table(world)
+    hidden = hidden_columns_of(table, job.exuvia_elements)
+    table = _indexes_in(table, job.exuvia_elements, state)
+    if hidden:
+        table = _hidden_in(table, hidden, state)
     return evolve(world, table=reflag(table))
 
 
@@ -62,11 +67,30 @@ def move_column(job: Job, world: World, state: SchemaState) -> World:
         moved = evolve(column, state=state)
         others.insert(_place_of(job, others, state), moved)
     table = reflag(renumber(evolve(table, cols=tuple(others))))
+    if column.state == SchemaState.PUBLIC != state:
+        table = _without_checks_on_only(table, column)
     return evolve(world, table=with_layout(table))
+
+
+def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
+    """Conditions that name this column alone go when it does."""
+    kept = tuple(
+        each
+        for each in table.checks
+        if {name.L for name in each.constraint_cols} != {column.name.L}
+    )
+    return evolve(table, constraint_info=kept or None)
+
+
+def stay(job: Job, world: World, state: SchemaState) -> World:
+    """The world as the step's edit left it: the job has states, its element does not."""
+    return world
 
 
 DATABASE = Element("database", follows_rows=False, move=move_database)
 TABLE = Element("table", follows_rows=False, move=move_table)
+TABLE_IN_PLACE = Element("table that stays", follows_rows=False, move=stay)
+DATABASE_IN_PLACE = Element("database that stays", follows_rows=False, move=stay)
 INDEX = Element("index", follows_rows=True, move=move_indexes)
 COLUMN = Element("column", follows_rows=True, move=move_column)
 
@@ -78,6 +102,22 @@ def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:
         for index in table.indexes
         if [part.exuvia_column for part in index.idx_cols] == [column_id]
     )
+
+
+def hidden_columns_of(table: TableInfo, indexes: tuple[int, ...]) -> tuple[int, ...]:
+    """Ids of the hidden columns that expressions of these indexes stand in."""
+    hidden = {column.id for column in table.cols if column.hidden and column.is_virtual}
+    parts = (part for index in table.indexes if index.id in indexes for part in index.idx_cols)
+    return tuple(part.exuvia_column for part in parts if part.exuvia_column in hidden)
+
+
+def _hidden_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
+    kept = tuple(
+        evolve(column, state=state) if column.id in ids else column
+        for column in table.cols
+        if column.id not in ids or state != SchemaState.ABSENT
+    )
+    return renumber(evolve(table, cols=kept))
 
 
 def renumber(table: TableInfo) -> TableInfo:

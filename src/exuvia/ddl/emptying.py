@@ -1,24 +1,35 @@
-"""Metadata first, data later: the loop that empties what finished jobs left, batch by batch.
+"""Metadata first, data later: the loop that empties what finished jobs left (seed 002's background
+job).
 
-Who could still write there was refused before the row was written: the element is absent, its range
-is fenced by the revision, late fill tasks by the reorg's epoch. So emptying needs no check beyond
-the owner's term. Tombstones go once their index is public and the job has ended: no fill can come
-any more that they would have to stop (law 6). An entry may be placed over one at any time, so these
-removals are validated, key by key; a writer who is one revision late may leave another tombstone,
-which nobody sees.
+    oldest row of mysql.gc_delete_range
+      its job is unfinished            not yet
+      a whole table or database        not before exuvia_drop_retention_s have passed: RECOVER TABLE
+      the tables of a database         each leaves a row of its own, some at a time
+      anything else                    one batch (pipeline/delete.py) and the row's new start_key
+
+Who could still write there was refused before: the element is absent, its range is fenced by the
+revision, late fill tasks by the reorg's epoch. So emptying needs no check beyond the term of the
+`gc` owner, an ownership of its own, which is required by every transaction here: an owner that was
+deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
+Tombstones go once their index is public and the job has ended: no fill can come any more that they
+would have to stop (law 6).
+
+The clock says only how long data is kept, never whether it may be taken: see ddl/ranges.py.
 """
 
+from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, ranges
 from exuvia.ddl.ranges import Left
-from exuvia.kv.entry import TOMBSTONE, Kind
-from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline import delete
 
-BATCH_KEYS = 5_000
-SCAN_KEYS = 100_000
+ROLE = "gc"
+RETENTION = "exuvia_drop_retention_s"
+BATCH_TABLES = 100
 IDLE_S = 1.0
 
 
@@ -27,63 +38,64 @@ class Gc:
 
     channel = "history"
 
-    def __init__(self, store: Store, campaign: Campaign, batch_keys: int = BATCH_KEYS) -> None:
+    def __init__(
+        self, store: Store, campaign: Campaign, clock: Clock, batch_keys: int = delete.BATCH_KEYS
+    ) -> None:
         self._store = store
         self._campaign = campaign
+        self._clock = clock
         self._batch_keys = batch_keys
-        self._reached: dict[bytes, bytes] = {}  # a row's handle -> where the purge goes on
+        self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
+        self._due_ms = 0.0  # when the first of those that are kept will be
 
     def step(self, now: float) -> float:
         """Remove one batch of keys, or note a range as done; seconds until the next."""
         if not self._campaign.is_owner:
             return IDLE_S
+        notices = self._store.counter(self.channel)
         txn = self._store.begin()
         try:
-            left = _next(txn)
+            left = self._next(txn, notices)
             if left is None:
                 return IDLE_S
             self._campaign.guard(txn)
             self._take(txn, left)
             return 0.0
         except Conflict:
-            return 0.0  # an entry was placed over a tombstone, or a row of the tables changed
+            return 0.0  # placed over a tombstone, recovered, or another row of the tables changed
         except Deposed:
+            self._campaign.deposed()
             return IDLE_S
         finally:
             txn.rollback()
 
-    def _take(self, txn: Transaction, left: Left) -> None:
-        reached = self._purge(txn, left) if left.tombstones_only else self._empty(txn, left)
-        if reached is None:
-            ranges.done(txn, left)
-        txn.commit()
-        self._reached.pop(left.handle, None)
-        if reached is not None:
-            self._reached[left.handle] = reached
-
-    def _empty(self, txn: Transaction, left: Left) -> bytes | None:
-        """Remove a batch; None when there was nothing."""
-        batch = [key for key, _ in txn.scan(left.span, limit=self._batch_keys)]
-        for key in batch:
-            txn.write(Kind.REMOVE, key, b"")
-        return left.span.start if batch else None
-
-    def _purge(self, txn: Transaction, left: Left) -> bytes | None:
-        """Remove the tombstones of the next keys; where to go on, None at the end."""
-        start, seen = self._reached.get(left.handle, left.span.start), 0
-        for keys, raws in txn.snapshot.chunks(Span(start, left.span.end), self._batch_keys):
-            for key, raw in zip(keys, raws, strict=True):
-                if raw[SEQUENCE_BYTES:] == TOMBSTONE:
-                    txn.delete(key)
-            seen += len(keys)
-            if seen >= SCAN_KEYS:
-                return keys[-1] + b"\0"
+    def _next(self, txn: Transaction, notices: int) -> Left | None:
+        """The oldest range that may be emptied now. Many that are kept are not looked at again
+        before the first is due."""
+        now_ms = self._clock.wall_ns() // 1_000_000
+        kept_ms = 1000 * variables.read_int(txn, RETENTION)
+        seen = notices, kept_ms
+        if seen == self._quiet and now_ms < self._due_ms:
+            return None
+        due_ms = float("inf")
+        for left in ranges.scan(txn):
+            kept_until_ms = left.since_ms + kept_ms if left.may_return else 0
+            if kept_until_ms > now_ms:
+                due_ms = min(due_ms, kept_until_ms)
+            elif queue.get(txn, left.job_id) is None:
+                return left
+        self._quiet, self._due_ms = seen, due_ms
         return None
 
-
-def _next(txn: Transaction) -> Left | None:
-    """The oldest range whose job is in history."""
-    for left in ranges.scan(txn):
-        if queue.get(txn, left.job_id) is None:
-            return left
-    return None
+    def _take(self, txn: Transaction, left: Left) -> None:
+        if left.holds_names:
+            start = ranges.expand(txn, left, BATCH_TABLES)
+        elif left.tombstones_only:
+            start = delete.purge(txn, left.span, self._batch_keys)
+        else:
+            start = delete.empty(txn, left.span, self._batch_keys)
+        if start is None:
+            ranges.done(txn, left)
+        else:
+            ranges.reached(txn, left, start)
+        txn.commit()

@@ -12,24 +12,29 @@ from collections.abc import Iterator
 
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
-from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl import parts
+from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JOB_STATE_TEXT
 from exuvia.ddl.decide import decide
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World
+from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World, events_of
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
 
-def decisions(job: Job, world: World) -> Iterator[Decision]:
-    """Every step until history, as if each reorg succeeded. Raises Broken for a bad action."""
+def decisions(job: Job, world: World, runs: list[Decision] | None = None) -> Iterator[Decision]:
+    """Every step until history, as if each reorg succeeded. Raises Broken for a bad action.
+
+    `runs` is given the decisions that would run a reorg."""
     while True:
         decision = decide(job, world)
         if decision.reorg == ReorgOrder.RUN:
+            if runs is not None:
+                runs.append(decision)
             world = evolve(world, filled=True)
             continue
         yield decision
-        if decision.archive or not decision.moves:
+        if decision.archive or not (decision.moves or decision.keeps):
             return
         job, world = decision.job, evolve(decision.after, filled=False)
 
@@ -45,16 +50,42 @@ def explain(job: Job, world: World) -> list[str]:
     return lines
 
 
+def step_text(before: Decision | None, decision: Decision) -> str:
+    """One step in words, without columns."""
+    return ", ".join(part for part in _parts(before, decision) if part)
+
+
 def _line(before: Decision | None, decision: Decision) -> str:
+    walk, *effects = _parts(before, decision)
+    told = ", ".join(effect for effect in effects if effect)
+    return f"{walk:<39} {told}" if not decision.archive else walk
+
+
+def _parts(before: Decision | None, decision: Decision) -> list[str]:
+    """From where to where, and each effect; an end is one part."""
     if decision.archive:
         error = f", {decision.job.err.message}" if decision.job.err else ""
-        return f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"
-    left = STATE_TEXT[before.job.schema_state] if before else _origin(decision)
-    effects = [_REORG_TEXT.get(decision.reorg, ""), "version +1" if decision.moves else ""]
-    effects += [_left(decision.ranges)]
-    effects += [f"event {decision.event.type}" if decision.event else ""]
-    walk = f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
-    return f"{walk:<40}{', '.join(effect for effect in effects if effect)}"
+        return [f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"]
+    return [
+        "; ".join(_walks(before, decision)),
+        _REORG_TEXT.get(decision.reorg, ""),
+        "version +1" if decision.moves else "",
+        _left(decision.ranges),
+        *(f"event {each.type}" for each in events_of(decision)[:1]),
+    ]
+
+
+def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
+    """From where to where; for each part that moves, where there are several."""
+    if not parts.of(decision.job):
+        left = STATE_TEXT[before.job.schema_state] if before else _origin(decision.job)
+        yield f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
+        return
+    for at, part in enumerate(parts.all_of(decision.job)):
+        was = parts.part(before.job, at) if before else None
+        left = STATE_TEXT[was.schema_state] if was and was.begun else _origin(part)
+        if part.begun and (was is None or part.schema_state != was.schema_state):
+            yield f"{part.action_text}: {left} -> {STATE_TEXT[part.schema_state]}"
 
 
 def _left(ranges: tuple[DeleteRange, ...]) -> str:
@@ -64,6 +95,6 @@ def _left(ranges: tuple[DeleteRange, ...]) -> str:
     return f"{len(ranges)} range(s) {what}"
 
 
-def _origin(decision: Decision) -> str:
+def _origin(job: Job) -> str:
     """Where the first step came from: elements that stood were public."""
-    return STATE_TEXT[ACTIONS[decision.job.type].path[0].source]
+    return STATE_TEXT[action_of(job).path[0].source]

@@ -3,16 +3,23 @@
 Running      rows and a note to show         Waiting, Unavailable   likewise, and what for
 Done         filled and verified             Conflict      again
 Duplicates   1062, all of them, capped       Deposed       its epoch moved on: the step knows why
-Failed       the error that ends the job
+Failed       the error that ends the job      any other     loudly; the error that ends the job
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog.table import Table
+from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
 
 AGAIN_S = 1.0
+
+
+def raise_it(job_id: int, error: Exception) -> None:
+    """What to do with an error nobody foresaw, where no node is: tests must see it."""
+    raise error
 
 
 class Reorg(Protocol):
@@ -28,15 +35,16 @@ class Reorg(Protocol):
 class ReorgFactory(Protocol):
     """How a worker gets one: wired by node/, or by a test."""
 
-    def __call__(self, job_id: int, epoch: int, table: Table, index_ids: list[int]) -> Reorg:
+    def __call__(self, job_id: int, epoch: int, table: Table, plan: Plan) -> Reorg:
         """The reorg of a job at that epoch of it."""
 
 
 class Filling:
     """See the module. Written by one thread only."""
 
-    def __init__(self, reorg: Reorg) -> None:
+    def __init__(self, reorg: Reorg, unforeseen: Callable[[Exception], None]) -> None:
         self._reorg = reorg
+        self._unforeseen = unforeseen
         self._left = False
         self.rows = 0
         self.note = ""
@@ -69,6 +77,11 @@ class Filling:
         except Deposed:
             self.lost = True
             return 0.0
+        except Exception as error:  # a fault in one job's reorg must not stop all others
+            self._unforeseen(error)
+            text = f"the reorganisation broke: {type(error).__name__}: {error}"
+            self.failure = Refused(1105, "HY000", text)
+            return 0.0
 
     def _hear(self, progress: Progress) -> float:
         match progress:
@@ -94,7 +107,7 @@ def _running_note(progress: Running) -> str:
 
 
 def duplicates_error(progress: Duplicates) -> Refused:
-    """1062 with MySQL's text in the first line, then every other duplicate that was found."""
+    """1062 with MySQL's text, and every other duplicate that was found as its listing."""
     first = progress.error.message
     others = [text for text in progress.texts if text != first]
-    return Refused(1062, "23000", "\n".join([first, *others]))
+    return Refused(1062, "23000", first, "\n".join(others))

@@ -10,8 +10,15 @@ is replaced to change (`evolve`).
     add column       [ColumnInfo, {"after": name|null}]  drop column   [name]
     add index        [IndexInfo, ...]                    drop index    [name, ...]
     add primary key  [IndexInfo]                         drop primary key [name]
+    create view      [TableInfo, replaces, former id]    drop view     []
+    create sequence  [TableInfo]                         drop sequence []
+    alter sequence   [SequenceInfo]
+    add check        [ConstraintInfo]                    drop check     [name]
+    alter check      [name, enforced]                    drop FK        [name]
+    add FK           [FkInfo, {"checks": bool}]
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,21 +49,65 @@ ROW_COLUMNS = (
 )
 
 
-class JobError(msgspec.Struct, frozen=True):
-    """The error a job ended with or met last: MySQL's code, SQLSTATE and text."""
+_DIALS = (
+    ("concurrency", "thread"),
+    ("batch_size", "batch_size"),
+    ("max_write_speed", "max_write_speed"),
+)
+
+
+class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The error a job ended with or met last: MySQL's code, SQLSTATE, text, and what else."""
 
     code: int
     state: str
     message: str
+    exuvia_listing: str = ""
+
+    def raised(self, before: str = "") -> Refused:
+        """The error again; `before` stands before its text."""
+        return Refused(self.code, self.state, f"{before}{self.message}", self.exuvia_listing)
 
 
 class Binlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What the finished job left behind (names of seed 001)."""
+    """What the finished job left behind (names of seed 001): its table and its database, other
+    tables it was about, ids of tables and databases that went. See ddl/follow.py."""
 
     SchemaVersion: int = 0
     DBInfo: DatabaseInfo | None = None
     TableInfo: Table | None = None
     FinishedTS: int = 0
+    MultipleTableInfos: tuple[Table, ...] | msgspec.UnsetType = msgspec.UNSET
+    exuvia_gone: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class SubJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a job of several: what each has of its own, the rest is the job's.
+
+    `exuvia_filled`: its reorg has written and verified everything and need not run again."""
+
+    type: ActionCode
+    raw_args: tuple[Any, ...] = ()
+    schema_state: SchemaState = SchemaState.ABSENT
+    state: JobState = JobState.NONE
+    revertible: bool = True
+    row_count: int = 0
+    warning: JobError | None = None
+    real_start_ts: int = 0
+    exuvia_elements: tuple[int, ...] = ()
+    exuvia_tables: tuple[int, ...] = ()
+    exuvia_schemas: tuple[int, ...] = ()
+    exuvia_ids: tuple[int, ...] = ()
+    exuvia_tail: bool = False
+    exuvia_note: str = ""
+    exuvia_filled: bool = False
+
+
+class MultiSchemaInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of one ALTER TABLE. `revertible`: the edge has not been crossed yet."""
+
+    sub_jobs: tuple[SubJob, ...]
+    revertible: bool = True
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +133,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     binlog: Binlog = Binlog()
     version: int = 1
     reorg_meta: dict[str, Any] | None = None
-    multi_schema_info: dict[str, Any] | None = None
+    multi_schema_info: MultiSchemaInfo | None = None
     priority: int = 0
     seq_num: int = 0
     charset: str = "utf8mb4"
@@ -91,6 +142,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     admin_operator: int = 0
     last_schema_version: int = 0
     exuvia_elements: tuple[int, ...] = ()
+    exuvia_tables: tuple[int, ...] = ()  # other tables it involves: nobody else may change them
+    exuvia_schemas: tuple[int, ...] = ()  # other databases it involves
+    exuvia_ids: tuple[int, ...] = ()  # asked for as zeros: new tables' or partitions' ids
+    exuvia_dropped: Table | None = None  # whose place another table took
+    exuvia_tail: bool = False  # past the edge, in the action's tail
     exuvia_wait: str = ""
     exuvia_note: str = ""
 
@@ -115,7 +171,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if self.err is None:
             return Refused(8214, "HY000", "Cancelled DDL job")
-        return Refused(self.err.code, self.err.state, self.err.message)
+        return self.err.raised()
 
     def describe(self) -> str:
         """The job as ADMIN SHOW DDL prints it in RUNNING_JOBS."""
@@ -128,6 +184,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             f"ErrCount:{self.err_count}, SnapshotVersion:{self.snapshot_ver}, "
             f"Version: v{self.version}"
         )
+
+    def _own(self) -> Iterator[str]:
+        """The settings an operator gave its reorg (ddl/admin.py)."""
+        for name, shown in _DIALS:
+            value = (self.reorg_meta or {}).get(name)
+            if value is not None:
+                yield f"{shown}={value}"
 
     def row(self) -> tuple[Any, ...]:
         """The row of ADMIN SHOW DDL JOBS (`ROW_COLUMNS`); times: packed DATETIME in UTC or None."""
@@ -144,8 +207,29 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             packed_time(self.real_start_ts),
             packed_time(self.binlog.FinishedTS) if self.in_history else None,
             JOB_STATE_TEXT[self.state],
-            ", ".join(part for part in (self.exuvia_note, self.exuvia_wait) if part),
+            ", ".join(part for part in (*self._own(), self.exuvia_note, self.exuvia_wait) if part),
         )
+
+
+def sub_rows(job: Job) -> list[tuple[Any, ...]]:
+    """The rows that follow a job's own: one for each of several changes."""
+    subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
+    whole = job.row()
+    return [
+        (
+            *whole[:3],
+            f"{ACTION_TEXT[sub.type]} /* subjob */",
+            STATE_TEXT[sub.schema_state],
+            *whole[5:7],
+            sub.row_count,
+            whole[8],
+            packed_time(sub.real_start_ts),
+            whole[10],
+            JOB_STATE_TEXT[sub.state],
+            sub.exuvia_note,
+        )
+        for sub in subs
+    ]
 
 
 def timestamp(wall_ns: int) -> int:
@@ -186,7 +270,7 @@ def decode(job_meta: bytes) -> Job:
 
 def failed(job: Job, error: Refused) -> Job:
     """The job with that error noted."""
-    return evolve(job, err=JobError(error.code, error.state, error.message))
+    return evolve(job, err=JobError(error.code, error.state, error.message, error.listing))
 
 
 __all__ = [
@@ -196,11 +280,14 @@ __all__ = [
     "Job",
     "JobError",
     "JobState",
+    "MultiSchemaInfo",
+    "SubJob",
     "decode",
     "encode",
     "evolve",
     "failed",
     "packed_time",
+    "sub_rows",
     "timestamp",
     "timestamp_text",
 ]

@@ -14,17 +14,22 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from exuvia.base.errors import Deposed
+from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import variables
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import queue
-from exuvia.ddl.ready import ReadySet
+from exuvia.ddl import admin, lists, queue
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import Job
+from exuvia.ddl.ready import Policy, ReadySet
+from exuvia.ddl.together import Together
+from exuvia.ddl.two_queues import TwoQueues
 from exuvia.ddl.waits import Notes
 from exuvia.ddl.worker import IDLE_S, Ends, JobWorker, Parts
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 TICK_S = 1.0
+MOST_TOLD = 100
 
 
 class Pools(NamedTuple):
@@ -62,20 +67,26 @@ class JobManager:
             False: [JobWorker(parts) for _ in range(most.general)],
             True: [JobWorker(parts) for _ in range(most.reorg)],
         }
+        self._aside = JobWorker(parts)
+        self._together = Together(parts)
         self._forget()
 
     def _forget(self) -> None:
-        self._ready = ReadySet()
-        self._newest = 0
+        self._begin(ReadySet())
         self._places = 0
         self._term = 0
         self._seen_job = -1
         self._seen_ack = -1
         self._looked_at = float("-inf")
         self._nudged = False
+
+    def _begin(self, policy: Policy) -> None:
+        """Under that discipline, with nothing read yet."""
+        self._ready = policy
+        self._newest = 0
         self._parked: set[int] = set()
-        self._notes = Notes(self._store, self._campaign, self._ready, self._busy)
-        for worker in self._all_workers():
+        self._notes = Notes(self._store, self._campaign, policy, self._busy)
+        for worker in (*self._all_workers(), self._aside):
             worker.assign(0)
 
     def _all_workers(self) -> list[JobWorker]:
@@ -129,6 +140,9 @@ class JobManager:
         self._looked_at = now
         txn = self._store.begin()
         try:
+            discipline = TwoQueues if lists.in_use(txn) else ReadySet
+            if not isinstance(self._ready, discipline):
+                self._begin(discipline())  # it was switched, or the store migrated
             for job in queue.unfinished(txn, self._newest):
                 self._ready.add(job)
                 self._newest = job.id
@@ -138,8 +152,38 @@ class JobManager:
                 self._ready.give_back(job_id)
             if self._fixed is None:
                 self._limits = _limits(txn)
+            told = admin.told(txn, MOST_TOLD)
         finally:
             txn.rollback()
+        if told:
+            self._hear(told, now)
+
+    def _hear(self, told: list[int], now: float) -> None:
+        """An operator changed these: their workers look now, and so do those without one."""
+        for worker in self._all_workers():
+            if worker.job_id in told:
+                worker.due = 0.0
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            admin.heard(txn, told)
+            aside = [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
+            txn.commit()
+        except Conflict:
+            return  # changed again: heard at the next look
+        finally:
+            txn.rollback()
+        for job_id in aside:
+            self._aside.assign(job_id)
+            self._aside.step(now)
+            self._aside.assign(0)
+
+    def _needs_no_turn(self, job: Job | None) -> bool:
+        """A job that waits may be paused, and one that has changed nothing cancelled, at once."""
+        if job is None or job.id not in self._ready or self._ready.is_running(job.id):
+            return False
+        ends = job.state == JobState.CANCELLING and not job.begun
+        return ends or job.state == JobState.PAUSING
 
     def _dispatch(self) -> None:
         """Every free worker takes the oldest job of its pool that may run."""
@@ -154,7 +198,8 @@ class JobManager:
 
     def _pool(self, reorg: bool) -> list[JobWorker]:
         """The workers that may take a job now; one beyond the limit ends the job it has."""
-        return self.workers[reorg][: self._limits.reorg if reorg else self._limits.general]
+        limit = self._limits.reorg if reorg else self._limits.general
+        return self.workers[reorg][: min(limit, self._ready.most_workers)]
 
     def _busy(self, reorg: bool) -> tuple[int, int]:
         """(workers of the pool that have a job, workers)."""
@@ -191,10 +236,12 @@ class JobManager:
                 return IDLE_S
 
     def _step_worker(self, now: float) -> float:
-        """One step of the worker that is due longest; seconds until another is."""
+        """One step of all that can step at once, or of who is due longest; seconds until more."""
         busy = [worker for worker in self._all_workers() if worker.job_id]
         if not busy:
             return IDLE_S
+        if self._together.step([worker for worker in busy if worker.due <= now], now):
+            return 0.0
         worker = min(busy, key=lambda each: each.due)
         if worker.due > now:
             return worker.due - now

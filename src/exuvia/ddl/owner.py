@@ -1,8 +1,10 @@
 """Everything an owner runs for schema changes, put together; `node/` and the simulator drive it.
 
-    loops()    JobManager "job" · AckLoop "ack" · FillLoop "reorg" (a reorg worker) · Gc "history"
+    loops()    JobManager "job" · AckLoop "ack" · FillLoop "reorg" (a reorg worker)
+               Campaign for "gc" · Gc "history"
 
-Each has `channel` and `step(now)` and does nothing while this process is not the owner.
+Each has `channel` and `step(now)` and does nothing while this process is not the owner. Deferred
+deletion has an ownership of its own: who walks jobs need not be who empties ranges.
 """
 
 from typing import Protocol
@@ -12,11 +14,11 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
-from exuvia.ddl.emptying import Gc
-from exuvia.ddl.filling import ReorgFactory
+from exuvia.ddl.emptying import ROLE, Gc
+from exuvia.ddl.filling import ReorgFactory, raise_it
 from exuvia.ddl.loops import AckLoop, FillLoop
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
-from exuvia.ddl.worker import Ends, Parts
+from exuvia.ddl.worker import Ends, Parts, Unforeseen
 from exuvia.kv.store import Store
 
 
@@ -30,7 +32,8 @@ class Loop(Protocol):
 
 
 class Ddl:
-    """The owner's side. `reorg_factory(job_id, epoch, table, index_ids)` gives pipeline reorgs."""
+    """The owner's side. `reorg_factory(job_id, epoch, table, plan)` gives pipeline reorgs,
+    `unforeseen(job_id, error)` says an error loudly that only a fault of this program can raise."""
 
     def __init__(
         self,
@@ -42,14 +45,17 @@ class Ddl:
         reorg_factory: ReorgFactory,
         pools: Pools | None = None,
         tick_s: float = TICK_S,
+        unforeseen: Unforeseen = raise_it,
     ) -> None:
         waiter = Waiter(store, campaign.guard)
 
         def parts(ends: Ends) -> Parts:
-            return Parts(store, schemas, campaign, waiter, clock, member.id, reorg_factory, ends)
+            shared = (store, schemas, campaign, waiter, clock, member.id, reorg_factory)
+            return Parts(*shared, ends, unforeseen)
 
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
-        self.gc = Gc(store, campaign)
+        self.gc_campaign = Campaign(store, member, ROLE)
+        self.gc = Gc(store, self.gc_campaign, clock)
 
     def nudge(self) -> None:
         """A session of this very process submitted a job: no need to wait for the channel."""
@@ -58,4 +64,4 @@ class Ddl:
     def loops(self) -> list[Loop]:
         """All of them, each to be stepped by one thread."""
         fills = [FillLoop(self.manager, worker) for worker in self.manager.workers[True]]
-        return [self.manager, AckLoop(self.manager), *fills, self.gc]
+        return [self.manager, AckLoop(self.manager), *fills, self.gc_campaign, self.gc]

@@ -3,20 +3,28 @@
     mysql.tidb_ddl_job       unfinished jobs, by id       mysql.tidb_ddl_history   finished ones
     mysql.tidb_mdl_info      the version each unfinished job announced last
     mysql.gc_delete_range    keys nobody reads any more; once emptied: gc_delete_range_done
-    mysql.ddl_notifier       events of finished changes
+    mysql.ddl_notifier       events of finished changes (events/outbox.py)
     mysql.tidb_ddl_reorg     finished spans of running reorganisations (written by pipeline/)
 
 Ordinary rows in the ordinary encoding, written through catalog/writer.py in the caller's
 transaction, which gives them the same checks as any row: two who change one job conflict.
+While tidb_enable_concurrent_ddl is OFF the lists of ddl/lists.py stand in for the first two tables.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from heapq import merge
 from itertools import islice
 
+import msgspec
+
+from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader, writer
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
+from exuvia.catalog.values import default_of
+from exuvia.ddl import lists
 from exuvia.ddl.codes import REORG_ACTIONS, ActionCode
 from exuvia.ddl.job import Job, decode, encode, packed_time
 from exuvia.kv import keys
@@ -27,14 +35,32 @@ Row = list[object]
 
 
 def system_table(txn: Transaction, name: str) -> Table:
-    """A system table as the transaction's snapshot has it."""
+    """A system table as the snapshot has it: a newer program may have added columns to it."""
     info = SYSTEM[name]
-    return _planned(name, meta.revision(txn, info.id), meta.database_revision(txn, MYSQL_ID))
+    stored = txn.get(keys.meta("table", info.id))
+    revisions = meta.revision(txn, info.id), meta.database_revision(txn, MYSQL_ID)
+    return _planned(name, stored, *revisions)
 
 
 @lru_cache(maxsize=64)
-def _planned(name: str, revision: int, database_revision: int) -> Table:
-    return Table(SYSTEM[name], revision, DATABASES[-1], database_revision)
+def _planned(name: str, stored: bytes | None, revision: int, database_revision: int) -> Table:
+    info = SYSTEM[name] if stored is None else _info.decode(stored)
+    return Table(info, revision, DATABASES[-1], database_revision)
+
+
+_info = msgspec.json.Decoder(TableInfo)
+
+
+def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:
+    """A row of the columns this program knows, as the table has them now: what a newer program
+    added keeps its value or has its default, and what this one would add is not there yet."""
+    names = [c.name.L for c in SYSTEM[table.info.name.L].cols]
+    known = dict(zip(names, row, strict=False))
+    kept = old or []
+    return [
+        known[c.name.L] if c.name.L in known else kept[n] if n < len(kept) else default_of(c)
+        for n, c in enumerate(table.info.cols)
+    ]
 
 
 # -- unfinished jobs -------------------------------------------------------------------------------
@@ -42,49 +68,78 @@ def _planned(name: str, revision: int, database_revision: int) -> Table:
 
 def schema_ids(job: Job) -> tuple[int, ...]:
     """Databases a job involves."""
-    return (job.schema_id,)
+    return tuple(dict.fromkeys((job.schema_id, *job.exuvia_schemas)))
 
 
 def table_ids(job: Job) -> tuple[int, ...]:
     """Tables a job involves; none for a change of a whole database."""
-    return (job.table_id,) if job.table_id else ()
+    own = (job.table_id,) if job.table_id else ()
+    return tuple(dict.fromkeys((*own, *job.exuvia_tables)))
 
 
 def is_reorg(job: Job) -> bool:
     """Whether the job reads or writes many rows, and so takes a reorg worker."""
-    return job.type in REORG_ACTIONS
+    return job.type in REORG_ACTIONS or job.reorg_meta is not None
 
 
 def insert(txn: Transaction, job: Job) -> None:
     """A job joins the queue."""
-    writer.insert(txn, system_table(txn, "tidb_ddl_job"), _job_row(job, processing=0))
+    if lists.in_use(txn):
+        lists.put(txn, job, is_reorg(job))
+        return
+    table = system_table(txn, "tidb_ddl_job")
+    writer.insert(txn, table, _fitted(table, _job_row(job, processing=0)))
 
 
 def update(txn: Transaction, job: Job) -> None:
     """A job's new record; who took it is noted as processing."""
+    if lists.in_use(txn):
+        lists.put(txn, job, is_reorg(job))
+        return
     table = system_table(txn, "tidb_ddl_job")
     handle = keys.i64(job.id)
     old = reader.get(txn, table, handle)
     if old is not None:
-        writer.update(txn, table, handle, old, _job_row(job, processing=int(job.begun)))
+        row = _fitted(table, _job_row(job, processing=int(job.begun)), old)
+        writer.update(txn, table, handle, old, row)
 
 
 def remove(txn: Transaction, job: Job) -> None:
     """The job leaves the queue."""
+    if lists.in_use(txn):
+        lists.remove(txn, job.id)
+        return
     _delete(txn, system_table(txn, "tidb_ddl_job"), keys.i64(job.id))
 
 
 def get(txn: Transaction, job_id: int) -> Job | None:
     """The unfinished job of that id."""
+    if lists.in_use(txn):
+        return lists.get(txn, job_id)
     row = reader.get(txn, system_table(txn, "tidb_ddl_job"), keys.i64(job_id))
     return None if row is None else decode(row[_JOB_META])
 
 
 def unfinished(txn: Transaction, after: int = 0) -> list[Job]:
     """Every unfinished job with an id above `after`, oldest first."""
+    if lists.in_use(txn):
+        return lists.unfinished(txn, after)
+    return _rows(txn, after)
+
+
+def _rows(txn: Transaction, after: int) -> list[Job]:
     table = system_table(txn, "tidb_ddl_job")
     span = Span(keys.row_prefix(table.info.id) + keys.i64(after + 1), table.row_span().end)
     return [decode(row[_JOB_META]) for _, row in reader.scan(txn, table, span)]
+
+
+def require_none(txn: Transaction) -> None:
+    """For settings that must not change under a job. Refused 1105 while one is unfinished.
+
+    Whoever submits one meanwhile takes ids too, and so conflicts with this transaction."""
+    if lists.unfinished(txn) or _rows(txn, 0):
+        raise Refused(1105, "HY000", "please wait for all jobs done")
+    txn.put(keys.LAST_ID, txn.get(keys.LAST_ID) or keys.number(0))
 
 
 def _job_row(job: Job, processing: int) -> Row:
@@ -111,6 +166,9 @@ _HISTORY_META = 1
 
 def archive(txn: Transaction, job: Job) -> None:
     """The job joins history."""
+    if lists.in_use(txn):
+        lists.archive(txn, job)
+        return
     row = [
         job.id,
         encode(job),
@@ -120,19 +178,27 @@ def archive(txn: Transaction, job: Job) -> None:
         _listed(table_ids(job)),
         packed_time(job.start_ts),
     ]
-    writer.insert(txn, system_table(txn, "tidb_ddl_history"), row)
+    table = system_table(txn, "tidb_ddl_history")
+    writer.insert(txn, table, _fitted(table, row))
 
 
 def finished(txn: Transaction, job_id: int) -> Job | None:
     """The job of that id, if it is in history."""
     row = reader.get(txn, system_table(txn, "tidb_ddl_history"), keys.i64(job_id))
-    return None if row is None else decode(row[_HISTORY_META])
+    return lists.finished(txn, job_id) if row is None else decode(row[_HISTORY_META])
 
 
 def history(txn: Transaction, limit: int | None = 10) -> list[Job]:
     """The newest finished jobs, newest first; all of them for None."""
+    return list(newest(txn, limit))
+
+
+def newest(txn: Transaction, limit: int | None) -> Iterator[Job]:
+    """The same, read as far as they are looked at."""
     rows = reader.scan(txn, system_table(txn, "tidb_ddl_history"), None, reverse=True)
-    return [decode(row[_HISTORY_META]) for _, row in islice(rows, limit)]
+    kept = (decode(row[_HISTORY_META]) for _, row in rows)
+    found = merge(kept, lists.newest(txn), key=lambda job: -job.id)
+    return islice(found, limit)
 
 
 # -- what goes with a job --------------------------------------------------------------------------
@@ -153,11 +219,6 @@ def announce(txn: Transaction, job: Job, tables: Iterable[int], owner: str) -> N
 def forget(txn: Transaction, job: Job) -> None:
     """The announced version of a job that ended."""
     _delete(txn, system_table(txn, "tidb_mdl_info"), keys.i64(job.id))
-
-
-def tell(txn: Transaction, job: Job, event: str) -> None:
-    """An event for the notifier: JSON, processed by nobody yet (law 7)."""
-    writer.insert(txn, system_table(txn, "ddl_notifier"), [job.id, -1, event, 0])
 
 
 def _delete(txn: Transaction, table: Table, handle: bytes) -> None:

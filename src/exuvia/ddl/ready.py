@@ -18,12 +18,43 @@ The tables stay the truth: at a take-over this is built anew from `queue.unfinis
 
 from collections import defaultdict
 from heapq import heappop, heappush
+from typing import Protocol
 
 from exuvia.ddl import queue
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 
 Place = tuple[str, int]
+
+
+class Policy(Protocol):
+    """What the manager asks of a discipline: `ReadySet`, or the `TwoQueues` of seeds 001, 002."""
+
+    most_workers: int
+
+    def __contains__(self, job_id: object) -> bool:
+        """Whether the job is unfinished."""
+
+    def add(self, job: Job) -> None:
+        """A job joined the queue; ids ascend."""
+
+    def remove(self, job_id: int) -> None:
+        """It ended."""
+
+    def take(self, reorg: bool) -> Job | None:
+        """The next job of that pool, now running; None if none may run."""
+
+    def give_back(self, job_id: int) -> None:
+        """It stopped unfinished."""
+
+    def is_running(self, job_id: int) -> bool:
+        """Whether a worker took it."""
+
+    def blocker(self, job_id: int) -> int:
+        """The older job it waits for, 0 if none."""
+
+    def job(self, job_id: int) -> Job:
+        """The record as it was added. Raises KeyError."""
 
 
 class _Line:
@@ -65,6 +96,8 @@ class _Line:
 
 class ReadySet:
     """Not thread-safe: one manager owns it."""
+
+    most_workers = 1 << 30  # of each pool: as many as the variables say
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}

@@ -3,6 +3,10 @@
     many sessions --tickets--> one of them leads: ids and rows of all, one transaction, notify "job"
     each waits for its job     one of them leads: reads history when "history" moves, or at times
 
+With tidb_enable_fast_create_table, plain CREATE TABLEs of one database that meet here become one
+job for up to MERGED of them (ddl/merging.py), which creates all or none. If it creates none, each
+is asked for again by itself: the error of one statement is not that of another.
+
 Job ids come from the counter of all ids, in the transaction that inserts the jobs: so ids are in
 commit order, and whoever reads the queue up to an id has seen every job below it (seed 001).
 """
@@ -10,16 +14,18 @@ commit order, and whoever reads the queue up to an id has seen every job below i
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, ExuviaError, Unavailable
-from exuvia.catalog import meta
+from exuvia.catalog import meta, variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.cluster.member import Member
-from exuvia.ddl import queue
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl import merging, queue
+from exuvia.ddl.codes import CREATES_ITS_ID, ActionCode
 from exuvia.ddl.job import Job, timestamp
+from exuvia.ddl.merging import Share
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -27,11 +33,29 @@ BATCH_JOBS = 100
 POLL_S = 0.5
 
 
+def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
+    """Ids for the jobs and for what they create: first the new element's, then the job's.
+
+    `now` is a job's timestamp."""
+    needed = sum(1 + (job.type in CREATES_ITS_ID) + len(job.exuvia_ids) for job in jobs)
+    following = count(meta.next_ids(txn, needed))
+    found = []
+    for job in jobs:
+        if job.type == ActionCode.CREATE_SCHEMA:
+            job = evolve(job, schema_id=next(following))
+        elif job.type in CREATES_ITS_ID:
+            job = evolve(job, table_id=next(following))
+        ids = tuple(next(following) for _ in job.exuvia_ids)
+        found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
+    return found
+
+
 class _Ticket:
     """One job on its way into the queue."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, alone: bool) -> None:
         self.job = job
+        self.alone = alone
         self.error: ExuviaError | None = None
         self.settled = False
 
@@ -73,13 +97,20 @@ class Submitter:
         self, job: Job, timeout_s: float | None = None, look: Callable[[], None] = lambda: None
     ) -> Job:
         """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
-        return self.wait(self.submit_nowait(job), timeout_s, look)
+        ended = self.wait(self.submit_nowait(job), timeout_s, look)
+        if ended.type == ActionCode.CREATE_TABLES != job.type and ended.error() is not None:
+            alone = self._submit(job, alone=True)
+            return self.wait(alone, timeout_s, look)
+        return ended
 
     # -- into the queue ----------------------------------------------------------------------------
 
     def submit_nowait(self, job: Job) -> int:
         """The job's id, once its row is committed. Deposed if this member was fenced."""
-        ticket = _Ticket(job)
+        return self._submit(job, alone=False)
+
+    def _submit(self, job: Job, *, alone: bool) -> int:
+        ticket = _Ticket(job, alone)
         with self._lock:
             self._tickets.append(ticket)
         while not ticket.settled:
@@ -109,7 +140,9 @@ class Submitter:
             txn = self._store.begin()
             try:
                 self._member.guard(txn)
-                jobs = self._numbered(txn, [ticket.job for ticket in batch])
+                shares = self._shares(txn, batch)
+                now = timestamp(self._clock.wall_ns())
+                jobs = numbered(txn, [share.job for share in shares], now)
                 for job in jobs:
                     queue.insert(txn, job)
                 txn.notify("job")
@@ -118,26 +151,15 @@ class Submitter:
                 continue  # another front took these ids
             finally:
                 txn.rollback()
-            for ticket, job in zip(batch, jobs, strict=True):
-                ticket.job = job
+            for share, job in zip(shares, jobs, strict=True):
+                for at in share.members:
+                    batch[at].job = job
             return
 
-    def _numbered(self, txn: Transaction, jobs: list[Job]) -> list[Job]:
-        """Ids for the jobs and for what they create: first the new element's, then the job's."""
-        creating = {ActionCode.CREATE_SCHEMA, ActionCode.CREATE_TABLE}
-        needed = len(jobs) + sum(job.type in creating for job in jobs)
-        following = meta.next_ids(txn, needed)
-        now = timestamp(self._clock.wall_ns())
-        numbered = []
-        for job in jobs:
-            if job.type == ActionCode.CREATE_SCHEMA:
-                job = evolve(job, schema_id=following)
-            elif job.type == ActionCode.CREATE_TABLE:
-                job = evolve(job, table_id=following)
-            following += job.type in creating
-            numbered.append(evolve(job, id=following, start_ts=now))
-            following += 1
-        return numbered
+    def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
+        """The jobs to insert, and whose each is."""
+        merges = len(batch) > 1 and variables.read_flag(txn, "tidb_enable_fast_create_table")
+        return merging.shares([(each.job, merges and not each.alone) for each in batch])
 
     # -- out of history ----------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
     waiting: job 12 (add index d.t)           an older unfinished job of its table or schema
     waiting: reorg worker (2 of 2 busy)       it may run, but nobody is free
 
-Only who waits for long is written down, a few in a transaction: quick jobs cost nothing.
+Only who waits for long is written down, a few in a transaction and a transaction now and then:
+quick jobs cost nothing, and a hundred thousand that wait hold up none that could step. The more
+there are, the later each is looked at again.
 """
 
 from collections.abc import Callable
@@ -13,13 +15,15 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog.model import evolve
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.ready import ReadySet
+from exuvia.ddl.ready import Policy
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 AFTER_S = 1.0
 AGAIN_S = 5.0
+AGAIN_EACH_S = 0.001  # more for each job that waits
 NOTES_A_STEP = 50
+PACE_S = 0.05
 
 
 class Notes:
@@ -29,7 +33,7 @@ class Notes:
         self,
         store: Store,
         campaign: Campaign,
-        ready: ReadySet,
+        ready: Policy,
         busy: Callable[[bool], tuple[int, int]],
     ) -> None:
         self._store = store
@@ -37,6 +41,7 @@ class Notes:
         self._ready = ready
         self._busy = busy
         self._due: list[tuple[float, int]] = []
+        self._next = float("-inf")
 
     def add(self, job_id: int, now: float) -> None:
         """A job joined the queue."""
@@ -44,12 +49,16 @@ class Notes:
 
     def step(self, now: float) -> bool:
         """Write the reasons that are due; whether there were any. Raises Deposed."""
+        if now < self._next:
+            return False
+        self._next = now + PACE_S
+        again = now + AGAIN_S + AGAIN_EACH_S * len(self._due)
         due: list[int] = []
         while self._due and self._due[0][0] <= now and len(due) < NOTES_A_STEP:
             _, job_id = heappop(self._due)
             if job_id in self._ready and not self._ready.is_running(job_id):
                 due.append(job_id)
-                heappush(self._due, (now + AGAIN_S, job_id))
+                heappush(self._due, (again, job_id))
         if due:
             self._write(due)
         return bool(due)

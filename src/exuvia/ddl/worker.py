@@ -6,6 +6,7 @@
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           another error -> counted, backed off, at last turned back
+                                          an unforeseen one -> said loudly; this job waits, parked
 
 A new owner's worker begins the same way: it waits for the version last announced before it steps
 (law 4). `step` does at most one transaction. `filling` is run by a loop of its own (manager.py), so
@@ -13,10 +14,12 @@ that a cancel is seen meanwhile; what a fill still writes after it was left is r
 """
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict, ExuviaError, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, ExuviaError, Refused, Unavailable
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
@@ -24,12 +27,13 @@ from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.apply import apply, read_world, take_epoch
-from exuvia.ddl.decide import decide, give_up
-from exuvia.ddl.filling import Filling, ReorgFactory
+from exuvia.ddl.decide import decide, give_up, reason_to_end
+from exuvia.ddl.filling import Filling, ReorgFactory, raise_it
 from exuvia.ddl.job import Job, failed, timestamp
 from exuvia.ddl.world import Decision, ReorgOrder, World
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.plans import Plan
 
 IDLE_S = 1.0
 LAG_POLL_S = 0.05
@@ -37,6 +41,14 @@ FILL_POLL_S = 0.5
 NOTE_EVERY_S = 0.5
 LEAST_BACK_OFF_S = 0.05
 MOST_BACK_OFF_S = 1.0
+MOST_REASON = 500
+
+Unforeseen = Callable[[int, Exception], None]
+
+
+def commits(decision: Decision) -> bool:
+    """Whether it is a step, and not a wait."""
+    return decision.moves or decision.archive or decision.keeps
 
 
 class Ends(Protocol):
@@ -60,10 +72,11 @@ class Parts(NamedTuple):
     owner: str
     reorg_factory: ReorgFactory
     ends: Ends
+    unforeseen: Unforeseen = raise_it
 
 
 class JobWorker:
-    """One slot of a pool. Deposed and Broken leave `step`; every other error is the job's."""
+    """One slot of a pool. Deposed leaves `step`; every other error is the job's."""
 
     channel = "ack"
 
@@ -82,6 +95,7 @@ class JobWorker:
             self._drop_filling()
             self._noted_at = float("-inf")
             self._lags_since: float | None = None
+            self._lag_seen_at = float("-inf")
             self._conflicts = 0
 
     def step(self, now: float) -> float:
@@ -89,7 +103,12 @@ class JobWorker:
         with self._lock:
             if not self.job_id:
                 return IDLE_S
-            delay = self._attempt(now)
+            try:
+                delay = self._attempt(now)
+            except Exception as error:  # a fault met by one job must not stop all others
+                if isinstance(error, ExuviaError) and not isinstance(error, Broken):
+                    raise
+                delay = self._park(error)
             self.due = now + delay
             return delay
 
@@ -118,13 +137,35 @@ class JobWorker:
             return self._wait_for_fronts(job, now)
         self._lags_since = None
         decision = decide(job, self._world(txn, job))
-        if decision.moves or decision.archive:
+        if commits(decision):
             return self._commit(txn, decision)
         return self._wait(txn, job, decision, now)
 
-    def _world(self, txn: Transaction, job: Job) -> World:
+    def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
+        """The step it can commit now, for a transaction of several (ddl/together.py); None if it
+        is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
+        with self._lock:
+            job = queue.get(txn, self.job_id) if self.job_id else None
+            if job is None:
+                return None
+            if versions.lagging(txn, job.id):
+                self.due = max(self.due, self._lag_seen_at + LAG_POLL_S)
+                return None
+            self._lags_since = None
+            decision = decide(job, self._world(txn, job, ended))
+            return decision if commits(decision) else None
+
+    def committed(self, decision: Decision) -> None:
+        """What `prepare` gave has been committed."""
+        with self._lock:
+            self._conflicts = 0
+            self._drop_filling()
+            if decision.archive:
+                self._end()
+
+    def _world(self, txn: Transaction, job: Job, ended: int = 0) -> World:
         world = read_world(txn, job, timestamp(self._parts.clock.wall_ns()))
-        world = evolve(world, place=self._parts.ends.place())
+        world = evolve(world, place=self._parts.ends.place() + ended)
         filling = self.filling
         if filling is None:
             return world
@@ -143,9 +184,7 @@ class JobWorker:
         self._parts.campaign.guard(txn)
         apply(txn, decision, self._parts.owner)
         txn.commit()
-        self._drop_filling()
-        if decision.archive:
-            self._end()
+        self.committed(decision)
         return 0.0
 
     def _drop_filling(self) -> None:
@@ -164,21 +203,22 @@ class JobWorker:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.filling is None:
-            self._open_reorg(txn, job)
+            self._open_reorg(txn, job, decision.plan)
         elif decision.job != job and (decision.parks or self._may_note(now)):
             self._parts.campaign.guard(txn)
             apply(txn, decision, self._parts.owner)
             txn.commit()
         return FILL_POLL_S
 
-    def _open_reorg(self, txn: Transaction, job: Job) -> None:
+    def _open_reorg(self, txn: Transaction, job: Job, plan: Plan | None) -> None:
         """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
         table = self._parts.schemas.table_by_id(txn, job.table_id)
-        if table is None:
+        if table is None or plan is None:
             return
         self._parts.campaign.guard(txn)
-        epoch, elements = take_epoch(txn, job.id), list(job.exuvia_elements)
-        self.filling = Filling(self._parts.reorg_factory(job.id, epoch, table, elements))
+        epoch = take_epoch(txn, job.id)
+        reorg = self._parts.reorg_factory(job.id, epoch, table, plan)
+        self.filling = Filling(reorg, partial(self._parts.unforeseen, job.id))
         txn.notify("reorg")
         try:
             txn.commit()
@@ -188,6 +228,7 @@ class JobWorker:
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
         """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
+        self._lag_seen_at = now
         lags = self._parts.waiter.lagging(job.id, now)
         if not lags:
             return 0.0
@@ -210,6 +251,25 @@ class JobWorker:
 
     # -- errors ------------------------------------------------------------------------------------
 
+    def _park(self, error: Exception) -> float:
+        """It is tried again now and then: a cancel, or another owner, may get it further."""
+        reason = f"broken: {type(error).__name__}: {error}"[:MOST_REASON]
+        txn = self._parts.store.begin()
+        try:
+            job = queue.get(txn, self.job_id)
+            if job is not None and job.exuvia_wait != reason:
+                self._parts.unforeseen(self.job_id, error)
+                self._parts.campaign.guard(txn)
+                queue.update(txn, evolve(job, exuvia_wait=reason))
+                txn.commit()
+        except Conflict:
+            return LEAST_BACK_OFF_S
+        finally:
+            txn.rollback()
+        self._drop_filling()
+        self.parked = True
+        return MOST_BACK_OFF_S
+
     def _count_error(self, error: Refused | Unavailable) -> float:
         """One more error of this job; beyond the limit it is turned back with this error."""
         refused = error if isinstance(error, Refused) else Refused(1105, "HY000", str(error))
@@ -218,9 +278,10 @@ class JobWorker:
             job = queue.get(txn, self.job_id)
             if job is None:
                 return 0.0
-            job = evolve(failed(job, refused), err_count=job.err_count + 1)
+            first = job if job.err else failed(job, refused)
+            job = evolve(first, err_count=job.err_count + 1)
             if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
-                decision = give_up(job, self._world(txn, job), refused)
+                decision = give_up(job, self._world(txn, job), reason_to_end(job))
                 if decision.moves or decision.archive:
                     return self._commit(txn, decision)
             self._parts.campaign.guard(txn)

@@ -13,8 +13,20 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.partition_info import PartitionDefinition
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
+from exuvia.pipeline.plans import Plan
+
+
+class Looks(NamedTuple):
+    """What else an action must see: read in the step's own snapshot into `World`."""
+
+    tables: tuple[int, ...] = ()  # other tables' ids -> World.others
+    databases: tuple[int, ...] = ()  # other databases' ids -> World.databases
+    names: tuple[tuple[int, str], ...] = ()  # (database id, table name) -> World.names
+    left_by: int = 0  # id of an ended job -> World.left
+    loader: str = ""  # the member that loads rows -> World.loader_lives, World.is_loaded
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +35,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     database: DatabaseInfo | None = None
     table: TableInfo | None = None
     tables: tuple[int, ...] = ()  # all of the database, where it is dropped
+    others: tuple[TableInfo, ...] = ()  # other tables the action looks at or changes
+    databases: tuple[DatabaseInfo, ...] = ()  # other databases it looks at
+    names: tuple[tuple[int, str, int], ...] = ()  # names held: (database id, lower name, table id)
+    left: tuple["DeleteRange", ...] = ()  # what an ended job left and nobody has begun to empty
+    loader_lives: bool = False  # the member whose session loads rows has not been fenced
+    is_loaded: bool = False  # and it has said that they are all there
+    carries: tuple[tuple[int, int], ...] = ()  # (from, to): counters of ids that go along
     name_is_taken: bool = False  # by another element than the job's
     table_is_empty: bool = False  # no row in this snapshot
     filled: bool = False  # the reorg has written and verified everything
@@ -32,12 +51,21 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     now: int = 0  # a job's timestamp
     place: int = 0  # the job's number in history, should it end now
 
+    def other(self, table_id: int) -> TableInfo | None:
+        """Another table the action looks at, by id."""
+        return next((each for each in self.others if each.id == table_id), None)
+
+    def holder(self, database_id: int, table_name: str) -> int:
+        """Id of the table that holds a name the action asked for, 0 if none does."""
+        wanted = database_id, table_name.lower()
+        return next((held[2] for held in self.names if held[:2] == wanted), 0)
+
 
 class Wait(NamedTuple):
-    """A step's condition does not hold yet. `reorg`: the job's reorg is to be run meanwhile."""
+    """A step's condition does not hold yet. `plan`: the reorg that is to be run meanwhile."""
 
     reason: str
-    reorg: bool = False
+    plan: Plan | None = None
 
 
 class ReorgOrder(IntEnum):
@@ -50,7 +78,9 @@ class ReorgOrder(IntEnum):
 
 
 class DeleteRange(msgspec.Struct, frozen=True):
-    """Keys, or tombstones among keys, that nobody needs: a row of mysql.gc_delete_range."""
+    """Keys, or tombstones among keys, that nobody needs: a row of mysql.gc_delete_range.
+
+    A span of names (`m/name/...`) stands for the tables of a dropped database."""
 
     element_id: int
     span: Span
@@ -64,6 +94,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     table: TableInfo | None = None
     database: DatabaseInfo | None = None
     elements: tuple[int, ...] = ()  # ids of the columns or indexes, or of the tables dropped
+    dropped: TableInfo | None = None  # the table whose place another one took; before a drop
+    added: tuple[PartitionDefinition, ...] = ()  # partitions that came
+    removed: tuple[PartitionDefinition, ...] = ()  # partitions that went
+    analyzed: bool = False  # statistics of the elements are made already
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,5 +110,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False  # the job goes to history
     parks: bool = False  # the job keeps its place and needs no worker
     ranges: tuple[DeleteRange, ...] = ()
-    event: Event | None = None
+    event: Event | tuple[Event, ...] | None = None
+    tells: tuple[tuple[int, Event], ...] = ()  # likewise, by the number of a sub-job
+    keeps: bool = False  # nothing moves, and yet the job's row is to be written now
+    recalls: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
+    plan: Plan | None = None  # what the reorg that is to run does
+    takes: tuple[int, ...] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)
+    silent: bool = False  # a revision moves and is acknowledged, but no schema version is spent
+
+
+def events_of(decision: Decision) -> tuple[Event, ...]:
+    """What the step tells: nothing, one event, or one for each of several elements."""
+    if decision.event is None:
+        return ()
+    return decision.event if isinstance(decision.event, tuple) else (decision.event,)

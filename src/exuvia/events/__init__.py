@@ -1,0 +1,12 @@
+"""Events: every finished schema change, told to every subscriber exactly once.
+
+from exuvia.events import subscribe
+
+for entry in subscribe("lmdb:///var/lib/exuvia", after=0):
+    entry.position, entry.change.kind, entry.change.get_create_table()
+"""
+
+from exuvia.events.change import Kind, SchemaChange
+from exuvia.events.feed import Entry, subscribe
+
+__all__ = ["Entry", "Kind", "SchemaChange", "subscribe"]

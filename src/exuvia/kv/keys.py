@@ -19,8 +19,23 @@
     m/sync/{job}            the version a job's last step published: what is to be acknowledged
     m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
+    m/admin/{job}           an operator changed the job: its owner looks at it now
+    m/dial/{job}            a reorg's own settings, instead of the variables'; pipeline/settings.py
+    m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it
     m/progress/{job}{run}{task}   rows a running task has done, for display only
+    m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
+    m/analyze/{id}          an analysis a session asked for, and its answer; stats/requests.py
+    m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/following.py
+    m/handler/{id}          why a handler of the notifier stands still
+    m/feed/{name}           where a reader of the feed goes on
+    m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
+    m/queue/asked, answer   people ask for the auto-analyze queue; stats/shown.py
+    m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/lists.py
     m/channel/{name}        counters that `wait` waits on
+    m/fkchild/{link}        id of the table that has the foreign key; catalog/references.py
+    m/fkparent/{link}       id of the table it refers to
+    m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
+    t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry
 
@@ -107,6 +122,16 @@ def row_prefix(table: int) -> bytes:
 def index_prefix(table: int, index: int) -> bytes:
     """Prefix of all entries of one index of a (physical) table."""
     return b"t" + _U64.pack(table) + b"i" + _U32.pack(index)
+
+
+def mark_prefix(table: int, link: int) -> bytes:
+    """Prefix of the marks that children of one foreign key leave at their parent."""
+    return b"t" + _U64.pack(table) + b"f" + _U64.pack(link)
+
+
+def entries_prefix(table: int) -> bytes:
+    """Prefix of all entries of all indexes of a (physical) table."""
+    return b"t" + _U64.pack(table) + b"i"
 
 
 def table_span(table: int) -> Span:

@@ -7,7 +7,10 @@ again in one transaction; a read folds them over the snapshot, exactly as the co
 them over what it finds.
 
 A scan sees the transaction as it was when the scan was asked for: what is written meanwhile
-changes nothing of it."""
+changes nothing of it.
+
+`read_from` lends it another snapshot for one statement (a current read): what that statement
+writes expects the keys as they stand there, what it has written before is read through as ever."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -47,6 +50,7 @@ class Transaction:
         self._sorted: list[bytes] = []
         self._unsorted: list[bytes] = []
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
+        self._shared: set[bytes] = set()
         self._channels: list[str] = []
 
     # -- reading ---------------------------------------------------------------------------------
@@ -154,10 +158,12 @@ class Transaction:
         self._overlay[key] = after
         self._writes.append(Write(kind, key, payload))
 
-    def require(self, key: bytes) -> None:
+    def require(self, key: bytes, shared: bool = False) -> None:
         """The key must not have changed when this commits, present or absent:
 
-        no write skew through it."""
+        no write skew through it. `shared`: many may require it at a time, see `shared_since`."""
+        if shared and (Unchanged, key) not in self._requirements:
+            self._shared.add(key)
         self._expect(key, "write skew")
 
     def _expect(self, key: bytes, anomaly: str) -> None:
@@ -189,6 +195,36 @@ class Transaction:
     def mark(self) -> int:
         """A point to come back to with `back_to` (savepoint, statement atomicity)."""
         return len(self._writes)
+
+    def read_from(self, snapshot: Snapshot) -> Snapshot:
+        """Read from another snapshot from now on; gives back the one it read from."""
+        former, self.snapshot = self.snapshot, snapshot
+        return former
+
+    def expecting(self) -> int:
+        """How much is required so far: a point for `touched_since` and `forget_expected`."""
+        return len(self._requirements)
+
+    def touched_since(self, mark: int, expecting: int) -> list[bytes]:
+        """Keys that became this transaction's own since then: rows written or required, unique
+        entries claimed or let go. Entries of plain indexes belong to their rows."""
+        shared = self._shared
+        keys = [w.key for w in self._writes[mark:] if w.kind in JUDGED or w.key in shared]
+        newest = islice(reversed(self._requirements), len(self._requirements) - expecting)
+        keys += [key for kind, key in newest if kind is Unchanged and key not in shared]
+        return keys
+
+    def shared_since(self, expecting: int) -> list[bytes]:
+        """Keys required since then that others may require too: nobody may write them."""
+        if not self._shared:
+            return []
+        newest = islice(reversed(self._requirements), len(self._requirements) - expecting)
+        return [key for kind, key in newest if kind is Unchanged and key in self._shared]
+
+    def forget_expected(self, expecting: int) -> None:
+        """Forget what was required after that point, for writes and reads that are undone."""
+        while len(self._requirements) > expecting:
+            self._shared.discard(self._requirements.popitem()[0][1])
 
     def back_to(self, mark: int) -> None:
         """Forget the writes made after the mark.

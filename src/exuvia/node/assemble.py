@@ -22,6 +22,8 @@ from exuvia.kv.store import Store
 SWITCH_INTERVAL_S = 0.0005
 FIRST_BACKOFF_S = 0.0002
 LONGEST_BACKOFF_S = 0.05
+JUDGE = ":".join(("exuvia.sql.write.checks_judge", "judge"))  # see pipeline/checking.py
+EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/virtual.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
 
 
@@ -52,7 +54,7 @@ def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
     store = open_store(options.store, stall_s=max(options.lease_s / 2, LEAST_STALL_S))
     bootstrap(store)
     member = Member.join(store, clock, kind, address, options.lease_s)
-    schemas = Schemas(store)
+    schemas = Schemas(store, evaluator=EVALUATOR)
     loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5))
     loader.step(clock.monotonic())
     return Base(store, member, schemas, loader)

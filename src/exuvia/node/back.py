@@ -9,6 +9,7 @@ as a new member. It ends with its front, and Spark's JVM with it (supervise.py).
 import argparse
 import logging
 import signal
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from queue import SimpleQueue
@@ -20,15 +21,20 @@ from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.filling import Reorg
 from exuvia.ddl.owner import Ddl
+from exuvia.ddl.submit import Submitter
+from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv.store import Store
 from exuvia.node import logs
-from exuvia.node.assemble import Base, Options, assemble
-from exuvia.node.loops import Loops
+from exuvia.node.assemble import JUDGE, Base, Options, assemble
+from exuvia.node.loops import Loops, in_thread
 from exuvia.node.supervise import GRACE_S, end_by_force, end_with_parent
+from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
+from exuvia.stats.owner import Stats
 
 BROKEN_CODE = 70
 LOOPS_STOP_S = 1.5
+IDLE_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +72,22 @@ class Back:
         self._spark = Spark(options.store, options.spark_master or None)
         store, member = self.base.store, self.base.member
         self.campaign = Campaign(store, member)
-        self._ddl = Ddl(store, self.base.schemas, member, self.campaign, clock, self._reorg)
+        self._ddl = Ddl(
+            store,
+            self.base.schemas,
+            member,
+            self.campaign,
+            clock,
+            self._reorg,
+            unforeseen=_say_loudly,
+        )
+        self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
         self._loops = Loops(store, clock, self._broken)
 
-    def _reorg(self, job_id: int, epoch: int, table: Table, index_ids: list[int]) -> Reorg:
-        from exuvia.pipeline.reorg import Reorg as PipelineReorg
+    def _reorg(self, job_id: int, epoch: int, table: Table, plan: Plan) -> Reorg:
+        from exuvia.pipeline.reorgs import open_reorg
 
-        return PipelineReorg(self.base.store, job_id, epoch, table, index_ids, self._spark)
+        return open_reorg(self.base.store, job_id, epoch, table, plan, self._spark, JUDGE)
 
     def _broken(self, name: str) -> None:
         self.code = BROKEN_CODE
@@ -82,14 +97,21 @@ class Back:
         """Give every loop its thread."""
         base = self.base
         waiter = Waiter(base.store, self.campaign.guard)
-        self._loops.start(base.member, self.campaign, waiter, base.loader, *self._ddl.loops())
+        submitter = Submitter(base.store, base.schemas, base.member)
+        upgrade = Upgrade(base.store, self.campaign, submitter)
+        loops = (upgrade, *self._ddl.loops(), *self._stats.loops())
+        self._loops.start(base.member, self.campaign, waiter, base.loader, *loops)
 
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""
         end_by_force(GRACE_S, self.code)
+        self._stats.requests.stop()
         self._loops.stop(LOOPS_STOP_S)
+        self._stats.runner.stop()
         try:
             self.campaign.resign()
+            self._ddl.gc_campaign.resign()
+            self._stats.campaign.resign()
             self.base.member.leave()
         except Unavailable as error:
             _log.warning("left without saying so", extra={"reason": str(error)})
@@ -97,8 +119,13 @@ class Back:
         self.base.store.close()
 
 
+def _say_loudly(job_id: int, error: Exception) -> None:
+    _log.critical("a job is broken", extra={"job": job_id}, exc_info=error)
+
+
 def _load_pipeline() -> None:
-    import_module("exuvia.pipeline.reorg")
+    """What the first fill needs takes half a second to import: better before it comes."""
+    import_module("exuvia.pipeline.reorgs")
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -130,6 +157,9 @@ def main(arguments: list[str] | None = None) -> int:
         _log.critical("the back cannot start", extra={"reason": str(error)})
         return 1
     back.start()
+    idle = threading.Timer(IDLE_S, _load_pipeline)
+    idle.daemon = True
+    idle.start()
     _log.info("the back runs", extra={"member": back.base.member.id})
     ends.get()
     back.stop()

@@ -23,6 +23,7 @@ from exuvia.base.errors import ExuviaError
 from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
 from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger
 from exuvia.ddl.submit import Submitter
 from exuvia.node.assemble import Backoff, Base, Options, assemble
@@ -37,8 +38,9 @@ from exuvia.server.pool import Pool
 from exuvia.server.reaper import Reaper
 from exuvia.server.statements import WireSession, quoted
 from exuvia.server.status import Status
-from exuvia.sql.services import Services
-from exuvia.sql.session import Session
+from exuvia.sql.session.services import Services
+from exuvia.sql.session.session import Session
+from exuvia.stats.deltas import Deltas
 
 FILES_PER_CONNECTION = 2
 STOP_S = 4.5
@@ -92,6 +94,7 @@ class Front:
             base.loader,
             Acknowledger(base.store, base.member, self._services.locks),
             Reaper(base.store, self.connections),
+            self._deltas,
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
         self._supervisor.start()
@@ -108,6 +111,9 @@ class Front:
 
     def _wire(self, base: Base) -> Services:
         submitter = Submitter(base.store, base.schemas, base.member, self._clock)
+        row_locks = RowLocks()
+        self._deltas = Deltas(base.store, base.member)
+        row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         return Services(
             store=base.store,
             schemas=base.schemas,
@@ -118,6 +124,8 @@ class Front:
             clock=self._clock,
             pause=Backoff(),
             processes=self.connections,
+            row_locks=row_locks,
+            deltas=self._deltas,
         )
 
     def _back_command(self, address: str) -> list[str]:
@@ -162,6 +170,7 @@ class Front:
         self.pool.close()
         self._loops.stop(LOOPS_STOP_S)
         try:
+            self._deltas.flush()
             self._base.member.leave()
         except ExuviaError as error:
             _log.warning("left without saying so", extra={"reason": str(error)})

@@ -26,6 +26,11 @@ LEAST_CONFLICT_S = 0.002
 _log = logging.getLogger(__name__)
 
 
+def in_thread(call: Callable[[], None]) -> None:
+    """Run it in a thread of its own, which ends with the process if not before."""
+    threading.Thread(target=call, name="analysis", daemon=True).start()
+
+
 class Loop(Protocol):
     """A background thing."""
 

@@ -6,8 +6,9 @@ caller.
       -> sorted runs            written over whatever stands
     then, per span of rows, all indexes by the fill's own kernel (pipeline/fill.py), without a reorg
 
-The primary key is not judged: the last of two rows with one key stands. A unique index is:
-Duplicate is raised.
+The primary key is judged where `judged` asks for it, else the last of two rows with one key stands.
+A unique index always is: Duplicate is raised. With a job and its epoch every write requires that
+the epoch stands (law 2): Deposed once the job went on or back without this load.
 """
 
 import time
@@ -16,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from exuvia.base.errors import Duplicate
+from exuvia.base.errors import Deposed, Duplicate
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import keycodec, keyform, vector, vectorparts
 from exuvia.catalog.table import Table
+from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.columnar import payloads
@@ -27,7 +29,7 @@ from exuvia.pipeline.inline import InlineWave
 from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import Task
+from exuvia.pipeline.task import DEPOSED, Order, Task
 from exuvia.pipeline.verify import order_for
 
 _COMMIT_ROWS = 10_000
@@ -41,15 +43,19 @@ def load(
     batches: Iterable[Batch],
     first_row_id: int = 1,
     monotonic: Callable[[], float] = time.monotonic,
+    job_id: int = 0,
+    epoch: int = 0,
+    judged: bool = False,
 ) -> int:
     """Load rows and make all index entries; how many rows. `first_row_id` is for tables whose rows
     have hidden ids."""
     rows = 0
+    order = order_for(table, tuple(form.info.id for form in table.forms), job_id, epoch)
     for batch in batches:
         handles, values = _encoded(table, batch, first_row_id + rows)
-        _write(store, table, handles, values)
+        _write(store, order, handles, values, judged)
         rows += len(values)
-    _index(store, table, monotonic)
+    _index(store, order, monotonic)
     return rows
 
 
@@ -87,28 +93,37 @@ def _row_ids(first: int, rows: int) -> Array:
     return ids.astype(">u8").view("V8")
 
 
-def _write(store: Store, table: Table, handles: Keys, values: Sequence[bytes]) -> None:
+def _write(
+    store: Store, order: Order, handles: Keys, values: Sequence[bytes], judged: bool
+) -> None:
     """One sorted run, in commits of `_COMMIT_ROWS`."""
-    order = positions(handles)
-    sorted_handles = as_bytes(take(handles, order))
-    sorted_values = [values[n] for n in order.tolist()]
+    table = order.table
+    sorting = positions(handles)
+    sorted_handles = as_bytes(take(handles, sorting))
+    sorted_values = [values[n] for n in sorting.tolist()]
     prefix = table.row_prefix
     for start in range(0, len(sorted_values), _COMMIT_ROWS):
         end = start + _COMMIT_ROWS
         keys = [prefix + handle for handle in sorted_handles[start:end]]
-        store.bulk(keys, sorted_values[start:end], overwrite=True)
+        answer = store.bulk(
+            keys, sorted_values[start:end], order.fences, report=judged, overwrite=not judged
+        )
+        if answer.present:
+            taken = keys[answer.present[0][0]]
+            error = Duplicate(taken, taken[len(prefix) :])
+            raise explain_duplicate(table, error, table.decode(answer.present[0][1]))
 
 
-def _index(store: Store, table: Table, monotonic: Callable[[], float]) -> None:
+def _index(store: Store, order: Order, monotonic: Callable[[], float]) -> None:
     """Entries of all indexes that writers would keep, span by span."""
-    index_ids = tuple(form.info.id for form in table.forms)
-    if not index_ids:
+    if not order.index_ids:
         return
-    order = order_for(table, index_ids)
-    spans = cut(store, [table.row_span()], SPAN_ROWS // len(index_ids))
+    spans = cut(store, [order.table.row_span()], SPAN_ROWS // len(order.index_ids))
     tasks = [Task(kind="fill", order=order, span=s, ordinal=n) for n, s in enumerate(spans)]
     dial = Fixed(Settings(batch_rows=_COMMIT_ROWS))
     for outcome in InlineWave(store, tasks, dial, monotonic).run():
+        if outcome.kind == DEPOSED:
+            raise Deposed("the job of this load went on without it")
         for found in outcome.duplicates:
             error = Duplicate(found.key, found.other)
             error.message, error.args = found.text, (found.text,)

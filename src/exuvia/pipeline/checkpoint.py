@@ -28,7 +28,6 @@ from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.task import Order, Task
 
-ELEMENT = b"_idx_"
 _HASH_BITS = 32
 
 
@@ -50,6 +49,17 @@ class Finished(NamedTuple):
     spans: SpanSet
     rows: int
     number: int
+
+
+class SpanRow(msgspec.Struct, frozen=True):
+    """A finished span as its row has it, for whoever keeps progress elsewhere (ddl/lists.py)."""
+
+    ele_id: int
+    ele_type: bytes
+    start_key: bytes
+    end_key: bytes
+    physical_id: int
+    reorg_meta: bytes
 
 
 class _Nothing:
@@ -91,9 +101,15 @@ def _handles(job_id: int) -> Span:
 
 
 def _handle(order: Order, span: Span) -> bytes:
-    about = b"".join((k.number(order.info.id), k.number(order.index_ids[0]), *span))
+    about = (order.table_id, order.index_ids[0], order.element.encode(), span)
+    return _handle_of(order.job_id, *about)
+
+
+def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: Span) -> bytes:
+    kinds = [] if kind == b"_idx_" else [kind]
+    about = b"".join((k.number(table_id), k.number(element_id), *kinds, *span))
     digest = blake2b(about, digest_size=_HASH_BITS // 8).digest()
-    return k.i64(order.job_id << _HASH_BITS | int.from_bytes(digest, "big"))
+    return k.i64(job_id << _HASH_BITS | int.from_bytes(digest, "big"))
 
 
 def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
@@ -102,12 +118,12 @@ def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     values = {
         "job_id": order.job_id,
         "curr_ele_id": order.index_ids[0],
-        "curr_ele_type": ELEMENT,
+        "curr_ele_type": order.element.encode(),
         "ele_id": order.index_ids[0],
-        "ele_type": ELEMENT,
+        "ele_type": order.element.encode(),
         "start_key": span.start,
         "end_key": span.end,
-        "physical_id": order.info.id,
+        "physical_id": order.table_id,
         "reorg_meta": json.dumps({"rows": rows, "elements": order.index_ids}).encode(),
     }
     row = [values[column.name.L] for column in table.info.cols]
@@ -124,12 +140,35 @@ def finished(txn: Transaction, order: Order, count: Callable[[Span], int]) -> Fi
     table = _table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
     found: list[tuple[Span, int]] = []
-    wanted = (order.index_ids[0], ELEMENT, order.info.id)
+    wanted = (order.index_ids[0], order.element.encode(), order.table_id)
     for _, row in reader.scan(txn, table, _handles(order.job_id)):
         if (row[at["ele_id"]], row[at["ele_type"]], row[at["physical_id"]]) == wanted:
             span = Span(row[at["start_key"]], row[at["end_key"]])
             found.append((span, json.loads(row[at["reorg_meta"]])["rows"]))
     return Finished(SpanSet(span for span, _ in found), _rows_once(found, count), len(found))
+
+
+def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
+    """Everything that is finished for a job."""
+    table = _table()
+    at = {c.name.L: n for n, c in enumerate(table.info.cols)}
+    places = [at[each] for each in SpanRow.__struct_fields__]
+    found = reader.scan(txn, table, _handles(job_id))
+    return [SpanRow(*(row[place] for place in places)) for _, row in found]
+
+
+def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:
+    """Remember a finished span that was kept elsewhere."""
+    table = _table()
+    values = msgspec.structs.asdict(span) | {
+        "job_id": job_id,
+        "curr_ele_id": span.ele_id,
+        "curr_ele_type": span.ele_type,
+    }
+    row = [values[column.name.L] for column in table.info.cols]
+    at = Span(span.start_key, span.end_key)
+    handle = _handle_of(job_id, span.physical_id, span.ele_id, span.ele_type, at)
+    txn.put(table.row_prefix + handle, table.encoder.encode(row))
 
 
 def _rows_once(found: list[tuple[Span, int]], count: Callable[[Span], int]) -> int:

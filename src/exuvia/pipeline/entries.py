@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from exuvia.base.errors import Unavailable
+from exuvia.base.mysql import refuse
 from exuvia.catalog import vector
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -73,6 +74,8 @@ def _of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entr
         return Entries(keys, None, columns.handles)
     if nulls is None:
         return Entries(keys, columns.handles, columns.handles)
+    if index.is_primary and nulls.any():
+        raise refuse(1138)
     suffixes = [
         b"" if null else handle
         for null, handle in zip(nulls.tolist(), as_bytes(columns.handles), strict=True)

@@ -29,7 +29,7 @@ from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
 from exuvia.pipeline.judge import Judge, Verdict
 from exuvia.pipeline.order import Keys, as_bytes, joined, positions, repeats, take
-from exuvia.pipeline.pace import Batch, Pace
+from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, Found, Outcome, Task
 from exuvia.pipeline.traffic import Traffic
@@ -190,7 +190,13 @@ class Fill:
         self._written, self._finished = done, last
         self._placed += result.placed
         seconds = self._monotonic() - began
-        return result.present, self._pace.succeeded(len(keys), seconds, self._traffic.busy())
+        batch = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
+        return result.present, self._held_back(batch, keys, payload)
+
+    def _held_back(self, batch: Batch, keys: list[bytes], payload: bytes | list[bytes]) -> Batch:
+        values = len(payload) * len(keys) if isinstance(payload, bytes) else sum(map(len, payload))
+        size = sum(map(len, keys)) + values
+        return held_back(batch, size, self._dial.read(), self._order.at_once)
 
 
 def _not_ours(key: bytes, held: bytes, suffixes: Keys | None, position: int) -> Taken:

@@ -18,7 +18,6 @@ from exuvia.base.errors import Conflict, Duplicate
 from exuvia.catalog import keycodec, reader, writer
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, Kind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -65,7 +64,7 @@ class Judge:
                 return self._against(txn, key, handle, held[1:])
             for fence in self.order.fences:
                 txn.require_equal(*fence)
-            txn.require(k.row_prefix(self.table.info.id) + handle)
+            txn.require(self.table.row_prefix + handle)
             txn.require(key)
             txn.write(Kind.CLAIM, key, mine)
             txn.commit()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store
-from exuvia.pipeline import compare
+from exuvia.pipeline import checking, compare, move, offenders, rewrite, summary
 from exuvia.pipeline.fill import Fill
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Dial
@@ -24,6 +24,13 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "sum entries": compare.sum_entries,
     "collect rows": compare.collect_rows,
     "collect entries": compare.collect_entries,
+    "check rows": checking.check_rows,
+    "move": move.move_rows,
+    "check moved": move.check_moved,
+    "check fits": move.check_fits,
+    "check column": offenders.check_column,
+    "verify column": offenders.verify_column,
+    "summarize": summary.summarize,
 }
 
 
@@ -36,6 +43,8 @@ class Attempt:
         self.task = task
         if task.kind == "fill":
             self._steps = Fill(store, task, dial, monotonic).steps()
+        elif task.kind == "rewrite":
+            self._steps = rewrite.Rewrite(store, task, dial, monotonic).steps()
         else:
             self._steps = SCANS[task.kind](store, task)
 

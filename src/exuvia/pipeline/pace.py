@@ -2,6 +2,7 @@
 
     bound      tidb_ddl_reorg_batch_size, read again at every batch
     size       grows by half after a success, halves after a conflict or a slow commit
+    speed      tidb_ddl_reorg_max_write_speed: the rest grows until the bytes fit
     rest       none while nobody else commits; longer than the batch took while clients do
 
 A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
@@ -13,6 +14,7 @@ would make a fill crawl (fdb-record-layer issue 444): it grows again.
 from typing import NamedTuple
 
 from exuvia.base.limits import REORG_BATCH_ROWS
+from exuvia.pipeline.settings import Settings
 
 _LEAST = REORG_BATCH_ROWS[0]
 _ALONE_S = 0.25
@@ -28,6 +30,14 @@ class Batch(NamedTuple):
     rows: int
     seconds: float
     rest_s: float = 0.0
+
+
+def held_back(batch: Batch, size: int, settings: Settings, at_once: int) -> Batch:
+    """The batch with as much rest as keeps all tasks below the write speed. `size`: bytes."""
+    if not settings.write_speed:
+        return batch
+    share_s = size * min(settings.workers, at_once) / settings.write_speed
+    return batch._replace(rest_s=max(batch.rest_s, share_s - batch.seconds))
 
 
 class Pace:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 
 import msgspec
 
-from exuvia.base.errors import Duplicate, Refused, Unavailable
+from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
@@ -61,8 +61,10 @@ class Reorg:
             database=table.database,
             database_revision=table.database_revision,
             index_ids=tuple(index_ids),
+            evaluator=table.evaluator,
+            physical_id=table.physical_id,
         )
-        self._dial = dial or Variables(store, monotonic)
+        self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._crew = Crew(store, spark, self._dial, monotonic)
         self._rate = Rate()
         self._now = 0.0
@@ -71,6 +73,7 @@ class Reorg:
         self._rows = 0
         self._total = 0
         self._known = False
+        self._kernel = "fill"
         self._finished = 0
         self._ended: Progress | None = None
         self._life = self._live()
@@ -86,7 +89,7 @@ class Reorg:
             return Waiting(self._reason, self._rows, self._again_at - now)
         try:
             reached = next(self._life)
-        except Unavailable as error:
+        except (Unavailable, Conflict) as error:
             return self._pause(str(error))
         except Refused as error:
             reached = Failed(error)
@@ -101,13 +104,33 @@ class Reorg:
         self._life = self._live()
 
     def _pause(self, reason: str) -> Waiting:
+        """What stopped it may be that it was left long ago. Raises Deposed."""
         self.stop()
+        self._still_ours()
         self._reason, self._again_at = reason, self._now + _RETRY_S
         return Waiting(reason, self._rows, _RETRY_S)
 
+    def _still_ours(self) -> None:
+        txn = self._store.begin()
+        try:
+            if any(txn.get(fence.key) != fence.payload for fence in self.order.fences):
+                raise Deposed("the reorg was left")
+        finally:
+            txn.rollback()
+
     # -- the life of a reorg ---------------------------------------------------------------------
 
+    def _check_epoch(self) -> None:
+        """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""
+        txn = self._store.begin()
+        try:
+            if any(txn.get(key) != payload for key, payload in self.order.fences):
+                raise Deposed("the reorg was left")
+        finally:
+            txn.rollback()
+
     def _live(self) -> Life:
+        self._check_epoch()
         settings = self._dial.read()
         self._total = self._store.count(self._table.row_span())
         self._crew.choose(self._total <= settings.inline_rows)
@@ -140,7 +163,9 @@ class Reorg:
         txn = self._store.begin()
         try:
             finished = checkpoint.finished(txn, self.order, self._store.count)
-            self.order = msgspec.structs.replace(self.order, run=txn.sequence)
+            self.order = msgspec.structs.replace(
+                self.order, run=txn.sequence, at_once=self._crew.at_once
+            )
         finally:
             txn.rollback()
         if not self._known:
@@ -153,7 +178,7 @@ class Reorg:
         at_once = self._crew.at_once
         spans = cut(self._store, missing, self._span_rows(), whole, at_once)
         tasks = [
-            Task(kind="fill", order=self.order, span=span, ordinal=n)
+            Task(kind=self._kernel, order=self.order, span=span, ordinal=n)
             for n, span in enumerate(spans[:_WAVE_TASKS])
         ]
         return finished.rows, tasks

@@ -5,7 +5,10 @@ every batch.
     tidb_ddl_reorg_batch_size      the most rows in one transaction
     exuvia_pipeline_inline_rows    tables up to this size are done in this process (0: always Spark)
     exuvia_ddl_reorg_span_rows     rows of one sorted run: what a task that dies has to do again
+    tidb_ddl_reorg_max_write_speed the most bytes a second, of all tasks of a reorg; 0: any
     exuvia_ddl_verify              full, sample or off
+
+What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
 
 A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
 """
@@ -13,9 +16,13 @@ A read costs a snapshot, so batches that take less than `_EVERY_S` share one.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from exuvia.base.limits import INLINE_ROWS, REORG_BATCH_ROWS, REORG_WORKERS, SPAN_ROWS
 from exuvia.catalog import variables
+from exuvia.kv import keys
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 
 _EVERY_S = 0.05
 
@@ -28,6 +35,15 @@ class Settings(NamedTuple):
     inline_rows: int = INLINE_ROWS
     span_rows: int = SPAN_ROWS
     verify: str = "full"
+    write_speed: int = 0
+
+
+class Own(msgspec.Struct, frozen=True):
+    """A reorg's own settings, in the names of `reorg_meta`. None: the variable's."""
+
+    concurrency: int | None = None
+    batch_size: int | None = None
+    max_write_speed: int | None = None
 
 
 class Dial(Protocol):
@@ -49,11 +65,18 @@ class Fixed:
 
 
 class Variables:
-    """Settings from the global variables of a store. `span_rows`: instead of the variable's."""
+    """Settings of a job's reorg, else the global variables of a store.
+
+    `span_rows`: instead of the variable's."""
 
     def __init__(
-        self, store: Store, monotonic: Callable[[], float], span_rows: int | None = None
+        self,
+        store: Store,
+        monotonic: Callable[[], float],
+        span_rows: int | None = None,
+        job_id: int = 0,
     ) -> None:
+        self._job_id = job_id
         self._store = store
         self._monotonic = monotonic
         self._span_rows = span_rows
@@ -70,12 +93,31 @@ class Variables:
     def _from_store(self) -> Settings:
         txn = self._store.begin()
         try:
+            own = read_own(txn, self._job_id)
             return Settings(
-                variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
-                variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
+                own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
+                own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
                 variables.read_int(txn, "exuvia_pipeline_inline_rows"),
                 self._span_rows or variables.read_int(txn, "exuvia_ddl_reorg_span_rows"),
                 variables.get_global(txn, "exuvia_ddl_verify").lower(),
+                _speed(txn, own),
             )
         finally:
             txn.rollback()
+
+
+def _speed(txn: Transaction, own: Own) -> int:
+    if own.max_write_speed is not None:
+        return own.max_write_speed
+    return int(variables.get_global(txn, "tidb_ddl_reorg_max_write_speed"))
+
+
+def read_own(txn: Transaction, job_id: int) -> Own:
+    """What an operator gave that job's reorg."""
+    payload = txn.get(keys.meta("dial", job_id)) if job_id else None
+    return Own() if payload is None else msgspec.json.decode(payload, type=Own)
+
+
+def write_own(txn: Transaction, job_id: int, own: Own) -> None:
+    """Give a job's reorg settings of its own, from its next batch on."""
+    txn.put(keys.meta("dial", job_id), msgspec.json.encode(own))

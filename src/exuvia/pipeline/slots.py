@@ -19,10 +19,11 @@ from exuvia.pipeline.task import Order
 class Slot:
     """One task's place among those that may write."""
 
-    def __init__(self, store: Store, order: Order, ordinal: int) -> None:
+    def __init__(self, store: Store, order: Order, ordinal: int, name: str = "") -> None:
         self._store = store
         self._order = order
         self._first = ordinal
+        self._name = name or f"reorg/{order.job_id}"
         self._number = -1
         self._presence: Presence | None = None
 
@@ -41,7 +42,7 @@ class Slot:
 
     def _take(self, number: int) -> bool:
         try:
-            self._presence = self._store.hold(f"reorg/{self._order.job_id}/{number}")
+            self._presence = self._store.hold(f"{self._name}/{number}")
         except Unavailable:
             return False
         self._number = number

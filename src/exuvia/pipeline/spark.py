@@ -34,6 +34,7 @@ _CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:ActiveProcessorCount=1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0s",

@@ -3,10 +3,15 @@ and back.
 
     kind              a kernel over one span            answers in `result`
     fill              put index entries of rows         -
+    rewrite           fill a hidden column of rows      -
+    check column      rows held to a column's new type  how many do not fit, the first as text
+    verify column     a filled column, compared         likewise
     sum rows          checksums, computed from rows     one Sums per index
     sum entries       checksums of one index            one Sums
     collect rows      entries of the given buckets      keys and handles, per index
     collect entries   likewise, of one index            keys and handles
+    check rows        rows held to a rule               how many break it, the first as text
+    summarize         what statistics need of rows      pipeline/summary.py
 
 An outcome is `done`, `deposed` (the epoch was lost: stop quietly), `duplicates`, `unavailable` (a
 reason to wait), or `failed` (a Refused). What is none of these is a bug, and is raised where it
@@ -21,6 +26,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
+from exuvia.pipeline.plans import CheckRows
 
 DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "done",
@@ -44,11 +50,38 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     database_revision: int
     index_ids: tuple[int, ...]
     run: int = 0
+    at_once: int = 1  # tasks that may write side by side
+    element: str = "_idx_"  # what `index_ids` are ids of: "_col_" while rows are rewritten
+    changing: int = 0  # id of the column whose change is meant (catalog/change_values.py)
+    physical_id: int = 0  # of the partition that is worked on, 0 for a table without
+    router: str = ""  # where rows belong: a name, see pipeline/move.py
+    sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
+    evaluator: str = ""  # of virtual columns: a name, see catalog/virtual.py
+    check: CheckRows | None = None  # what rows are held to
+    judge: str = ""  # who makes a rule of it: a name, see pipeline/checking.py
 
     @property
     def table(self) -> Table:
         """The table as planned with."""
-        return Table(self.info, self.revision, self.database, self.database_revision)
+        return Table(
+            self.info,
+            self.revision,
+            self.database,
+            self.database_revision,
+            self.evaluator,
+            self.physical_id,
+        )
+
+    @property
+    def logical(self) -> Table:
+        """The table as a whole, where one partition is worked on."""
+        facts = self.info, self.revision, self.database, self.database_revision
+        return Table(*facts, self.evaluator)
+
+    @property
+    def table_id(self) -> int:
+        """The id that keys lie under."""
+        return self.physical_id or self.info.id
 
     @property
     def fences(self) -> list[Equal]:
@@ -70,6 +103,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     index_id: int = 0
     buckets: int = 0
     chosen: bytes = b""  # u32 numbers of the buckets to collect
+    positions: tuple[int, ...] = ()  # of the columns to summarize
+    samples: int = 0  # the most rows to sample
 
 
 class Found(msgspec.Struct, frozen=True):

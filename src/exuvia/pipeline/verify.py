@@ -44,12 +44,14 @@ def check_index(
 ) -> Report:
     """Compare an index with its table; `mode` is fast, slow or sample. Raises Unavailable,
     Deposed."""
-    if mode == "fast":
-        faults = _fast(store, table, index, monotonic)
-    elif mode == "slow":
-        faults = _slow(store, table, index)
-    else:
-        faults = sample(store, table, index)
+    faults: list[Fault] = []
+    for part in table.parts:
+        if mode == "fast":
+            faults += _fast(store, part, index, monotonic)
+        elif mode == "slow":
+            faults += _slow(store, part, index)
+        else:
+            faults += sample(store, part, index)
     return Report(index.idx_name.O, faults)
 
 
@@ -63,6 +65,8 @@ def order_for(table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: 
         database=table.database,
         database_revision=table.database_revision,
         index_ids=index_ids,
+        evaluator=table.evaluator,
+        physical_id=table.physical_id,
     )
 
 

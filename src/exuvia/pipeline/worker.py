@@ -13,6 +13,7 @@ import time
 from exuvia.base.errors import Deposed
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
+from exuvia.pipeline.courtesy import Courtesy
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.priority import UnhurriedStore, step_back
@@ -43,26 +44,29 @@ def perform(url: str, raw: bytes) -> bytes:
 
 
 def _perform(store: Store, task: Task) -> Outcome:
-    dial = Variables(store, time.monotonic)
+    dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
+    courtesy = Courtesy(store, task.order, time.monotonic)
     parent = os.getppid()
     rest = threading.Event()  # never set: what it waits for is time
     attempt: Attempt | None = None
     try:
         while os.getppid() == parent:
-            if not slot.taken(dial.read().workers):
+            if not (slot.taken(dial.read().workers) and courtesy.may_go_on()):
                 rest.wait(_SLOT_POLL_S)
                 continue
             attempt = attempt or Attempt(store, task, dial, time.monotonic)
             reached = attempt.advance()
             if not isinstance(reached, Batch):
                 return reached
-            if reached.rest_s:
-                rest.wait(reached.rest_s)
+            rest_s = courtesy.rest_s(reached)
+            if rest_s:
+                rest.wait(rest_s)
     except Deposed:
         pass
     finally:
         slot.release()
+        courtesy.release()
         if attempt is not None:
             attempt.close()
     return Outcome(ordinal=task.ordinal, kind=DEPOSED)

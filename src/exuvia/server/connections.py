@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.base.mysql import refuse
-from exuvia.sql.services import Process
+from exuvia.sql.session.services import Process
 
 MOST = 1024
 

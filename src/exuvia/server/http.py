@@ -1,4 +1,6 @@
-"""HTTP on the status port: /livez, /readyz, /status, /metrics. A thread of its own in the front.
+"""HTTP on the status port: /livez, /readyz, /status, /metrics, /stats/priority-queue.
+
+A thread of its own in the front.
 
 Requests are rare and small, so they cost the wire's thread next to nothing.
 """
@@ -43,7 +45,11 @@ def application(status: Status, metrics: Metrics) -> Starlette:
         page = exposition(metrics.collect, status.collect)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
+    def queue(request: Request) -> Response:
+        return JSONResponse(status.priority_queue())
+
     pages = {"/livez": livez, "/readyz": readyz, "/status": report, "/metrics": scrape}
+    pages["/stats/priority-queue"] = queue
     return Starlette(routes=[Route(path, _answering(page)) for path, page in pages.items()])
 
 

@@ -4,6 +4,7 @@
 
     a quick command     runs here at once: no thread hop, no queue
     any other           runs in the pool; chunks come back by the loop, a slow reader holds them up
+    a quick one that    is run again in the pool: it has to wait for a row lock
     a client that goes  its session is closed (rolled back) as soon as nothing of it runs
 
 Commands of one connection are answered strictly one after the other; those that arrive meanwhile
@@ -18,10 +19,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Refused
+from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql import refuse
 from exuvia.server import commands, packets
+from exuvia.server.compression import Compressed
 from exuvia.server.connections import Connections
 from exuvia.server.errors import explain
 from exuvia.server.framing import Incoming, Outgoing
@@ -73,7 +75,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet, or refuse when there are too many."""
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport: asyncio.Transport = transport
         self._writable.set()
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if peer else "localhost"
@@ -98,6 +100,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Split into payloads and work them off."""
         try:
+            if isinstance(self._transport, Compressed):
+                data = self._transport.feed(data)
             self._inbox.extend(self._incoming.feed(data))
         except Refused as error:
             self.parts.metrics.malformed += 1
@@ -122,7 +126,7 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         self.parts.connections.remove(self)
         if self._busy and self.statements is not None:
-            self.statements.session.interrupt()
+            self.statements.session.interrupt(lost=True)
         elif not self._busy:
             self._close_session()
 
@@ -183,8 +187,13 @@ class Connection(asyncio.Protocol):
             self._busy = True
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
-        for chunk in guarded(task.work, outgoing, metrics.failed):
-            self._transport.write(chunk)
+        try:
+            for chunk in guarded(task.work, outgoing, metrics.failed):
+                self._transport.write(chunk)
+        except WouldWait:  # nothing was answered yet
+            self._busy = True
+            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
+            return
         self.task = None
         metrics.observe(task.kind, self.parts.clock.monotonic() - started)
 
@@ -242,6 +251,8 @@ class Connection(asyncio.Protocol):
         assert self.statements is not None
         for chunk in self.statements.done(outgoing):
             self._transport.write(chunk)
+        if self.login is not None and self.login.capabilities & packets.COMPRESSES:
+            self._transport = Compressed(self._transport)
 
     def enter(self, login: Login) -> None:
         """Begin a session for this login; the one before is closed. Raises 1049."""

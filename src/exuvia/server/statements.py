@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from exuvia.base.errors import WouldWait
 from exuvia.base.mysql import refuse
 from exuvia.server import packets, results
 from exuvia.server.errors import explain
@@ -25,7 +26,7 @@ PREPARED_STATEMENTS = 16_382
 
 
 class WireSession(Protocol):
-    """What the wire asks of a session (sql/session.py)."""
+    """What the wire asks of a session (sql/session/session.py)."""
 
     settings: Any
     current: Any
@@ -45,8 +46,8 @@ class WireSession(Protocol):
     def variable(self, name: str) -> str:
         """Text of a system variable."""
 
-    def interrupt(self) -> None:
-        """End what runs now with 1317; any thread."""
+    def interrupt(self, lost: bool = False) -> None:
+        """End what runs now with 1317; any thread. `lost`: the client has gone."""
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long; any thread."""
@@ -254,9 +255,13 @@ class Statements:
 def guarded(
     work: Work, outgoing: Outgoing, failed: Callable[[int], None]
 ) -> Generator[bytearray, None, None]:
-    """The chunks of an answer; an error ends them with its packet. `failed` learns its code."""
+    """The chunks of an answer; an error ends them with its packet. `failed` learns its code.
+
+    WouldWait is for the caller: it comes before the first chunk."""
     try:
         yield from work(outgoing)
+    except WouldWait:
+        raise
     except Exception as error:  # whatever it was, the client gets an answer (server/errors.py)
         refusal = explain(error)
         failed(refusal.code)

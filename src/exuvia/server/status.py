@@ -24,6 +24,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv.store import Store
 from exuvia.server.connections import Connections
 from exuvia.server.metrics import gauge
+from exuvia.stats import page
 
 SHOWN_JOBS = 1000
 
@@ -102,6 +103,10 @@ class Status:
             "jobs": [_job(job) for job in jobs[:SHOWN_JOBS]],
             "jobs_unfinished": len(jobs),
         }
+
+    def priority_queue(self) -> dict[str, Any]:
+        """The auto-analyze queue, asked of its owner. Raises Unavailable."""
+        return page.priority_queue(self._store, self._clock)
 
     def collect(self) -> Iterator[Metric]:
         """Gauges for Prometheus."""

@@ -4,6 +4,7 @@
     faulty.py    a node's view of the store: it may be killed before or after any commit
     session.py   clients that write at random, with the plan of their own snapshot
     change.py    the schema change of a seed, and the person who may cancel it
+    news.py      jobs that end, handlers of their events, and law 7
     laws.py      what must hold after every commit, told with evidence
     plants.py    bugs put in on purpose: the simulator must find each of them
     run.py       one seed, first with faults, then without until everything has converged

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
+from exuvia.catalog.change import kind_of
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -18,8 +19,10 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import queue, requests
+from exuvia.ddl.actions.modify_arguments import Modification
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
+from exuvia.ddl.parts import joined
 from exuvia.kv.store import Store
 
 INT = FieldType(Tp=TypeCode.LONG, Flen=11, Decimal=0)
@@ -32,10 +35,23 @@ class Plan(NamedTuple):
 
     title: str
     ask: Callable[[TableInfo, DatabaseInfo], Job]
+    indexed: bool = False  # the table has indexes on the column from the start
+    views: tuple[frozenset[str], ...] = ()  # all that clients may ever see, where it is told
 
 
-def table_of_the_world(database_id: int, table_id: int) -> TableInfo:
-    """t(id INT PRIMARY KEY, a INT, b INT DEFAULT 5)."""
+_BOTH = IndexInfo(
+    id=1,
+    idx_name=name("by_both"),
+    idx_cols=(
+        IndexColumn(name=name("b"), offset=2, exuvia_column=3),
+        IndexColumn(name=name("a"), offset=1, exuvia_column=2),
+    ),
+    is_unique=True,
+)
+
+
+def table_of_the_world(database_id: int, table_id: int, indexed: bool) -> TableInfo:
+    """t(id INT PRIMARY KEY, a INT, b INT DEFAULT 5), and an index on b and a."""
     columns = (
         ColumnInfo(id=1, name=name("id"), offset=0, type=KEY),
         ColumnInfo(id=2, name=name("a"), offset=1, type=INT),
@@ -48,6 +64,8 @@ def table_of_the_world(database_id: int, table_id: int) -> TableInfo:
             cols=columns,
             pk_is_handle=True,
             max_col_id=3,
+            max_idx_id=1,
+            index_info=(_BOTH,) if indexed else None,
             exuvia_db=database_id,
         )
     )
@@ -63,6 +81,45 @@ _NEW = ColumnInfo(id=0, name=name("c"), offset=3, type=INT, default="7", origin_
 _PLAIN = Plan("add index", lambda t, d: requests.add_index(d, t, _index(False)))
 _UNIQUE = Plan("add unique index", lambda t, d: requests.add_index(d, t, _index(True)))
 
+
+def _changed(flag: int = 0, **kind: object) -> Callable[[TableInfo, DatabaseInfo], Job]:
+    """MODIFY COLUMN a."""
+
+    def ask(table: TableInfo, database: DatabaseInfo) -> Job:
+        old = table.cols[1]
+        new = evolve(old, type=evolve(INT, Flag=flag, **kind))
+        found = Modification(
+            column=new,
+            old_column_name="a",
+            old_type=old.type,
+            kind=kind_of(old.type, new.type, bool(table.indexes)),
+        )
+        return requests.modify_column(database, table, found)
+
+    return ask
+
+
+def _all_of(table: TableInfo, database: DatabaseInfo) -> Job:
+    """DROP COLUMN b, ADD COLUMN c, ADD INDEX by_a."""
+    return joined(
+        [
+            requests.drop_column(database, table, "b"),
+            requests.add_column(database, table, _NEW),
+            requests.add_index(database, table, _index(False)),
+        ]
+    )
+
+
+_SEVERAL = Plan(
+    "several changes",
+    _all_of,
+    views=(frozenset({"id", "a", "b"}), frozenset({"id", "a", "c", "by_a"})),
+)
+_DOUBLE = {"Tp": TypeCode.DOUBLE, "Flen": 22, "Decimal": -1}
+_REWRITTEN = Plan("modify column", _changed(**_DOUBLE), indexed=True)
+_REBUILT = Plan("modify column, indexes", _changed(int(Flag.UNSIGNED)), indexed=True)
+_CHECKED = Plan("modify column, checked", _changed(int(Flag.NOT_NULL)))
+
 PLANS = (
     _PLAIN,
     _PLAIN,
@@ -70,6 +127,13 @@ PLANS = (
     _UNIQUE,
     Plan("add column", lambda t, d: requests.add_column(d, t, _NEW)),
     Plan("drop column", lambda t, d: requests.drop_column(d, t, "b")),
+    _REWRITTEN,
+    _REWRITTEN,
+    _REBUILT,
+    _CHECKED,
+    _CHECKED,
+    _SEVERAL,
+    _SEVERAL,
 )
 
 

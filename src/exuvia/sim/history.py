@@ -10,10 +10,10 @@ from exuvia.sim.verdict import Broke
 
 
 class Change(NamedTuple):
-    """One row as its client left it: column id -> value of the public columns, None if deleted."""
+    """One row as its client left it: name -> value of the public columns, None if deleted."""
 
     number: int
-    shown: dict[int, object] | None
+    shown: dict[str, object] | None
 
 
 class Attempt(NamedTuple):
@@ -28,7 +28,7 @@ class History:
     """`rows`: row number -> the columns that clients gave it; a missing one has its default."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, dict[int, object]] = {}
+        self.rows: dict[int, dict[str, object]] = {}
         self.trace: list[str] = []
         self.commits = 0
         self.refusals = 0

@@ -6,6 +6,9 @@ loose fence        a commit may be two revisions behind                         
 fill overwrites    what stands is replaced by what the fill read                         law 6
 blind release      a unique entry is removed whoever's it is                             law 5
 same epoch         an undone reorg keeps its epoch                                       law 2
+rewrite overwrites a row is written though it changed since the rewrite read it          law 6
+one by one         several changes of one statement cross their edges alone             law 4
+flag apart         a handler's flag is committed before its effects                      law 7
 no delete only     (known gap) safe here, since plans come from the data's own snapshot
 """
 
@@ -17,13 +20,17 @@ from typing import Any
 from exuvia.catalog import infoschema, writer
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import actions, apply, decide
+from exuvia.ddl import actions, apply, decide, parts, several
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
+from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import ReorgOrder
+from exuvia.events import outbox
 from exuvia.kv import entry, memory, transaction, validate
 from exuvia.kv import keys as k
+from exuvia.kv.packet import Packet, Unchanged
+from exuvia.pipeline import rewrite
 
 
 @contextmanager
@@ -72,18 +79,18 @@ def no_delete_only() -> Iterator[None]:
 @contextmanager
 def _path(action: Action, path: tuple[Step, ...]) -> Iterator[None]:
     planted = {**actions.ACTIONS, action.code: action._replace(path=path)}
-    with _replaced(decide, "ACTIONS", planted):
+    with _replaced(actions, "ACTIONS", planted):
         yield
 
 
 @contextmanager
 def _reorg_from(state: SchemaState) -> Iterator[None]:
-    def order(job: Job, left: SchemaState, target: SchemaState) -> ReorgOrder:
-        if target == state:
+    def order(job: Job, moved: Job) -> ReorgOrder:
+        if moved.schema_state == state:
             return ReorgOrder.START
-        return ReorgOrder.LEAVE if left == state else ReorgOrder.NONE
+        return ReorgOrder.LEAVE if job.schema_state == state else ReorgOrder.NONE
 
-    with _replaced(decide, "_reorg_order", order):
+    with _replaced(decide, "reorg_order", order):
         yield
 
 
@@ -145,6 +152,45 @@ def same_epoch() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rewrite_overwrites() -> Iterator[None]:
+    """The rewrite requires its epoch alone."""
+    honest = Packet
+
+    def packet(writes: Any, requirements: Any, channels: Any) -> Any:
+        kept = [each for each in requirements if not isinstance(each, Unchanged)]
+        return honest(writes, kept, channels)
+
+    with _replaced(rewrite, "Packet", packet):
+        yield
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Each part of a job goes to its own end before the next begins."""
+
+    def unfinished(job: Job) -> int | None:
+        states = [sub.state for sub in parts.of(job)]
+        return next((at for at, state in enumerate(states) if state != JobState.DONE), None)
+
+    with _replaced(several, "_next", unfinished), _replaced(several, "_edge", lambda action: None):
+        yield
+
+
+@contextmanager
+def flag_apart() -> Iterator[None]:
+    """The flag in a transaction of its own, the effects after it."""
+    honest = outbox.mark
+
+    def mark(txn: Any, event: Any, handler_id: int, mask: int) -> None:
+        apart = txn.store.begin()
+        honest(apart, event, handler_id, mask)
+        apart.commit()
+
+    with _replaced(outbox, "mark", mark):
+        yield
+
+
 PLANTS: dict[str, Callable[[], Any]] = {
     "stale plan": stale_plan,
     "no write reorg": no_write_reorg,
@@ -152,5 +198,8 @@ PLANTS: dict[str, Callable[[], Any]] = {
     "fill overwrites": fill_overwrites,
     "blind release": blind_release,
     "same epoch": same_epoch,
+    "one by one": one_by_one,
+    "rewrite overwrites": rewrite_overwrites,
+    "flag apart": flag_apart,
 }
 KNOWN_GAP = no_delete_only

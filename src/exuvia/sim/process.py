@@ -1,7 +1,7 @@
 """A process of a node: what it runs, until it is killed; it starts again with nothing in memory.
 
 front    heartbeat · acknowledger · loader · clients
-back     heartbeat · campaign · the owner's loops
+back     heartbeat · campaign · the owner's loops · in some worlds the notifier's
 """
 
 from collections.abc import Callable
@@ -19,9 +19,12 @@ from exuvia.cluster.versions import Acknowledger
 from exuvia.ddl.filling import Reorg as AnyReorg
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl
+from exuvia.pipeline.plans import ChangeColumn, FillIndexes, Plan
 from exuvia.pipeline.progress import Running, Waiting
 from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.rewrite_reorg import ColumnReorg
 from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.sim import news
 from exuvia.sim.faulty import NodeStore
 from exuvia.sim.history import History
 from exuvia.sim.seat import Seat
@@ -126,8 +129,10 @@ class Stragglers:
         return self._random.choice(LATE_S)
 
 
-def back(process: Process, random: Random, settings: Settings) -> list[Actor]:
-    """A back's life."""
+def back(
+    process: Process, random: Random, settings: Settings, news_random: Random | None = None
+) -> list[Actor]:
+    """A back's life. With `news_random` it tells events too."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
@@ -135,10 +140,13 @@ def back(process: Process, random: Random, settings: Settings) -> list[Actor]:
     campaign = Campaign(store, member)
     stragglers = Stragglers(random)
 
-    def reorg(job_id: int, epoch: int, table: Table, index_ids: list[int]) -> AnyReorg:
+    def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
         def one() -> Reorg:
-            dial = Fixed(settings)
-            return Reorg(store, job_id, epoch, table, index_ids, None, dial, clock.monotonic)
+            dial, now = Fixed(settings), clock.monotonic
+            if isinstance(plan, ChangeColumn):
+                return ColumnReorg(store, job_id, epoch, table, plan, None, dial, now)
+            ids = list(plan.indexes) if isinstance(plan, FillIndexes) else []
+            return Reorg(store, job_id, epoch, table, ids, None, dial, now)
 
         if random.random() < 0.5:
             stragglers.reorgs.append(one())
@@ -147,4 +155,8 @@ def back(process: Process, random: Random, settings: Settings) -> list[Actor]:
     ddl = Ddl(store, Schemas(store), member, campaign, clock, reorg, Pools(1, 1), LEASE_S)
     loops = [Actor(type(loop).__name__, loop) for loop in ddl.loops()]
     late = Actor("stragglers", stragglers)
-    return [Actor("beat", member), Actor("campaign", campaign), late, *loops]
+    actors = [Actor("beat", member), Actor("campaign", campaign), late, *loops]
+    if news_random is not None:
+        telling = news.owner(store, member, clock, news_random)
+        actors += [Actor(f"stats {type(loop).__name__}", loop) for loop in telling]
+    return actors

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from exuvia.base.errors import ExuviaError
-from exuvia.sim import laws
+from exuvia.sim import laws, news
 from exuvia.sim.verdict import Broke, Verdict
 from exuvia.sim.world import World
 
@@ -25,6 +25,8 @@ def simulate(seed: int) -> Verdict:
             raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
         laws.check_end(world.shared, world.table_id)
         laws.check_job(world.asker.ended())
+        if world.teller is not None:
+            news.judge_end(world.shared, world.teller)
     except Broke as found:
         broken = str(found)
     except ExuviaError as error:

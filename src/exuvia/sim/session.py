@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed, Refused, SchemaChanged
 from exuvia.catalog import reader, writer
+from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -107,18 +108,22 @@ class Session:
     def _row(self, table: Table, number: int) -> list[object]:
         row: list[object] = [None] * len(table.info.cols)
         for column in table.columns:
-            row[table.position(column.name.L)] = self._random.choice(VALUES)
+            row[table.position(column.name.L)] = self._value(column)
         row[table.position("id")] = number
         return row
 
     def _changed(self, table: Table, old: list[object]) -> list[object]:
         row = list(old)
-        names = [column.name.L for column in table.columns if column.name.L != "id"]
-        row[table.position(self._random.choice(names))] = self._random.choice(VALUES)
+        column = self._random.choice([each for each in table.columns if each.name.L != "id"])
+        row[table.position(column.name.L)] = self._value(column)
         return row
 
-    def _shown(self, table: Table, row: list[object]) -> dict[int, object]:
-        return {c.id: row[table.position(c.name.L)] for c in table.columns}
+    def _value(self, column: ColumnInfo) -> object:
+        """What SQL lets pass: no NULL into NOT NULL."""
+        return self._random.choice(VALUES[:2] if column.not_null else VALUES)
+
+    def _shown(self, table: Table, row: list[object]) -> dict[str, object]:
+        return {c.name.L: row[table.position(c.name.L)] for c in table.columns}
 
     def _commit(self, current: Open) -> None:
         try:

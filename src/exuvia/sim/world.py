@@ -16,7 +16,7 @@ from exuvia.catalog.model import DatabaseInfo, name
 from exuvia.ddl import ranges
 from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore
-from exuvia.sim import laws, process
+from exuvia.sim import laws, news, process
 from exuvia.sim.change import PLANS, Asker, table_of_the_world
 from exuvia.sim.clock import SkewedClock, TrueClock
 from exuvia.sim.faulty import Killed, NodeStore
@@ -29,10 +29,11 @@ PAUSES_A_STEP = 0.004
 LOST_WAKE_UPS = 0.1
 EARLY_STEPS = 0.05
 LINGERS_S = 0.4
+NEWS_SHARE = 0.25
 
 
 @cache
-def template() -> tuple[MemoryStore, int]:
+def template(indexed: bool) -> tuple[MemoryStore, int]:
     """A bootstrapped store with the database `world` and its table; the table's id."""
     store = MemoryStore()
     bootstrap(store)
@@ -40,7 +41,7 @@ def template() -> tuple[MemoryStore, int]:
     database_id = meta.next_ids(txn, 2)
     table_id = database_id + 1
     meta.put_database(txn, DatabaseInfo(id=database_id, db_name=name("world")))
-    meta.put_table(txn, table_of_the_world(database_id, table_id))
+    meta.put_table(txn, table_of_the_world(database_id, table_id, indexed))
     meta.publish(
         txn,
         type=int(ActionCode.CREATE_TABLE),
@@ -60,11 +61,11 @@ class World:
         self.random = Random(seed)
         self.true = TrueClock()
         self.history = History()
-        prepared, self.table_id = template()
-        self.shared = prepared.fork()
         self.faults = True
         self.crashes = 0
         self.plan = self.random.choice(PLANS)
+        prepared, self.table_id = template(self.plan.indexed)
+        self.shared = prepared.fork()
         self.span_rows = self.random.choice((2, 10))
         self.verifies = self.random.random() < 0.5
         self.thought_s = self.random.choice(THOUGHTS_S)
@@ -73,8 +74,10 @@ class World:
         self.versions = 0
         self._lock_metadata(self.random.random() < 0.5)
         self.asker = Asker(self.shared, self.plan, self.table_id, self.random)
-        self._outside = Actor("person", self.asker)
-        self._outside.due = 0.1 + self.random.random() * 0.2
+        person = Actor("person", self.asker)
+        person.due = 0.1 + self.random.random() * 0.2
+        self._outside = [person]
+        self.teller = self._teller(seed)
         self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
         for each in self.processes:
             self._start(each)
@@ -85,6 +88,17 @@ class World:
         variables.set_global(txn, "tidb_enable_metadata_lock", "ON" if locks else "OFF")
         txn.commit()
 
+    def _teller(self, seed: int) -> news.Teller | None:
+        """In one world of four events are told: in a random order of their own, so that the other
+        worlds are what they would be without."""
+        self._news_random = Random(f"news {seed}")
+        if self._news_random.random() >= NEWS_SHARE:
+            return None
+        table = table_of_the_world(1, self.table_id, False)
+        teller = news.Teller(self.shared, table, self._news_random)
+        self._outside.append(Actor("teller", teller))
+        return teller
+
     # -- processes ------------------------------------------------------------------
 
     def _process(self, title: str) -> Process:
@@ -93,7 +107,8 @@ class World:
             return Process(title, lambda p: process.front(p, self.random, self.history, thinking_s))
         verify = "full" if self.verifies else "off"
         settings = process.SETTINGS._replace(verify=verify, span_rows=self.span_rows)
-        return Process(title, lambda p: process.back(p, self.random, settings))
+        news_random = self._news_random if self.teller is not None else None
+        return Process(title, lambda p: process.back(p, self.random, settings, news_random))
 
     def _start(self, each: Process) -> None:
         view = NodeStore(self.shared, self._fate, self._committed, self._filled)
@@ -123,6 +138,9 @@ class World:
         txn.rollback()
         self.history.sealed(revision)
         laws.check(self.shared, self.table_id, self.history)
+        if self.teller is not None:
+            news.judge(self.shared)
+        laws.seen_whole(self.shared, self.table_id, self.plan.views)
         if "version" in channels:
             self.versions += 1
             if self.versions == self.lingers_at:
@@ -168,7 +186,7 @@ class World:
             if each.alive and self._runs(each, now)
             for actor in each.actors
         ]
-        ready.append((None, self._outside))
+        ready += [(None, actor) for actor in self._outside]
         due = [pair for pair in ready if pair[1].due <= now]
         if self.random.random() < EARLY_STEPS:
             return self.random.choice(ready)
@@ -201,8 +219,10 @@ class World:
     # -- the end ------------------------------------------------------------------
 
     def converged(self) -> bool:
-        """The job is in history, and deferred deletion has nothing left."""
+        """The job is in history, every event was told, deferred deletion has nothing left."""
         if self.asker.ended() is None or self.late_tasks():
+            return False
+        if self.teller is not None and not news.is_quiet(self.shared, self.teller):
             return False
         txn = self.shared.begin()
         try:

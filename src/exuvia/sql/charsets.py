@@ -1,5 +1,6 @@
 """Character sets and collations clients may name (TiDB's list; weights: catalog/collation.py)."""
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 
 # charset: (default collation, description, bytes a character at most)
@@ -25,6 +26,18 @@ COLLATIONS: dict[str, tuple[str, int]] = {
     "utf8mb4_general_ci": ("utf8mb4", 45),
     "utf8mb4_unicode_ci": ("utf8mb4", 224),
 }
+# MySQL's collations by language, of which TiDB knows no more than the names
+_LANGUAGES = (
+    *("croatian", "czech", "danish", "esperanto", "estonian", "german2", "hungarian"),
+    *("icelandic", "latvian", "lithuanian", "persian", "polish", "roman", "romanian", "sinhala"),
+    *("slovak", "slovenian", "spanish", "spanish2", "swedish", "turkish", "unicode_520"),
+    "vietnamese",
+)
+_LATIN1 = ("german1", "danish", "german2", "general", "spanish")
+_MYSQLS = frozenset(
+    [f"{charset}_{each}_ci" for charset in ("utf8", "utf8mb4") for each in _LANGUAGES]
+    + [f"latin1_{each}_ci" for each in _LATIN1]
+)
 _OTHER_NAMES = {"utf8mb3": "utf8"}
 
 
@@ -39,6 +52,9 @@ def charset_named(name: str) -> str:
 def collation_named(name: str) -> str:
     """The collation in lower case. Refused 1273."""
     lower = name.lower().replace("utf8mb3_", "utf8_")
+    if lower in _MYSQLS:
+        said = f"Unsupported collation when new collation is enabled: '{lower}'"
+        raise Refused(1273, "HY000", said)
     if lower not in COLLATIONS:
         raise refuse(1273, name)
     return lower

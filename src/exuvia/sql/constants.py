@@ -6,14 +6,14 @@ from exuvia.base.types import FieldType
 from exuvia.sql import expressions
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
-from exuvia.sql.relational import relational
 from exuvia.sql.result import Value
+from exuvia.sql.select.relational import relational
 
 
-def evaluate(tree: Tree, context: Context) -> tuple[Value, FieldType]:
-    """Value and type. Raises Refused (1054 where a column is named)."""
+def evaluate(tree: Tree, context: Context, place: str = "field list") -> tuple[Value, FieldType]:
+    """Value and type. Raises Refused (1054 with `place` where a column is named)."""
     if tree.find(exp.Query):
         answer = relational(exp.Select(expressions=[tree.copy()]), context)
         return answer.rows[0][0], answer.columns[0].type
-    found = expressions.compiled(tree, (), context)
+    found = expressions.compiled(tree, (), context, place)
     return found.call([], context), found.type

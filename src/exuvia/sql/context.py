@@ -7,25 +7,28 @@
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
 names. `writing(table)` must be called before the first write to a table: it takes the metadata
-lock.
+lock. `locks` is there while rows are locked: for what writes or reads FOR UPDATE, and is not in an
+optimistic transaction.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import tzinfo
 from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.base.types import FieldType, pack_date, pack_datetime
+from exuvia.base.types import FieldType, packed_moment
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
+from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.evaluate_env import WARNINGS_KEPT, Env
-from exuvia.sql.literals import type_of
+from exuvia.sql.evaluate.env import WARNINGS_KEPT, Env
+from exuvia.sql.parse.literals import type_of
 from exuvia.sql.result import Note, Row, Value
-from exuvia.sql.services import Services
+from exuvia.sql.session.locking import StatementLocks
+from exuvia.sql.session.services import Services
 
 
 class Virtual(NamedTuple):
@@ -46,10 +49,15 @@ class Surroundings(Protocol):
     host: str
     database: str
     last_insert_id: int
+    sequence_values: dict[int, int]
     found_rows: int
     row_count: int
     client_found_rows: bool
     warnings: Sequence[Note]
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The session's time zone; None is UTC."""
 
     def check_interrupt(self) -> None:
         """Raises 1317 once somebody has killed this statement."""
@@ -70,17 +78,14 @@ class Surroundings(Protocol):
         """The computed table of that name."""
 
 
-def packed_moment(wall_ns: int) -> int:
-    """Nanoseconds since 1970 as a packed DATETIME in UTC with microseconds."""
-    at = datetime.fromtimestamp(wall_ns // 1_000 / 1e6, UTC)
-    date = pack_date(at.year, at.month, at.day)
-    return pack_datetime(date, at.hour, at.minute, at.second, at.microsecond)
+def _uncounted(table_id: int, rows: int, modified: int) -> None:
+    """Rows that nobody counts."""
 
 
 class Context(Env):
     """See the module.
 
-    `now` is the statement's time: a packed DATETIME in UTC, to the microsecond."""
+    `now` is the statement's time: a packed DATETIME in the session's zone, to the microsecond."""
 
     __slots__ = (
         "_letters",
@@ -88,6 +93,9 @@ class Context(Env):
         "_schemas",
         "_session",
         "_types",
+        "counted",
+        "ignores",
+        "locks",
         "parameters",
         "txn",
         "warnings",
@@ -103,6 +111,7 @@ class Context(Env):
         parameters: Sequence[Value] = (),
         letters: str = "",
         writing: Callable[[Table], None] = lambda table: None,
+        locks: StatementLocks | None = None,
     ) -> None:
         self._session = session
         self._schemas = schemas
@@ -110,10 +119,13 @@ class Context(Env):
         self._now = now
         self.memory = {}
         self.strict = False
+        self.ignores = False
         self.parameters = parameters
         self._letters = letters
         self._types: Sequence[FieldType] | None = None
         self.writing = writing
+        self.counted: Callable[[int, int, int], None] = _uncounted
+        self.locks = locks
         self.warnings: list[Note] = []
 
     @property
@@ -125,10 +137,22 @@ class Context(Env):
         return self._types
 
     @property
+    def zone(self) -> tzinfo | None:  # type: ignore[override]
+        """The session's time zone; None is UTC."""
+        return self._session.zone
+
+    @property
     def now(self) -> int:  # type: ignore[override]
         """The same all through the statement."""
+        return shift_zone(self.utc_now, None, self._session.zone)
+
+    @property
+    def utc_now(self) -> int:  # type: ignore[override]
+        """`now` in UTC."""
         if self._now is None:
-            self._now = packed_moment(self._session.services.clock.wall_ns())
+            fixed = float(self._session.variable("timestamp") or 0)  # SET timestamp = ...
+            wall_ns = self._session.services.clock.wall_ns()
+            self._now = packed_moment(int(fixed * 1e9) if fixed else wall_ns)
         return self._now
 
     @property
@@ -158,6 +182,10 @@ class Context(Env):
             return self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise refuse(1146, owner, name) if error.code == 1049 else error from None
+
+    def table_of_id(self, table_id: int) -> Table | None:
+        """The table with that id in this snapshot, in any state, or None."""
+        return self._schemas.table_by_id(self.txn, table_id) if table_id else None
 
     def virtual(self, database: str, name: str) -> Virtual | None:
         """The computed table of that name, or None where an ordinary one is meant."""

@@ -11,6 +11,7 @@ or binary by the column's type (catalog/values.py).
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode
 
 Value = Any
@@ -34,6 +35,16 @@ class Note(NamedTuple):
     level: str
     code: int
     message: str
+
+
+_MOST_LISTED = 1023
+
+
+def notes_of(error: Refused) -> tuple[Note, ...]:
+    """What SHOW WARNINGS says of a refusal: its text, and what else it lists."""
+    listed = error.listing.splitlines()[:_MOST_LISTED]
+    notes = (Note("Note", error.code, line) for line in listed)
+    return Note("Error", error.code, error.message), *notes
 
 
 class Result:

@@ -4,7 +4,7 @@ UPDATE t SET a = a + 1
 UPDATE t SET a = a WHERE id = 1
 UPDATE t SET b = 'z' WHERE a > 20 AND a < 35
 UPDATE t SET a = 0 WHERE b IS NULL
-UPDATE t SET a = 1, b = a WHERE id = 1
+UPDATE t SET a = 1, b = 1 WHERE id = 1
 SELECT * FROM t ORDER BY id
 UPDATE t SET id = 10 WHERE id = 1
 UPDATE t SET id = 2 WHERE id = 10

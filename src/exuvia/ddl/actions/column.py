@@ -14,6 +14,7 @@ import msgspec
 from exuvia.base.errors import Broken
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
+from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import column_of
 from exuvia.ddl.actions.refusals import (
@@ -22,14 +23,15 @@ from exuvia.ddl.actions.refusals import (
     column_name_is_taken,
     column_to_drop_is_unknown,
     columns_are_too_many,
+    its_expression_names_nothing,
     neighbour_is_unknown,
+    something_is_computed_from_it,
     table_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import COLUMN, indexes_on_only, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import DeleteRange, Event, World
-from exuvia.kv import keys
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -71,14 +73,23 @@ def ranges_of_its_indexes(job: Job, world: World) -> tuple[DeleteRange, ...]:
     table = the_table(world)
     (column,) = job.exuvia_elements
     return tuple(
-        DeleteRange(index, keys.span_of(keys.index_prefix(table.id, index)))
-        for index in indexes_on_only(table, column)
+        found for index in indexes_on_only(table, column) for found in ranges.of_index(table, index)
     )
 
 
 def column_added(job: Job, before: World, after: World) -> Event:
     """Clients see the column."""
     return Event(type="add column", table=after.table, elements=job.exuvia_elements)
+
+
+def column_dropped(job: Job, before: World, after: World) -> Event:
+    """The column is gone."""
+    return Event(
+        type="drop column",
+        table=after.table,
+        dropped=before.table,
+        elements=job.exuvia_elements,
+    )
 
 
 DROP_COLUMN = load(
@@ -90,13 +101,14 @@ DROP_COLUMN = load(
             table_is_missing,
             column_to_drop_is_unknown,
             column_is_the_last,
+            something_is_computed_from_it,
             column_is_needed_by_an_index,
         ),
         path=(
             Step(PUBLIC, WRITE_ONLY, edit=find_column),
             Step(WRITE_ONLY, DELETE_ONLY),
             Step(DELETE_ONLY, DELETE_REORG),
-            Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes),
+            Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes, event=column_dropped),
         ),
     )
 )
@@ -111,6 +123,7 @@ ADD_COLUMN = load(
             column_name_is_taken,
             neighbour_is_unknown,
             columns_are_too_many,
+            its_expression_names_nothing,
         ),
         path=(
             Step(ABSENT, DELETE_ONLY, edit=place_column),

@@ -1,23 +1,29 @@
-"""CREATE DATABASE and DROP DATABASE, which takes every table in it along.
+"""CREATE DATABASE, ALTER DATABASE, and DROP DATABASE, which takes every table in it along.
 
     CREATE   absent -> public
+    ALTER    absent -> public                            charset and collation of tables to come
     DROP     public -> write only -> delete only -> absent
 
 The revision of the database is part of the fence of each of its tables, so one bump a step holds
-for all of them. Every table's range is left to be emptied. The last step is one transaction over
-all tables: a database with very many tables makes a large one.
+for all of them. The last step writes the same few keys however many tables there are: their names
+and infos stay behind, unreachable, as one range that is emptied later (ddl/ranges.py).
 """
 
+from exuvia.base.errors import Broken
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import database_of
-from exuvia.ddl.actions.refusals import database_name_is_taken, database_to_drop_is_missing
+from exuvia.ddl.actions.refusals import (
+    database_is_missing,
+    database_name_is_taken,
+    database_to_drop_is_missing,
+)
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import DATABASE
+from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE
 from exuvia.ddl.job import Job
+from exuvia.ddl.ranges import of_database
 from exuvia.ddl.world import DeleteRange, Event, World
-from exuvia.kv import keys
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
 WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -28,9 +34,17 @@ def place_database(job: Job, world: World) -> tuple[Job, World]:
     return job, evolve(world, database=evolve(database_of(job), id=job.schema_id))
 
 
+def change_charset(job: Job, world: World) -> tuple[Job, World]:
+    """The database with the charset and collation the job bears."""
+    if world.database is None:
+        raise Broken(f"the database of job {job.id} is gone")
+    changed = evolve(world.database, charset=job.charset, collate=job.collate)
+    return job, evolve(world, database=changed)
+
+
 def ranges_of_its_tables(job: Job, world: World) -> tuple[DeleteRange, ...]:
-    """Rows and entries of every table."""
-    return tuple(DeleteRange(table, keys.table_span(table)) for table in world.tables)
+    """Rows and entries of every table, found through its names."""
+    return of_database(job.schema_id)
 
 
 def database_dropped(job: Job, before: World, after: World) -> Event:
@@ -45,6 +59,16 @@ CREATE_DATABASE = load(
         DATABASE,
         refuses=(database_name_is_taken,),
         path=(Step(ABSENT, PUBLIC, edit=place_database),),
+    )
+)
+
+ALTER_DATABASE = load(
+    Action(
+        "modify schema charset and collate",
+        ActionCode.SCHEMA_CHARSET,
+        DATABASE_IN_PLACE,
+        refuses=(database_is_missing,),
+        path=(Step(ABSENT, PUBLIC, edit=change_charset),),
     )
 )
 

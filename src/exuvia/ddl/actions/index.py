@@ -5,25 +5,29 @@
 
 Several indexes of one statement walk together and are filled by one scan. Undo of ADD INDEX is
 DROP INDEX, entered at the state reached: whatever was written is in the range that is emptied.
+An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
+NOT NULL: writers obey from the first step, the fill refuses a NULL that is there (1138).
 Source: F1, section 4; seeds 001 to 003.
 """
 
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, evolve
+from exuvia.base.types import Flag
+from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
+from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import indexes_of
+from exuvia.ddl.actions.arguments import hidden_columns_wanted, indexes_of
 from exuvia.ddl.actions.refusals import (
     column_is_unknown,
+    hidden_column_is_taken,
     index_name_is_taken,
     index_to_drop_is_unknown,
     indexes_are_too_many,
     primary_key_is_clustered,
     primary_key_is_missing,
     primary_key_is_named,
-    primary_part_is_nullable,
     table_has_a_primary_key,
     table_is_missing,
 )
@@ -31,7 +35,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import INDEX, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
-from exuvia.kv import keys
+from exuvia.pipeline.plans import FillIndexes
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -46,8 +50,8 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 
 
 def place_indexes(job: Job, world: World) -> tuple[Job, World]:
-    """The indexes get ids and stand in the table, absent yet."""
-    table = the_table(world)
+    """The indexes get ids and stand in the table, absent yet, as do their hidden columns."""
+    table = _with_hidden(the_table(world), hidden_columns_wanted(job))
     placed = tuple(
         _placed(table, index, table.max_idx_id + 1 + n) for n, index in enumerate(indexes_of(job))
     )
@@ -58,10 +62,21 @@ def place_indexes(job: Job, world: World) -> tuple[Job, World]:
     )
     job = evolve(
         job,
-        raw_args=tuple(msgspec.to_builtins(index) for index in placed),
+        raw_args=tuple(
+            {**asked, **msgspec.to_builtins(index)}
+            for asked, index in zip(job.raw_args, placed, strict=True)
+        ),
         exuvia_elements=tuple(index.id for index in placed),
     )
     return job, evolve(world, table=table)
+
+
+def _with_hidden(table: TableInfo, hidden: tuple[ColumnInfo, ...]) -> TableInfo:
+    placed = tuple(
+        evolve(column, id=table.max_col_id + 1 + n, offset=len(table.cols) + n, state=ABSENT)
+        for n, column in enumerate(hidden)
+    )
+    return evolve(table, cols=(*table.cols, *placed), max_col_id=table.max_col_id + len(placed))
 
 
 def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
@@ -72,6 +87,55 @@ def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
 def _part(table: TableInfo, part: IndexColumn) -> IndexColumn:
     column = table.column(part.name.L)
     return evolve(part, offset=column.offset, exuvia_column=column.id) if column else part
+
+
+def place_primary(job: Job, world: World) -> tuple[Job, World]:
+    """As `place_indexes`; and from now on writers put no NULL into the key's columns."""
+    job, world = place_indexes(job, world)
+    return job, evolve(world, table=_not_null_from_now(the_table(world), job.exuvia_elements))
+
+
+def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo:
+    parts = _parts_of(table, elements)
+    columns = tuple(
+        evolve(
+            column,
+            exuvia_changing_type=evolve(column.type, Flag=column.type.Flag | Flag.NOT_NULL),
+        )
+        if column.id in parts and not column.not_null
+        else column
+        for column in table.cols
+    )
+    return evolve(table, cols=columns)
+
+
+def _parts_of(table: TableInfo, elements: tuple[int, ...]) -> set[int]:
+    indexes = (index for index in table.indexes if index.id in elements)
+    return {part.exuvia_column for index in indexes for part in index.idx_cols}
+
+
+def settle_not_null(job: Job, world: World) -> tuple[Job, World]:
+    """No row has a NULL in the key: its columns say so."""
+    table = the_table(world)
+    parts = _parts_of(table, job.exuvia_elements)
+    columns = tuple(
+        evolve(column, type=column.exuvia_changing_type, exuvia_changing_type=None)
+        if column.id in parts and column.exuvia_changing_type is not None
+        else column
+        for column in table.cols
+    )
+    return job, evolve(world, table=evolve(table, cols=columns))
+
+
+def let_null_in(job: Job, world: World) -> tuple[Job, World]:
+    """Undone: the key's columns are as they were."""
+    table = the_table(world)
+    parts = _parts_of(table, job.exuvia_elements)
+    columns = tuple(
+        evolve(column, exuvia_changing_type=None) if column.id in parts else column
+        for column in table.cols
+    )
+    return job, evolve(world, table=evolve(table, cols=columns))
 
 
 def find_indexes(job: Job, world: World) -> tuple[Job, World]:
@@ -86,15 +150,14 @@ def fill_and_verify(job: Job, world: World) -> Refused | Wait | None:
         return world.failure
     if world.table_is_empty or world.filled:
         return None
-    return Wait("", reorg=True)
+    return Wait("", FillIndexes(job.exuvia_elements))
 
 
 def index_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """All entries of the job's indexes."""
     table = the_table(world)
     return tuple(
-        DeleteRange(element, keys.span_of(keys.index_prefix(table.id, element)))
-        for element in job.exuvia_elements
+        found for element in job.exuvia_elements for found in ranges.of_index(table, element)
     )
 
 
@@ -121,6 +184,13 @@ _ADD_PATH = (
     Step(WRITE_REORG, PUBLIC, after=fill_and_verify, leaves=index_tombstones, event=index_added),
 )
 
+_DROP_PRIMARY_PATH = (*_DROP_PATH[:-1], _DROP_PATH[-1]._replace(edit=let_null_in))
+_ADD_PRIMARY_PATH = (
+    _ADD_PATH[0]._replace(edit=place_primary),
+    *_ADD_PATH[1:-1],
+    _ADD_PATH[-1]._replace(edit=settle_not_null),
+)
+
 DROP_INDEX = load(
     Action(
         "drop index",
@@ -136,7 +206,13 @@ ADD_INDEX = load(
         "add index",
         ActionCode.ADD_INDEX,
         INDEX,
-        refuses=(table_is_missing, index_name_is_taken, indexes_are_too_many, column_is_unknown),
+        refuses=(
+            table_is_missing,
+            index_name_is_taken,
+            indexes_are_too_many,
+            hidden_column_is_taken,
+            column_is_unknown,
+        ),
         path=_ADD_PATH,
         undo=DROP_INDEX,
     )
@@ -148,7 +224,7 @@ DROP_PRIMARY_KEY = load(
         ActionCode.DROP_PRIMARY_KEY,
         INDEX,
         refuses=(table_is_missing, primary_key_is_missing, primary_key_is_clustered),
-        path=_DROP_PATH,
+        path=_DROP_PRIMARY_PATH,
     )
 )
 
@@ -162,9 +238,8 @@ ADD_PRIMARY_KEY = load(
             table_has_a_primary_key,
             indexes_are_too_many,
             column_is_unknown,
-            primary_part_is_nullable,
         ),
-        path=_ADD_PATH,
+        path=_ADD_PRIMARY_PATH,
         undo=DROP_PRIMARY_KEY,
     )
 )

@@ -6,9 +6,9 @@ Each takes (job, world) and returns MySQL's error or None.
 from exuvia.base.errors import Refused
 from exuvia.base.limits import COLUMNS, INDEXES_PER_TABLE, KEY_PARTS
 from exuvia.base.mysql import refuse
-from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.actions.arguments import column_of, indexes_of
+from exuvia.ddl.actions.arguments import column_of, hidden_columns_wanted, indexes_of
 from exuvia.ddl.elements import indexes_on_only, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import World
@@ -74,6 +74,31 @@ def column_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
     return None if there else refuse(1091, job.raw_args[0])
 
 
+def something_is_computed_from_it(job: Job, world: World) -> Refused | None:
+    """3108, or 3837 where an index on an expression is."""
+    found = computed_from(the_table(world), job.raw_args[0])
+    return refuse(3837 if found[0].hidden else 3108, job.raw_args[0]) if found else None
+
+
+def computed_from(table: TableInfo, name: str) -> list[ColumnInfo]:
+    """The columns whose expressions name that one."""
+    wanted = name.lower()
+    return [
+        column
+        for column in table.cols
+        if column.name.L != wanted and wanted in (column.dependences or {})
+    ]
+
+
+def its_expression_names_nothing(job: Job, world: World) -> Refused | None:
+    """1054: what the new column is computed from went while the job waited."""
+    for name in column_of(job).dependences or {}:
+        found = the_table(world).column(name)
+        if found is None or found.state != SchemaState.PUBLIC:
+            return refuse(1054, name, "generated column function")
+    return None
+
+
 def column_is_the_last(job: Job, world: World) -> Refused | None:
     """1090."""
     return refuse(1090) if len(the_table(world).public_columns) == 1 else None
@@ -123,8 +148,11 @@ def indexes_are_too_many(job: Job, world: World) -> Refused | None:
 
 def column_is_unknown(job: Job, world: World) -> Refused | None:
     """1072."""
+    hidden = {column.name.L for column in hidden_columns_wanted(job)}
     for index in indexes_of(job):
         for part in index.idx_cols:
+            if part.name.L in hidden:
+                continue
             column = the_table(world).column(part.name.L)
             if column is None or column.state != SchemaState.PUBLIC:
                 return refuse(1072, part.name.O)
@@ -138,12 +166,17 @@ def table_has_a_primary_key(job: Job, world: World) -> Refused | None:
     return refuse(1068) if primary else None
 
 
-def primary_part_is_nullable(job: Job, world: World) -> Refused | None:
-    """1171. MySQL would turn the column NOT NULL on the way; here that is a change of its own."""
+def hidden_column_is_taken(job: Job, world: World) -> Refused | None:
+    """1060 for its own name, 1054 for what its expression names."""
     table = the_table(world)
-    columns = [table.column(part.name.L) for index in indexes_of(job) for part in index.idx_cols]
-    nullable = any(column is not None and not column.not_null for column in columns)
-    return refuse(1171) if nullable else None
+    for column in hidden_columns_wanted(job):
+        if table.column(column.name.L) is not None:
+            return refuse(1060, column.name.O)
+        for name in column.dependences or {}:
+            found = table.column(name)
+            if found is None or found.state != SchemaState.PUBLIC:
+                return refuse(1054, name, "expression")
+    return None
 
 
 def index_to_drop_is_unknown(job: Job, world: World) -> Refused | None:

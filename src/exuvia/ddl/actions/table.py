@@ -1,6 +1,7 @@
-"""CREATE TABLE and DROP TABLE.
+"""CREATE TABLE, one or several at once, and DROP TABLE.
 
     CREATE   absent -> public                            nobody can know it before its name stands
+    CREATES  absent -> public                            all of them in one version, or none
     DROP     public -> write only -> delete only -> absent
 
 From the first step of a drop clients get 1146; whoever wrote the table before may still commit,
@@ -9,36 +10,55 @@ writer (law 1). Metadata goes first, data later: the whole key range is left to 
 002, the optimised delete).
 """
 
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
+from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import table_of
+from exuvia.ddl.actions.arguments import table_of, tables_of
 from exuvia.ddl.actions.refusals import (
     database_is_missing,
     table_name_is_taken,
     table_to_drop_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import TABLE, the_table
+from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import DeleteRange, Event, World
-from exuvia.kv import keys
+from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
 WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
 
 def place_table(job: Job, world: World) -> tuple[Job, World]:
-    """The table as asked for, its parts numbered where the caller left them at 0."""
+    """The table as asked for."""
     wanted = table_of(job)
+    if wanted.partition is not None:
+        wanted = evolve(wanted, partition=wanted.partition.with_ids(job.exuvia_ids))
+    return job, evolve(world, table=_placed(wanted, job.table_id, job.schema_id))
+
+
+def place_tables(job: Job, world: World) -> tuple[Job, World]:
+    """All the tables as asked for, under the ids the job was given."""
+    placed = tuple(
+        _placed(wanted, table_id, job.schema_id)
+        for wanted, table_id in zip(tables_of(job), job.exuvia_ids, strict=True)
+    )
+    return job, evolve(world, others=placed)
+
+
+def _placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
+    """A table with its parts numbered where the caller left them at 0."""
     columns = tuple(
         evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(wanted.cols)
     )
     wanted = evolve(
         wanted,
-        id=job.table_id,
-        exuvia_db=job.schema_id,
+        id=table_id,
+        exuvia_db=database_id,
+        state=PUBLIC,
         cols=columns,
         max_col_id=max((column.id for column in columns), default=0),
     )
@@ -48,7 +68,22 @@ def place_table(job: Job, world: World) -> tuple[Job, World]:
         index_info=indexes or None,
         max_idx_id=max((index.id for index in indexes), default=wanted.max_idx_id),
     )
-    return job, evolve(world, table=with_layout(table))
+    return with_layout(table)
+
+
+def looks_at_their_names(job: Job) -> Looks:
+    """The names several new tables are to have."""
+    return Looks(names=tuple((job.schema_id, each.name.L) for each in tables_of(job)))
+
+
+def one_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1050, by another table or by one of the same job."""
+    seen: set[str] = set()
+    for each in tables_of(job):
+        if each.name.L in seen or world.holder(job.schema_id, each.name.L):
+            return refuse(1050, f"{job.schema_name}.{each.name.O}")
+        seen.add(each.name.L)
+    return None
 
 
 def _numbered(table: TableInfo, index: IndexInfo, at: int) -> IndexInfo:
@@ -62,8 +97,12 @@ def _part(part: IndexColumn, column: ColumnInfo | None) -> IndexColumn:
 
 def table_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """Rows and entries of the table."""
-    table = the_table(world)
-    return (DeleteRange(table.id, keys.table_span(table.id)),)
+    return ranges.of_table(the_table(world))
+
+
+def tables_created(job: Job, before: World, after: World) -> tuple[Event, ...]:
+    """Clients see all of them."""
+    return tuple(Event(type="create table", table=each) for each in after.others)
 
 
 def table_created(job: Job, before: World, after: World) -> Event:
@@ -83,6 +122,17 @@ CREATE_TABLE = load(
         TABLE,
         refuses=(database_is_missing, table_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_table, event=table_created),),
+    )
+)
+
+CREATE_TABLES = load(
+    Action(
+        "create tables",
+        ActionCode.CREATE_TABLES,
+        TABLE_IN_PLACE,
+        looks=looks_at_their_names,
+        refuses=(database_is_missing, one_name_is_taken),
+        path=(Step(ABSENT, PUBLIC, edit=place_tables, event=tables_created),),
     )
 )
 

@@ -46,7 +46,9 @@ class LmdbStore:
         self._caretaker = Caretaker(self._environment)
         self._committer = Committer(self._environment)
         self._presences = Presences(self._environment.file("presence"))
-        self._wake = Wake(self._environment.file("wake"), self.counter, clock, settings.fallback_s)
+        self._wake = Wake(
+            self._environment.file("wake"), self._counters, clock, settings.fallback_s
+        )
         if self._environment.alone:
             self._wake.sweep()
         self._loop = Loop(self._caretaker.step, clock)
@@ -100,7 +102,7 @@ class LmdbStore:
         self._require_open()
         sequence: int = self._committer.run(partial(apply_packet, packet=packet))
         if packet.channels:
-            self._wake.announce()
+            self._wake.announce(packet.channels)
         return sequence
 
     def bulk(
@@ -122,13 +124,17 @@ class LmdbStore:
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""
+        return self._counters([channel])[0]
+
+    def _counters(self, channels: Sequence[str]) -> list[int]:
+        """Counters of channels, in one look."""
         self._require_open()
         transaction, _ = self._fresh()
         try:
-            raw = transaction.get(k.meta("channel", channel))
+            raws = [transaction.get(k.meta("channel", channel)) for channel in channels]
         finally:
             transaction.abort()
-        return k.read_number(raw and raw[SEQUENCE_BYTES:])
+        return [k.read_number(raw and raw[SEQUENCE_BYTES:]) for raw in raws]
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait for the counter to pass `after`; woken by commits of any process."""

@@ -1,35 +1,54 @@
 """Waiting on channels, across processes.
 
 A process that waits binds one datagram socket in the store's `wake/` folder. A commit that
-touched a channel sends an empty message to each socket there; whoever gets one reads its
-channel's counter again in the store. The message says nothing, so none can be lost that matters:
-a full queue means that the receiver will look anyway, and it will look after the commit. A socket
-nobody listens on is removed by the first sender who finds out. `fallback_s` covers what is left,
-such as a process that could not bind."""
+touched a channel sends an empty message to each socket there. Who gets one reads the counters its
+process waits on, all in one look, and wakes those whose counter has moved: thirty loops that sleep
+on ten channels cost a commit one thread and not thirty. The message says nothing, so none can be
+lost that matters: a full queue means that the receiver will look anyway, and it will look after the
+commit. A socket nobody listens on is removed by the first sender who finds out. `fallback_s` covers
+what is left, such as a process that could not bind."""
 
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 
+READ_AT_ONCE = 16
+
+
+class _Waiter:
+    """A thread that waits; its gate is a bare lock, released when it is to look."""
+
+    __slots__ = ("after", "gate", "woken")
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.woken = False
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
 
 class Wake:
-    """`read(channel)` gives the channel's counter as committed now."""
+    """`read(channels)` gives the channels' counters as committed now."""
 
     def __init__(
-        self, folder: str, read: Callable[[str], int], clock: Clock, fallback_s: float
+        self,
+        folder: str,
+        read: Callable[[Sequence[str]], list[int]],
+        clock: Clock,
+        fallback_s: float,
     ) -> None:
         os.makedirs(folder, exist_ok=True)
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._read = read
         self._clock = clock
         self._fallback_s = fallback_s
-        self._changed = threading.Condition()
-        self._waiters = 0
+        self._mutex = threading.Lock()
+        self._waiters: dict[str, set[_Waiter]] = {}
         self._why = ""
         self._name = ""
         self._inbox: socket.socket | None = None
@@ -45,24 +64,37 @@ class Wake:
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Wait until the counter is > after or time is up; the counter."""
-        value = self._read(channel)
+        (value,) = self._read([channel])
         if value > after or timeout_s <= 0:
             return value
         deadline = self._clock.monotonic() + timeout_s
-        with self._changed:
+        waiter = _Waiter(after)
+        self._enter(channel, waiter)
+        try:
+            while True:
+                (value,) = self._read([channel])
+                left_s = deadline - self._clock.monotonic()
+                if value > after or left_s <= 0:
+                    return value
+                if waiter.gate.acquire(timeout=min(left_s, self._fallback_s)):
+                    with self._mutex:
+                        waiter.woken = False
+                if self._why:
+                    raise Unavailable(self._why)
+        finally:
+            self._leave(channel, waiter)
+
+    def _enter(self, channel: str, waiter: _Waiter) -> None:
+        with self._mutex:
             self._listen()
-            self._waiters += 1
-            try:
-                while (value := self._read(channel)) <= after:
-                    left_s = deadline - self._clock.monotonic()
-                    if left_s <= 0:
-                        break
-                    self._changed.wait(min(left_s, self._fallback_s))
-                    if self._why:
-                        raise Unavailable(self._why)
-            finally:
-                self._waiters -= 1
-        return value
+            self._waiters.setdefault(channel, set()).add(waiter)
+
+    def _leave(self, channel: str, waiter: _Waiter) -> None:
+        with self._mutex:
+            waiting = self._waiters[channel]
+            waiting.discard(waiter)
+            if not waiting:
+                del self._waiters[channel]
 
     def _listen(self) -> None:
         if self._inbox is not None or self._why:
@@ -78,18 +110,37 @@ class Wake:
     def _receive(self, inbox: socket.socket) -> None:
         while not self._why:
             inbox.recv(1)
-            self._wake_here()
+            with suppress(BlockingIOError):
+                for _ in range(READ_AT_ONCE):  # one look answers them all
+                    inbox.recv(1, socket.MSG_DONTWAIT)
+            with suppress(Unavailable):  # it is being closed, or has no room to look:
+                self._look()  # then the waiters look by themselves, a little later
 
-    def _wake_here(self) -> None:
-        with self._changed:
-            if self._waiters:
-                self._changed.notify_all()
+    def _look(self) -> None:
+        """Wake whoever waits on a channel whose counter has moved."""
+        with self._mutex:
+            channels = list(self._waiters)
+        if not channels:
+            return
+        counters = dict(zip(channels, self._read(channels), strict=True))
+        with self._mutex:
+            for channel, value in counters.items():
+                self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
+
+    def _open(self, waiters: Iterable[_Waiter]) -> None:
+        """To be called with the mutex held."""
+        for waiter in waiters:
+            if not waiter.woken:
+                waiter.woken = True
+                waiter.gate.release()
 
     # -- waking ----------------------------------------------------------------------------------
 
-    def announce(self) -> None:
-        """A commit touched a channel: wake this process's waiters and all others'."""
-        self._wake_here()
+    def announce(self, channels: Iterable[str]) -> None:
+        """A commit touched these: wake this process's waiters and all others'."""
+        with self._mutex:
+            for channel in channels:
+                self._open(self._waiters.get(channel, ()))
         for name in os.listdir(self._folder):
             if name != self._name:
                 self._send(name)
@@ -117,9 +168,10 @@ class Wake:
 
     def close(self, why: str) -> None:
         """Wake everybody; waits raise Unavailable from now on."""
-        with self._changed:
+        with self._mutex:
             self._why = why
-            self._changed.notify_all()
+            for waiters in self._waiters.values():
+                self._open(waiters)
         if self._inbox is not None and self._listener is not None:
             self._send(self._name)
             self._listener.join()

@@ -1,6 +1,19 @@
-"""MySQL's functions, by chapter of its manual; operators are in evaluate_operators.py."""
+"""MySQL's functions, by chapter of its manual; operators are in evaluate/operators.py."""
 
-from exuvia.sql.functions import dates, encodings, json_functions, numeric, session_functions, text
+from exuvia.sql.functions import (
+    ciphers,
+    dates,
+    encodings,
+    json_changes,
+    json_functions,
+    numeric,
+    sequence_functions,
+    session_functions,
+    text,
+    unix_time,
+    various,
+    zone_functions,
+)
 from exuvia.sql.functions.table import Function
 
 FUNCTIONS: dict[str, Function] = {
@@ -10,6 +23,12 @@ FUNCTIONS: dict[str, Function] = {
     **dates.FUNCTIONS,
     **json_functions.FUNCTIONS,
     **session_functions.FUNCTIONS,
+    **sequence_functions.FUNCTIONS,
+    **json_changes.FUNCTIONS,
+    **various.FUNCTIONS,
+    **unix_time.FUNCTIONS,
+    **ciphers.FUNCTIONS,
+    **zone_functions.FUNCTIONS,
 }
 
 __all__ = ["FUNCTIONS", "Function"]

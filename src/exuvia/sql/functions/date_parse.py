@@ -6,7 +6,7 @@ from typing import Any
 
 from exuvia.base.types import FieldType, pack_date, pack_datetime
 from exuvia.catalog import temporal
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions import moment
 from exuvia.sql.functions.date_format import DAYS, MONTHS

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from datetime import date as calendar_date
 from typing import Any
 
+from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions import date_format, date_parse, moment
 from exuvia.sql.functions.table import Function, TypeRule, always
@@ -27,6 +28,8 @@ def _digits_given(position: int, rule: Any) -> TypeRule:
         if len(arguments) <= position:
             return rule(0)  # type: ignore[no-any-return]
         size = arguments[position]
+        if isinstance(size, Constant) and isinstance(size.value, int) and size.value > 6:
+            raise refuse(1426, size.value, "now", 6)
         digits = size.value if isinstance(size, Constant) and isinstance(size.value, int) else 0
         return rule(max(0, min(digits, 6)))  # type: ignore[no-any-return]
 
@@ -42,8 +45,12 @@ def _fraction_of_first(rule: Any) -> TypeRule:
 
 def _now(env: Any, digits: int = 0) -> int:
     unit = 10 ** (6 - digits)
-    micro = env.now & 0xFFFFF
-    return int(env.now - micro + micro // unit * unit)
+    return _cut(env.now, unit)
+
+
+def _cut(now: int, unit: int) -> int:
+    micro = now & 0xFFFFF
+    return now - micro + micro // unit * unit
 
 
 def _today(env: Any) -> int:
@@ -54,29 +61,16 @@ def _time_now(env: Any, digits: int = 0) -> int:
     return temporal.time_of(_now(env, digits))
 
 
-EPOCH_DAY = moment.day_number(pack_date(1970, 1, 1))
+def _utc_now(env: Any, digits: int = 0) -> int:
+    return _cut(env.utc_now, 10 ** (6 - digits))
 
 
-def _unix_now(env: Any) -> int:
-    return moment.microseconds(env.now) // 1_000_000 - EPOCH_DAY * 86400
+def _utc_today(env: Any) -> int:
+    return int(env.utc_now >> 37)
 
 
-def _unix_timestamp(packed: int) -> int:
-    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
-
-
-def _from_unix(seconds: Any) -> int | None:
-    micros = round(seconds * 1_000_000)
-    if micros < 0 or micros > 32_536_771_199_999_999:
-        return None
-    return moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
-
-
-def _from_unix_formatted(seconds: Any, form: str | None = None) -> Any:
-    found = _from_unix(seconds)
-    if form is None or found is None:
-        return found
-    return date_format.format_moment(found, form)
+def _utc_time(env: Any, digits: int = 0) -> int:
+    return temporal.time_of(_utc_now(env, digits))
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -232,13 +226,6 @@ FUNCTIONS = {
     "dayofweek": Function(1, 1, "D", _SMALL, _day_of_week),
     "dayofyear": Function(1, 1, "D", _SMALL, _day_of_year),
     "from_days": Function(1, 1, "i", always(types.DATE), moment.date_of_day),
-    "from_unixtime": Function(
-        1,
-        2,
-        "ns",
-        lambda a: types.text(255) if len(a) > 1 else types.datetime(_scale(a[0])),
-        _from_unix_formatted,
-    ),
     "hour": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 3_600_000_000),
     "last_day": Function(1, 1, "D", always(types.DATE), _last_day),
     "localtime": _NOW,
@@ -270,11 +257,9 @@ FUNCTIONS = {
     ),
     "to_days": Function(1, 1, "D", _BIG, _to_days),
     "to_seconds": Function(1, 1, "t", _BIG, _to_seconds),
-    "unix_timestamp": Function(1, 1, "t", _BIG, _unix_timestamp),
-    "unix_timestamp_now": Function(0, 0, "", _BIG, _unix_now, env=True),
-    "utc_date": _TODAY,
-    "utc_time": _CLOCK,
-    "utc_timestamp": _NOW,
+    "utc_date": Function(0, 0, "", always(types.DATE), _utc_today, env=True),
+    "utc_time": Function(0, 1, "i", _digits_given(0, types.time), _utc_time, env=True),
+    "utc_timestamp": Function(0, 1, "i", _digits_given(0, types.datetime), _utc_now, env=True),
     "week": Function(1, 2, "Di", _SMALL, _week),
     "weekday": Function(1, 1, "D", _SMALL, _weekday),
     "weekofyear": Function(1, 1, "D", _SMALL, _iso_week),

@@ -5,7 +5,7 @@ import binascii
 import hashlib
 from typing import Any
 
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.expr import Expr
+from exuvia.sql.functions import json_changes
 from exuvia.sql.functions import json_values as values
 from exuvia.sql.functions.table import Function, always
 
@@ -116,12 +117,17 @@ def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces
 
 
 def changed(name: str, document: str, pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
-    """JSON_SET, JSON_INSERT, JSON_REPLACE."""
+    """JSON_SET, JSON_INSERT, JSON_REPLACE, JSON_ARRAY_APPEND, JSON_ARRAY_INSERT."""
     ready = [
         value if n % 2 == 0 else values.scalar(value, kind)
         for n, (value, kind) in enumerate(zip(pairs, kinds, strict=True))
     ]
+    if name in _LISTS:
+        return _LISTS[name](document, *ready)
     return _change(document, ready, name != "json_replace", name != "json_insert")
+
+
+_LISTS = {"json_array_append": json_changes.append, "json_array_insert": json_changes.insert}
 
 
 def _remove(document: str, *paths: str) -> str:

@@ -9,6 +9,7 @@ digits alone are YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Lite
 
 import re
 from datetime import date as calendar_date
+from datetime import tzinfo
 
 from exuvia.base.types import pack_date, pack_datetime, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
@@ -77,7 +78,7 @@ _SEPARATED = re.compile(
 )
 _DIGITS = re.compile(r"\s*(\d{14}|\d{12}|\d{8}|\d{6})(?!\d)(?:\.(\d*))?")
 _SPLIT_DIGITS = re.compile(r"\s*(\d{8}|\d{6})T(\d{6})(?!\d)(?:\.(\d*))?")
-_ZONE = re.compile(r"([+-])(\d{2}):(\d{2})$")
+_ZONE = re.compile(r"Z|([+-])(\d{2})(?::?(\d{2}))?")
 
 
 def full_year(digits: str) -> int:
@@ -88,7 +89,7 @@ def full_year(digits: str) -> int:
     return year + (2000 if year < 70 else 1900)
 
 
-def read_moment(text: str) -> tuple[int, bool] | None:
+def read_moment(text: str, local: tzinfo | None = None) -> tuple[int, bool] | None:
     """(packed DATETIME with microseconds rounded, whether something follows it), or None."""
     found = _SEPARATED.match(text)
     if found:
@@ -111,10 +112,20 @@ def read_moment(text: str) -> tuple[int, bool] | None:
         return None
     zone = _ZONE.fullmatch(rest)
     if zone:
-        offset = (int(zone[2]) * 60 + int(zone[3])) * 60_000_000 * (-1 if zone[1] == "-" else 1)
+        offset = (
+            (int(zone[2] or 0) * 60 + int(zone[3] or 0))
+            * 60_000_000
+            * (-1 if zone[1] == "-" else 1)
+        )
         moved = of_microseconds(microseconds(moment) - offset)
-        return None if moved is None else (moved, False)
+        return None if moved is None else (temporal.shift_zone(moved, None, local), False)
     return moment, bool(rest)
+
+
+def names_zone(text: str) -> bool:
+    """Whether a text ends with a zone, so that it means another moment in every session."""
+    found = _SEPARATED.match(text) or _SPLIT_DIGITS.match(text) or _DIGITS.match(text)
+    return found is not None and _ZONE.fullmatch(text[found.end() :].strip()) is not None
 
 
 def _parts_of_digits(digits: str) -> list[int]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace as evolve
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions.table import Function, always
 
@@ -137,13 +137,20 @@ def _interval(*values: float | None) -> int:
     return sum(1 for mark in marks if mark is not None and mark <= number)
 
 
+def _cotangent(value: float) -> float:
+    slope = math.tan(value)
+    if not slope:
+        raise refuse(1690, "DOUBLE", f"cot({value:g})")
+    return 1 / slope
+
+
 def _power(base: float, exponent: float) -> float | None:
     try:
         found = base**exponent
     except ZeroDivisionError:
-        raise refuse(1690, "DOUBLE", f"pow({base:g},{exponent:g})") from None
+        raise refuse(1690, "DOUBLE", f"pow({base:g}, {exponent:g})") from None
     except OverflowError:
-        raise refuse(1690, "DOUBLE", f"pow({base:g},{exponent:g})") from None
+        raise refuse(1690, "DOUBLE", f"pow({base:g}, {exponent:g})") from None
     if isinstance(found, complex):
         raise refuse(1690, "DOUBLE", f"pow({base:g},{exponent:g})")
     return _finite(found, f"pow({base:g},{exponent:g})")
@@ -241,7 +248,7 @@ FUNCTIONS = {
     "ceiling": Function(1, 1, "n", _whole_of, _ceiling),
     "conv": Function(3, 3, "sii", always(types.text(64)), _convert_base),
     "cos": Function(1, 1, "f", always(types.DOUBLE), math.cos),
-    "cot": Function(1, 1, "f", always(types.DOUBLE), lambda v: 1 / math.tan(v)),
+    "cot": Function(1, 1, "f", always(types.DOUBLE), _cotangent),
     "crc32": Function(1, 1, "b", always(types.UNSIGNED), crc32),
     "degrees": Function(1, 1, "f", always(types.DOUBLE), math.degrees),
     "exp": Function(1, 1, "f", always(types.DOUBLE), _exponential),

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from exuvia.base.mysql import refuse
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
 _TEXT = always(types.text(255))

@@ -7,7 +7,7 @@ from typing import Any
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.collation import collation
-from exuvia.sql import bind_types as types
+from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions.table import Function, TypeRule, always
 
@@ -24,6 +24,11 @@ def like_first(arguments: Sequence[Expr]) -> FieldType:
     if types.family_of(kind) is Family.STRING:
         return types.text(width, kind.Charset, kind.Collate)
     return types.text(width)
+
+
+def _repeated(arguments: Sequence[Expr]) -> FieldType:
+    is_bytes = types.family_of(arguments[0].type) is Family.BYTES
+    return types.blob(65535) if is_bytes else types.text(65535)
 
 
 def all_together(arguments: Sequence[Expr]) -> FieldType:
@@ -225,7 +230,7 @@ FUNCTIONS = {
     "mid": Function(3, 3, "Sii", like_first, _substring),
     "octet_length": Function(1, 1, "S", _COUNT, _length),
     "ord": Function(1, 1, "S", _COUNT, _ord),
-    "repeat": Function(2, 2, "Si", always(types.text(65535)), _repeat),
+    "repeat": Function(2, 2, "Si", _repeated, _repeat),
     "replace": Function(3, 3, "S", all_together, _replace),
     "reverse": Function(1, 1, "S", like_first, lambda t: t[::-1]),
     "right": Function(2, 2, "Si", like_first, _right),

@@ -1,0 +1,244 @@
+"""A value of a column whose type changes: converted, or refused in the words of MODIFY COLUMN.
+
+    Change(position, source, convert, not_null)      what a writer owes a column that changes
+        position == source   a public column that has a type to come: the value must be of both
+        else                 a hidden column: it holds the converted value of the one it replaces
+
+With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
+A conversion follows assignment in strict mode (catalog/assign.py), except that a BIT becomes the
+text of its number. TiDB words a refusal after the CAST that failed:
+
+    to integers    1690 constant 300 overflows tinyint         from text: 1292 Truncated ..
+    to DECIMAL     1690 DECIMAL value is out of range in ..    to dates   1292 Incorrect datetime ..
+    to text, ENUM  1265 Data truncated for column 'c', value is 'x'
+    to YEAR        1264 Out of range value for column 'c', the value is 'x'
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog import decimals
+from exuvia.catalog.assign import convert
+from exuvia.catalog.assign_numbers import leading_number, number_of
+from exuvia.catalog.assignment import COLUMN, ROW
+from exuvia.catalog.assignment import LENIENT as WITH_ZERO_DATES
+from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo, evolve
+from exuvia.catalog.narrow import narrowed
+from exuvia.catalog.state import DUTIES
+from exuvia.catalog.texts import to_text
+
+Value = Any
+Convert = Callable[[Value], Value]
+
+# in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it
+OLD_COLUMN, NULL_VALUE, LEFT = "exuvia_column", "exuvia_null", "exuvia_left"
+LENIENT = "exuvia_lenient"
+_INTEGERS = {
+    TypeCode.TINY: "tinyint",
+    TypeCode.SHORT: "smallint",
+    TypeCode.INT24: "mediumint",
+    TypeCode.LONG: "int",
+    TypeCode.LONGLONG: "bigint",
+}
+_ALL, _HALF = (1 << 64) - 1, 1 << 63
+_TEXTS = (Family.STRING, Family.BYTES)
+_MOMENTS = {
+    TypeCode.DATE: "date",
+    TypeCode.DATETIME: "datetime",
+    TypeCode.TIMESTAMP: "timestamp",
+    TypeCode.TIME: "time",
+}
+
+
+class Change(NamedTuple):
+    """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused."""
+
+    position: int
+    source: int
+    convert: Convert
+    not_null: bool
+    name: str
+    null: Value = None
+    old: FieldType | None = None
+    new: FieldType | None = None
+
+    def of(self, value: Value) -> Value:
+        """The value converted. Refused 1048 for a NULL, and as the module says."""
+        if value is not None:
+            return self.convert(value)
+        if self.not_null and self.null is None:
+            raise refuse(1048, self.name)
+        return self.null
+
+
+def changes_of(info: TableInfo) -> tuple[Change, ...]:
+    """What writers of the table owe columns that are changing; nearly always nothing."""
+    found = [
+        _narrowing(at, each)
+        for at, each in enumerate(info.cols)
+        if each.exuvia_changing_type and LEFT not in (each.change_state_info or {})
+    ]
+    found += [
+        _hidden(info, at, each)
+        for at, each in enumerate(info.cols)
+        if OLD_COLUMN in (each.change_state_info or {}) and DUTIES[each.state].adds
+    ]
+    return tuple(found)
+
+
+def _narrowing(at: int, column: ColumnInfo) -> Change:
+    new = column.exuvia_changing_type
+    assert new is not None
+    convert_it = converter(column.type, new, column.name.O)
+    return Change(at, at, convert_it, new.not_null, column.name.O, None, column.type, new)
+
+
+def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> Change:
+    said = column.change_state_info or {}
+    source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == said[OLD_COLUMN])
+    name = old.name.O
+    convert_it = converter(old.type, column.type, name, lenient=LENIENT in said)
+    null = said.get(NULL_VALUE)
+    return Change(at, source, convert_it, column.not_null, name, null, old.type, column.type)
+
+
+def applied(changes: Sequence[Change], row: list[Value]) -> list[Value]:
+    """The row as it is to be written: every changing column converted. A new list."""
+    changed = list(row)
+    for change in changes:
+        changed[change.position] = change.of(row[change.source])
+    return changed
+
+
+def keyed_type(column: ColumnInfo, part: IndexColumn) -> FieldType:
+    """The type that an index part's keys are made of."""
+    return (part.exuvia_using_changing_type and column.exuvia_changing_type) or column.type
+
+
+def wrapped(value: Value, field: FieldType) -> Value:
+    """An integer of the other sign as a key has it; one that the new type cannot hold has a key
+    too, until its row is found and the change is refused."""
+    if not isinstance(value, int):
+        return value
+    return value & _ALL if field.family == Family.UINT else (value + _HALF & _ALL) - _HALF
+
+
+def converter(old: FieldType, new: FieldType, name: str, *, lenient: bool = False) -> Convert:
+    """The conversion of values that are not NULL. It raises Refused, see the module; a lenient one
+    gives the nearest value instead."""
+    source = old
+    if old.Tp == TypeCode.BIT and new.Tp != TypeCode.BIT:
+        source = evolve(old, Tp=TypeCode.LONGLONG, Flag=int(Flag.UNSIGNED))
+    target = evolve(new, Flag=new.Flag & ~int(Flag.NOT_NULL))
+    return partial(_adjusted if lenient else _converted, source, target, name)
+
+
+def _adjusted(source: FieldType, target: FieldType, name: str, value: Value) -> Value:
+    try:
+        return _converted(source, target, name, value)
+    except Refused:
+        return _nearest(source, target, value)
+
+
+def _nearest(source: FieldType, target: FieldType, value: Value) -> Value:
+    try:
+        return convert(value, source, target, WITH_ZERO_DATES)
+    except Refused:
+        return narrowed(value, source, target)
+
+
+def _converted(source: FieldType, target: FieldType, name: str, value: Value) -> Value:
+    if _is_filled(source) and target.family not in (*_TEXTS, Family.DECIMAL):
+        value = value.rstrip(b"\0")
+    try:
+        return convert(value, source, target)
+    except Refused as error:
+        raise _as_cast(error, value, source, target, name) from None
+
+
+def _is_filled(field: FieldType) -> bool:
+    """BINARY(n): values end in zero bytes that were not written."""
+    return field.Tp == TypeCode.STRING and field.family == Family.BYTES
+
+
+def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name: str) -> Refused:
+    """The refusal of an assignment as a failed CAST is worded."""
+    text = shown(value, old)
+    if new.Tp in INTEGER_BITS or new.family in (Family.DECIMAL, Family.FLOAT):
+        return _as_number(error, value, text, old, new)
+    if new.Tp == TypeCode.YEAR:
+        if error.code == 1264:
+            said = f"Out of range value for column '{name}', the value is '{text}'"
+            return Refused(1264, "22003", said)
+        return refuse(1292, "DOUBLE", text)
+    if new.Tp in _MOMENTS:
+        return _as_moment(text, old, new)
+    if (new.family in _TEXTS and error.code == 1406) or new.Tp in (TypeCode.ENUM, TypeCode.SET):
+        return Refused(1265, "01000", f"Data truncated for column '{name}', value is '{text}'")
+    if new.family == Family.JSON:
+        return Refused(
+            error.code, error.state, error.message.split(" at position ")[0].replace('"', "")
+        )
+    return Refused(error.code, error.state, error.message.replace(COLUMN, name).replace(ROW, "1"))
+
+
+def shown(value: Value, field: FieldType) -> str:
+    """A value as the errors print it."""
+    if isinstance(value, bytes):
+        return value.rstrip(b"\0").decode("utf-8", "replace")
+    return to_text(value, field)
+
+
+def _as_number(error: Refused, value: Value, text: str, old: FieldType, new: FieldType) -> Refused:
+    if error.code != 1264 and _is_filled(old) and new.family == Family.DECIMAL:
+        kind = f"decimal({decimals.precision_of(new)},{decimals.scale_of(new)})"
+        return refuse(1292, kind, text)
+    if error.code != 1264:
+        return refuse(1292, "DECIMAL" if new.family == Family.DECIMAL else "DOUBLE", text)
+    if new.family == Family.DECIMAL:
+        where = f"({decimals.precision_of(new)}, {decimals.scale_of(new)})"
+        return refuse(1690, "DECIMAL", where)
+    if new.family == Family.FLOAT:
+        return refuse(1690, "DOUBLE", text)
+    number = _number(value, old)
+    unsigned_refuses = new.unsigned and number < 0 and isinstance(number, Decimal)
+    said = text if unsigned_refuses else _rounded(number)
+    return Refused(1690, "22003", f"constant {said} overflows {_INTEGERS[TypeCode(new.Tp)]}")
+
+
+def _number(value: Value, old: FieldType) -> Value:
+    if old.family == Family.BYTES:
+        value = value.decode("latin-1")
+    return (
+        leading_number(value, "integer")[0] if isinstance(value, str) else number_of(value, old, "")
+    )
+
+
+def _rounded(number: Value) -> str:
+    """An integer as it is; a DOUBLE with few digits, as the servers print constants."""
+    if isinstance(number, Decimal):
+        return str(int(decimals.rounded(number, 0)))
+    if not isinstance(number, float):
+        return str(number)
+    whole = float(round(number))
+    if abs(whole) < 1e6:
+        return str(int(whole))
+    mantissa, exponent = f"{Decimal(repr(whole)).normalize():e}".split("e")
+    return f"{mantissa}e{exponent[0]}{exponent[1:].rjust(2, '0')}"
+
+
+def _as_moment(text: str, old: FieldType, new: FieldType) -> Refused:
+    kind = _MOMENTS[TypeCode(new.Tp)]
+    if old.family in _TEXTS and new.Tp != TypeCode.TIME:
+        return Refused(1292, "22007", f"Incorrect datetime value: '{text}'")
+    if old.family in (Family.DATE, Family.DATETIME):
+        return Refused(1292, "22007", f"Incorrect {kind} value: '{text}'")
+    if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
+        kind = kind if text == "0" else "time"
+        return Refused(1292, "22007", f"Incorrect {kind} value: '{text}'")
+    return refuse(1292, kind, text)

@@ -1,0 +1,63 @@
+"""CREATE TABLE ... SELECT: nobody sees the table before every row is in it.
+
+    absent -> write only     its name is taken and its rows have a place; clients get 1146
+    write only -> public     once its session has loaded all rows (sql/define/create_select.py)
+
+Undo is DROP TABLE, entered at the state reached: when the query fails, when the job is cancelled,
+or when the member whose session loads is gone. What was loaded is left to be emptied; the reorg's
+epoch moved, so a session that wakes up late writes nothing more (law 2).
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.foreign_key_tables import with_keys
+from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
+from exuvia.ddl.actions.table import DROP_TABLE, place_table, table_created
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import Looks, Wait, World
+
+ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def loader_of(job: Job) -> str:
+    """The member whose session loads the rows; "" for a plain CREATE TABLE."""
+    further = job.raw_args[1] if len(job.raw_args) > 1 else None
+    return str(further.get("loader", "")) if isinstance(further, dict) else ""
+
+
+def looks_at_its_loader(job: Job) -> Looks:
+    """Whether it lives, and whether it is done."""
+    return Looks(loader=loader_of(job))
+
+
+def rows_are_loaded(job: Job, world: World) -> Refused | Wait | None:
+    """Every row is in the table, or will never be."""
+    if world.is_loaded:
+        return None
+    if not world.loader_lives:
+        return Refused(1105, "HY000", "the node that ran the query of CREATE TABLE is gone")
+    return Wait("waiting: rows of the query")
+
+
+CREATE_LOADED = load(
+    Action(
+        "create table",
+        ActionCode.CREATE_TABLE,
+        TABLE,
+        looks=looks_at_its_loader,
+        refuses=(database_is_missing, table_name_is_taken),
+        path=(
+            Step(ABSENT, WRITE_ONLY, edit=place_table),
+            Step(WRITE_ONLY, PUBLIC, after=rows_are_loaded, event=table_created),
+        ),
+        undo=DROP_TABLE,
+    )
+)
+
+
+def way_of_creating(job: Job) -> Action:
+    """The path a CREATE TABLE walks: with rows, with foreign keys, or plain."""
+    return CREATE_LOADED if loader_of(job) else with_keys(job)

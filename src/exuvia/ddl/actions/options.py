@@ -1,0 +1,86 @@
+"""Changes of what a table says of itself: one step, one version, no row touched.
+
+    modify table comment              [comment]
+    modify table charset and collate  [charset, collate, whether columns change too]
+    rebase auto_increment ID          [next id, whether below what was given: FORCE]
+    modify auto id cache              [ids a block]
+    shard row ID                      [bits]
+
+All go absent -> public. A change of a column's collation is done here only where no index folds by
+it: sql/define refuses the others, which would have to be built anew.
+"""
+
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.ddl.action import Action, Edit, Step, load
+from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import World
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+def change_comment(job: Job, world: World) -> tuple[Job, World]:
+    """Another comment."""
+    return job, _with(world, evolve(the_table(world), comment=job.raw_args[0]))
+
+
+def change_charset(job: Job, world: World) -> tuple[Job, World]:
+    """Another default for columns to come and, if asked, for every text column there is."""
+    charset, collate, columns_too = job.raw_args
+    table = evolve(the_table(world), charset=charset, collate=collate)
+    if columns_too:
+        columns = tuple(_converted(each, charset, collate) for each in table.cols)
+        table = with_layout(evolve(table, cols=columns))
+    return job, _with(world, table)
+
+
+def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
+    if column.type.Charset in ("", "binary"):
+        return column
+    return evolve(column, type=evolve(column.type, Charset=charset, Collate=collate))
+
+
+def rebase_ids(job: Job, world: World) -> tuple[Job, World]:
+    """Ids go on at another number; blocks that nodes hold are void."""
+    following, forced = job.raw_args
+    table = the_table(world)
+    return job, _with(world, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced)))
+
+
+def change_id_cache(job: Job, world: World) -> tuple[Job, World]:
+    """Nodes take so many ids at once from now on."""
+    table = evolve(the_table(world), auto_id_cache=job.raw_args[0], exuvia_ids_forced=False)
+    return job, _with(world, _anew(table))
+
+
+def change_shard_bits(job: Job, world: World) -> tuple[Job, World]:
+    """Kept and shown; hidden row ids are handed out as before."""
+    table, bits = the_table(world), job.raw_args[0]
+    most = max(bits, table.max_shard_row_id_bits)
+    return job, _with(world, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
+
+
+def _anew(table: TableInfo) -> TableInfo:
+    return evolve(table, exuvia_ids_epoch=table.exuvia_ids_epoch + 1)
+
+
+def _with(world: World, table: TableInfo) -> World:
+    return evolve(world, table=table)
+
+
+def _in_one_step(label: str, code: ActionCode, edit: Edit) -> Action:
+    steps = (Step(ABSENT, PUBLIC, edit=edit),)
+    return load(Action(label, code, TABLE_IN_PLACE, refuses=(table_is_missing,), path=steps))
+
+
+TABLE_COMMENT = _in_one_step("modify table comment", ActionCode.TABLE_COMMENT, change_comment)
+TABLE_CHARSET = _in_one_step(
+    "modify table charset and collate", ActionCode.TABLE_CHARSET, change_charset
+)
+REBASE_AUTO_ID = _in_one_step("rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids)
+AUTO_ID_CACHE = _in_one_step("modify auto id cache", ActionCode.AUTO_ID_CACHE, change_id_cache)
+SHARD_ROW_ID = _in_one_step("shard row ID", ActionCode.SHARD_ROW_ID, change_shard_bits)

@@ -1,0 +1,285 @@
+"""ADD, DROP and TRUNCATE PARTITION: no row is read or written.
+
+    ADD        absent -> replica only -> public           nobody knows it until it is public
+    DROP       public -> write only -> delete only -> delete reorganization -> absent
+    TRUNCATE   public -> write only -> delete only -> delete reorganization -> absent
+
+    DROP        write only: neither read nor written, values of its range are refused (1526)
+                delete only: gone; the range of the next partition, or DEFAULT, takes its values
+    TRUNCATE    write only: new ids stand ready; delete only: they are used, the old ones are not
+
+A dropped id is out of use two revisions before its range is left to be emptied: whoever could still
+write there is refused by then (law 1), and with the metadata lock has been waited for. So no writer
+of the other partitions is refused. Undo of ADD forgets the new partitions; that of TRUNCATE, until
+the new ids are used, likewise.
+"""
+
+from typing import Any
+
+import msgspec
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import ranges
+from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, World
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
+DELETE_REORG, REPLICA_ONLY = SchemaState.DELETE_REORG, SchemaState.REPLICA_ONLY
+_AT_REST = (ABSENT, PUBLIC)
+
+
+def partition_of(world: World) -> PartitionInfo:
+    """The table's partitions, which the refusals have made sure of. Raises Broken."""
+    found = the_table(world).partition
+    if found is None:
+        raise Broken("the partitions of a running job are gone")
+    return found
+
+
+def with_partition(world: World, partition: PartitionInfo | None) -> World:
+    """The world with the table cut so."""
+    return evolve(world, table=evolve(the_table(world), partition=partition))
+
+
+def move_partition(job: Job, world: World, state: SchemaState) -> World:
+    """The state and the action stand in the partitions while they change."""
+    partition = the_table(world).partition
+    if partition is None:
+        return world
+    at_rest = state in _AT_REST
+    code = 0 if at_rest else int(job.type)
+    moved = evolve(partition, ddl_state=ABSENT if at_rest else state, ddl_action=code)
+    return with_partition(world, moved)
+
+
+PARTITION = Element("partition", follows_rows=False, move=move_partition)
+
+
+def named(job: Job, table: TableInfo) -> tuple[PartitionDefinition, ...]:
+    """The partitions that the job names."""
+    if table.partition is None:
+        return ()
+    found = (table.partition.definition(text) for text in job.raw_args[0])
+    return tuple(each for each in found if each is not None)
+
+
+def definitions_of(job: Job) -> tuple[PartitionDefinition, ...]:
+    """The partitions that ADD asks for, under the ids the job was given."""
+    wanted = msgspec.convert(job.raw_args[0], tuple[PartitionDefinition, ...])
+    pairs = zip(wanted, job.exuvia_ids, strict=True)
+    return tuple(evolve(each, id=number) for each, number in pairs)
+
+
+def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
+    """Rows and entries of partitions. Nobody brings them back: they are not kept."""
+    return tuple(ranges.of_physical(each.id) for each in gone)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def table_is_not_partitioned(job: Job, world: World) -> Refused | None:
+    """1505."""
+    return None if the_table(world).partition is not None else refuse(1505)
+
+
+def partition_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1517."""
+    for each in definitions_of(job):
+        if partition_of(world).definition(each.name.L) is not None:
+            return refuse(1517, each.name.O)
+    return None
+
+
+def partition_is_unknown(job: Job, world: World) -> Refused | None:
+    """1507."""
+    table = the_table(world)
+    words: dict[Any, str] = {ActionCode.DROP_PARTITION: "DROP"}
+    if len(named(job, table)) == len(job.raw_args[0]):
+        return None
+    if job.type in words:
+        return refuse(1507, words[job.type])
+    unknown = next(t for t in job.raw_args[0] if partition_of(world).definition(t) is None)
+    return refuse(1735, unknown, table.name.O)
+
+
+def partitions_are_all(job: Job, world: World) -> Refused | None:
+    """1508."""
+    all_of_them = len(partition_of(world).definitions) == len(job.raw_args[0])
+    return refuse(1508) if all_of_them else None
+
+
+# -- ADD -------------------------------------------------------------------------------------------
+
+
+def place_added(job: Job, world: World) -> tuple[Job, World]:
+    """The new ones stand beside the others; nobody reads or writes them."""
+    partition = evolve(partition_of(world), adding_definitions=definitions_of(job))
+    return job, with_partition(world, partition)
+
+
+def show_added(job: Job, world: World) -> tuple[Job, World]:
+    """The new ones are behind the others."""
+    partition = partition_of(world)
+    definitions = (*partition.definitions, *partition.adding_definitions)
+    shown = evolve(partition, definitions=definitions, adding_definitions=(), num=len(definitions))
+    return job, with_partition(world, shown)
+
+
+def forget_changes(job: Job, world: World) -> tuple[Job, World]:
+    """As if nothing had begun."""
+    partition = evolve(partition_of(world), adding_definitions=(), dropping_definitions=())
+    return job, with_partition(world, partition)
+
+
+def partitions_added(job: Job, before: World, after: World) -> Event:
+    """Clients see them."""
+    return Event(type="add partition", table=after.table, added=definitions_of(job))
+
+
+# -- DROP ------------------------------------------------------------------------------------------
+
+
+def hide_dropped(job: Job, world: World) -> tuple[Job, World]:
+    """They are neither read nor written; values of theirs go nowhere."""
+    partition = partition_of(world)
+    return job, with_partition(
+        world, evolve(partition, dropping_definitions=named(job, the_table(world)))
+    )
+
+
+def remove_dropped(job: Job, world: World) -> tuple[Job, World]:
+    """Others take their values."""
+    partition = partition_of(world)
+    gone = {each.id for each in partition.dropping_definitions}
+    kept = tuple(each for each in partition.definitions if each.id not in gone)
+    return job, with_partition(world, evolve(partition, definitions=kept, num=len(kept)))
+
+
+def forget_dropped(job: Job, world: World) -> tuple[Job, World]:
+    """Nothing of them is left in the table."""
+    return job, with_partition(world, evolve(partition_of(world), dropping_definitions=()))
+
+
+def dropped_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """All that lies under the dropped ids."""
+    return ranges_of(partition_of(world).dropping_definitions)
+
+
+def partitions_dropped(job: Job, before: World, after: World) -> Event:
+    """They are gone."""
+    gone = partition_of(before).dropping_definitions
+    return Event(type="drop partition", table=after.table, removed=gone)
+
+
+# -- TRUNCATE --------------------------------------------------------------------------------------
+
+
+def prepare_empty(job: Job, world: World) -> tuple[Job, World]:
+    """The same partitions under new ids stand ready."""
+    old = named(job, the_table(world))
+    pairs = zip(old, job.exuvia_ids, strict=True)
+    new = tuple(evolve(each, id=number) for each, number in pairs)
+    partition = evolve(partition_of(world), adding_definitions=new, dropping_definitions=old)
+    return job, with_partition(world, partition)
+
+
+def use_empty(job: Job, world: World) -> tuple[Job, World]:
+    """The new ids take the places of the old ones."""
+    partition = partition_of(world)
+    new = {each.name.L: each for each in partition.adding_definitions}
+    definitions = tuple(new.get(each.name.L, each) for each in partition.definitions)
+    return job, with_partition(
+        world, evolve(partition, definitions=definitions, adding_definitions=())
+    )
+
+
+def partitions_truncated(job: Job, before: World, after: World) -> Event:
+    """They are empty, under new ids."""
+    gone = partition_of(before).dropping_definitions
+    new = named(job, the_table(after))
+    return Event(type="truncate partition", table=after.table, added=new, removed=gone)
+
+
+FORGET_ADDED = Action(
+    "forget partition",
+    ActionCode.ADD_PARTITION,
+    PARTITION,
+    path=(Step(REPLICA_ONLY, ABSENT, edit=forget_changes),),
+)
+ADD_PARTITION = load(
+    Action(
+        "add partition",
+        ActionCode.ADD_PARTITION,
+        PARTITION,
+        refuses=(table_is_missing, table_is_not_partitioned, partition_name_is_taken),
+        path=(
+            Step(ABSENT, REPLICA_ONLY, edit=place_added),
+            Step(REPLICA_ONLY, PUBLIC, edit=show_added, event=partitions_added),
+        ),
+        undo=FORGET_ADDED,
+    )
+)
+DROP_PARTITION = load(
+    Action(
+        "drop partition",
+        ActionCode.DROP_PARTITION,
+        PARTITION,
+        refuses=(
+            table_is_missing,
+            table_is_not_partitioned,
+            partition_is_unknown,
+            partitions_are_all,
+        ),
+        path=(
+            Step(PUBLIC, WRITE_ONLY, edit=hide_dropped),
+            Step(WRITE_ONLY, DELETE_ONLY, edit=remove_dropped),
+            Step(DELETE_ONLY, DELETE_REORG),
+            Step(
+                DELETE_REORG,
+                ABSENT,
+                edit=forget_dropped,
+                leaves=dropped_ranges,
+                event=partitions_dropped,
+            ),
+        ),
+    )
+)
+KEEP_ROWS = Action(
+    "keep partition",
+    ActionCode.TRUNCATE_PARTITION,
+    PARTITION,
+    path=(Step(WRITE_ONLY, PUBLIC, edit=forget_changes),),
+)
+TRUNCATE_PARTITION = load(
+    Action(
+        "truncate partition",
+        ActionCode.TRUNCATE_PARTITION,
+        PARTITION,
+        refuses=(table_is_missing, table_is_not_partitioned, partition_is_unknown),
+        path=(
+            Step(PUBLIC, WRITE_ONLY, edit=prepare_empty),
+            Step(WRITE_ONLY, DELETE_ONLY, edit=use_empty),
+        ),
+        tail=(
+            Step(DELETE_ONLY, DELETE_REORG),
+            Step(
+                DELETE_REORG,
+                ABSENT,
+                edit=forget_dropped,
+                leaves=dropped_ranges,
+                event=partitions_truncated,
+            ),
+        ),
+        undo=KEEP_ROWS,
+    )
+)

@@ -1,0 +1,246 @@
+"""EXCHANGE PARTITION p WITH TABLE t: no row moves, two ids change places.
+
+    absent -> write only                 the table refuses rows that do not fit the partition (1737)
+    write only -> write reorganization   (silent) no writer is left who does not
+        =validate: every row of the table fits=>
+    write reorganization -> delete reorganization   (silent) older writers are waited for
+    delete reorganization -> public      the ids of the two physical tables change places
+
+Both tables keep their own ids: the partition's definition gets the id that the table's rows lie
+under, and the table remembers the partition's (`exuvia_physical`). The last step takes both away
+from their writers (law 1), and carries the counters of ids over: rows that came bear ids of the
+other table. Two revisions, two schema versions; until the last step all can be undone.
+"""
+
+import msgspec
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Flag
+from exuvia.catalog.model import ColumnInfo, IndexInfo, Layout, TableInfo, evolve
+from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned
+from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import Event, Looks, Wait, World
+from exuvia.pipeline.plans import FitRows
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
+DELETE_REORG = SchemaState.DELETE_REORG
+_KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
+
+
+class Exchanging(msgspec.Struct, frozen=True):
+    """The job's argument."""
+
+    partition: str
+    table_id: int
+    validate: bool
+    router: str
+
+
+def asked(job: Job) -> Exchanging:
+    """What the job asks for."""
+    return msgspec.convert(job.raw_args[0], Exchanging)
+
+
+def looks_at_the_table(job: Job) -> Looks:
+    """The table that is to change places with the partition."""
+    return Looks(tables=(asked(job).table_id,))
+
+
+def plain_of(job: Job, world: World) -> TableInfo:
+    """That table. Raises Broken."""
+    found = world.other(asked(job).table_id)
+    if found is None:
+        raise Broken("a table that is exchanged is gone")
+    return found
+
+
+def _definition(job: Job, world: World) -> PartitionDefinition:
+    found = partition_of(world).definition(asked(job).partition)
+    if found is None:
+        raise Broken("a partition that is exchanged is gone")
+    return found
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def tables_differ(one: TableInfo, other: TableInfo) -> bool:
+    """Whether rows or entries of one could not be those of the other."""
+    alike = (
+        one.pk_is_handle == other.pk_is_handle
+        and one.is_common_handle == other.is_common_handle
+        and _random_bits(one) == _random_bits(other)
+        and one.charset == other.charset
+        and one.collate == other.collate
+        and [_column(each) for each in one.cols] == [_column(each) for each in other.cols]
+        and {_index(each) for each in one.indexes} == {_index(each) for each in other.indexes}
+    )
+    return not alike or _layouts(one, other) is None
+
+
+def _random_bits(table: TableInfo) -> tuple[int, int]:
+    return table.auto_random_bits, table.auto_random_range_bits
+
+
+def _column(each: ColumnInfo) -> tuple[object, ...]:
+    kind = evolve(each.type, Flag=each.type.Flag & ~_KEY_FLAGS)
+    return (each.id, each.name.L, kind, each.state, each.hidden, each.generated_expr_string)
+
+
+def _index(each: IndexInfo) -> tuple[object, ...]:
+    parts = tuple((part.exuvia_column, part.length) for part in each.idx_cols)
+    kind = each.is_unique, each.is_primary, each.exuvia_clustered, each.state
+    return (each.id, each.idx_name.L, parts, kind)
+
+
+def _layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:
+    """Layouts of both; None where a number means two of them, whatever the keys were then."""
+    found = {each.id: each for each in one.exuvia_layouts}
+    for each in other.exuvia_layouts:
+        if _without_keys(found.setdefault(each.id, each)) != _without_keys(each):
+            return None
+    return tuple(found[number] for number in sorted(found))
+
+
+def _without_keys(layout: Layout) -> Layout:
+    plain = tuple(
+        evolve(each, type=evolve(each.type, Flag=each.type.Flag & ~_KEY_FLAGS))
+        for each in layout.columns
+    )
+    return evolve(layout, columns=plain)
+
+
+def exchange_is_impossible(job: Job, world: World) -> Refused | None:
+    """1735, 1146, 1732, 1736."""
+    table, wanted = the_table(world), asked(job)
+    if partition_of(world).definition(wanted.partition) is None:
+        return refuse(1735, wanted.partition, table.name.O)
+    plain = world.other(wanted.table_id)
+    if plain is None or plain.state != PUBLIC:
+        return refuse(1146, job.schema_name, "the table to exchange")
+    if plain.partition is not None:
+        return refuse(1732, plain.name.O)
+    return refuse(1736) if tables_differ(table, plain) else None
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def _replaced(world: World, table: TableInfo, plain: TableInfo) -> World:
+    others = tuple(plain if each.id == plain.id else each for each in world.others)
+    return evolve(world, table=table, others=others)
+
+
+def refuse_misfits(job: Job, world: World) -> tuple[Job, World]:
+    """Rows of the table must fit the partition from now on; both read the rows of either."""
+    table, plain = the_table(world), plain_of(job, world)
+    layouts = _layouts(table, plain) or ()
+    rule = ExchangeInfo(
+        exchange_partition_table_id=table.id,
+        exchange_partition_def_id=_definition(job, world).id,
+        exuvia_validate=asked(job).validate,
+        exuvia_partition=table.partition,
+    )
+    plain = evolve(plain, exuvia_exchange=rule, exuvia_layouts=layouts)
+    return job, _replaced(world, evolve(table, exuvia_layouts=layouts), plain)
+
+
+def touch(job: Job, world: World) -> tuple[Job, World]:
+    """The table's revision moves on along with that of the partitioned one."""
+    table, plain = the_table(world), plain_of(job, world)
+    rule = plain.exuvia_exchange
+    if rule is None:
+        raise Broken("a table that is exchanged has lost its rule")
+    rule = evolve(rule, exuvia_steps=rule.exuvia_steps + 1)
+    return job, _replaced(world, table, evolve(plain, exuvia_exchange=rule))
+
+
+def every_row_fits(job: Job, world: World) -> Refused | Wait | None:
+    """1737, unless WITHOUT VALIDATION."""
+    if world.failure is not None:
+        return world.failure
+    if world.filled or not asked(job).validate:
+        return None
+    plain = plain_of(job, world)
+    return Wait("", FitRows(asked(job).router, plain.physical_ids[0], _definition(job, world).id))
+
+
+def exchange(job: Job, world: World) -> tuple[Job, World]:
+    """The two ids change places; ids of rows go on behind those of both."""
+    table, plain, gone = the_table(world), plain_of(job, world), _definition(job, world)
+    came = evolve(gone, id=plain.physical_ids[0])
+    partition = partition_of(world)
+    definitions = tuple(came if each == gone else each for each in partition.definitions)
+    table = evolve(
+        table,
+        partition=evolve(partition, definitions=definitions),
+        exuvia_ids_epoch=table.exuvia_ids_epoch + 1,
+    )
+    plain = evolve(
+        plain,
+        exuvia_exchange=None,
+        exuvia_physical=0 if gone.id == plain.id else gone.id,
+        exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
+    )
+    carried = evolve(world, carries=((table.id, plain.id), (plain.id, table.id)))
+    return job, _replaced(carried, table, plain)
+
+
+def forget_rule(job: Job, world: World) -> tuple[Job, World]:
+    """As if nothing had begun."""
+    plain = evolve(plain_of(job, world), exuvia_exchange=None)
+    return job, _replaced(world, the_table(world), plain)
+
+
+def both_tables(job: Job, world: World) -> tuple[int, ...]:
+    """Ids whose writers must plan anew."""
+    return (job.table_id, asked(job).table_id)
+
+
+def partition_exchanged(job: Job, before: World, after: World) -> Event:
+    """They have changed places."""
+    came = _definition(job, after)
+    table, plain = after.table, plain_of(job, after)
+    return Event(type="exchange partition", table=table, added=(came,), dropped=plain)
+
+
+KEEP_PLACES = Action(
+    "keep places",
+    ActionCode.EXCHANGE_PARTITION,
+    PARTITION,
+    path=(
+        Step(DELETE_REORG, WRITE_ONLY, edit=touch, silent=True),
+        Step(WRITE_ONLY, ABSENT, edit=forget_rule),
+    ),
+    looks=looks_at_the_table,
+)
+EXCHANGE_PARTITION = load(
+    Action(
+        "exchange partition",
+        ActionCode.EXCHANGE_PARTITION,
+        PARTITION,
+        refuses=(table_is_missing, table_is_not_partitioned, exchange_is_impossible),
+        path=(
+            Step(ABSENT, WRITE_ONLY, edit=refuse_misfits),
+            Step(WRITE_ONLY, WRITE_REORG, edit=touch, silent=True),
+            Step(WRITE_REORG, DELETE_REORG, edit=touch, after=every_row_fits, silent=True),
+            Step(
+                DELETE_REORG,
+                PUBLIC,
+                edit=exchange,
+                takes=both_tables,
+                event=partition_exchanged,
+            ),
+        ),
+        undo=KEEP_PLACES,
+        looks=looks_at_the_table,
+    )
+)

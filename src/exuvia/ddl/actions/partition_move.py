@@ -1,0 +1,238 @@
+"""REORGANIZE PARTITION, PARTITION BY and REMOVE PARTITIONING: rows move into other partitions.
+
+    absent -> delete only -> write only -> write reorganization =move, verify=>
+        delete reorganization -> public -> absent
+
+The *other* set of partitions is written beside the one that is read, by the duty of the state:
+
+    delete only               rows that change are removed from the new set
+    write only, write reorg   every write is done in both sets
+    delete reorganization     readers have switched; the old set is still written, so this can be
+                              undone
+    public                    the old set is written no more
+    absent                    it is left to be emptied
+
+Two neighbours of that row are always compatible, as for an index (F1). Undo walks back through
+write only and delete only, and leaves the new set to be emptied. A table without partitions is for
+that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
+partition's id as the place of the table's rows (`exuvia_physical`).
+"""
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve, name
+from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.partition import (
+    PARTITION,
+    partition_of,
+    ranges_of,
+    with_partition,
+)
+from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, Wait, World
+from exuvia.pipeline.plans import MoveRows
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
+WRITE_REORG, DELETE_REORG = SchemaState.WRITE_REORG, SchemaState.DELETE_REORG
+WHOLE_TABLE = "pFullTable"
+
+
+def target_of(job: Job) -> PartitionInfo:
+    """The new set and how it is cut, under the ids the job was given."""
+    return msgspec.convert(job.raw_args[1], PartitionInfo).with_ids(job.exuvia_ids)
+
+
+def as_partitioned(world: World) -> PartitionInfo:
+    """The table's partitions; for a table without, the one that is all of it."""
+    table = the_table(world)
+    if table.partition is not None:
+        return table.partition
+    whole = PartitionDefinition(id=table.physical_ids[0], name=name(WHOLE_TABLE))
+    return PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
+
+
+def partitions_to_move_are_there(job: Job, world: World) -> Refused | None:
+    """1505, 1567."""
+    wanted, partition = job.raw_args[0], the_table(world).partition
+    if partition is None:
+        return refuse(1505) if wanted else None
+    known = all(partition.definition(text) is not None for text in wanted)
+    return None if known else refuse(1567)
+
+
+def place_new(job: Job, world: World) -> tuple[Job, World]:
+    """The new set stands beside the old one."""
+    partition, target = as_partitioned(world), target_of(job)
+    gone = tuple(
+        each
+        for each in partition.definitions
+        if not job.raw_args[0] or each.name.L in job.raw_args[0]
+    )
+    placed = evolve(
+        partition,
+        adding_definitions=target.definitions,
+        dropping_definitions=gone,
+        ddl_type=target.type,
+        ddl_expr=target.expr,
+        ddl_columns=target.columns,
+        exuvia_ddl_empty_columns=target.is_empty_columns,
+    )
+    return job, with_partition(world, placed)
+
+
+def switch(job: Job, world: World) -> tuple[Job, World]:
+    """Readers read the new set; the other one is the old."""
+    partition = partition_of(world)
+    return job, with_partition(
+        world, _crossed(partition, partition.dropping_definitions, partition.adding_definitions)
+    )
+
+
+def switch_back(job: Job, world: World) -> tuple[Job, World]:
+    """Readers read the old set again."""
+    partition = partition_of(world)
+    return job, with_partition(
+        world, _crossed(partition, partition.adding_definitions, partition.dropping_definitions)
+    )
+
+
+def _crossed(
+    partition: PartitionInfo,
+    old: tuple[PartitionDefinition, ...],
+    new: tuple[PartitionDefinition, ...],
+) -> PartitionInfo:
+    """`new` stands where `old` stood, and the two ways to cut change places."""
+    gone = {each.id for each in old}
+    at = next(n for n, each in enumerate(partition.definitions) if each.id in gone)
+    kept = [each for each in partition.definitions if each.id not in gone]
+    before = [each for each in partition.definitions[:at] if each.id not in gone]
+    definitions = (*before, *new, *kept[len(before) :])
+    return evolve(
+        partition,
+        definitions=definitions,
+        num=len(definitions),
+        type=partition.ddl_type,
+        expr=partition.ddl_expr,
+        columns=partition.ddl_columns,
+        is_empty_columns=partition.exuvia_ddl_empty_columns,
+        ddl_type=partition.type,
+        ddl_expr=partition.expr,
+        ddl_columns=partition.columns,
+        exuvia_ddl_empty_columns=partition.is_empty_columns,
+    )
+
+
+def forget_old(job: Job, world: World) -> tuple[Job, World]:
+    """Nothing of the old set is left; a table with one whole partition has none."""
+    partition = _at_rest(partition_of(world))
+    if partition.type != PartitionType.NONE:
+        return job, with_partition(world, partition)
+    (whole,) = partition.definitions
+    table = evolve(the_table(world), partition=None, exuvia_physical=whole.id)
+    return job, evolve(world, table=table)
+
+
+def forget_new(job: Job, world: World) -> tuple[Job, World]:
+    """Nothing of the new set is left."""
+    partition = _at_rest(partition_of(world))
+    kept = None if partition.type == PartitionType.NONE else partition
+    return job, with_partition(world, kept)
+
+
+def _at_rest(partition: PartitionInfo) -> PartitionInfo:
+    return evolve(
+        partition,
+        adding_definitions=(),
+        dropping_definitions=(),
+        ddl_type=PartitionType.NONE,
+        ddl_expr="",
+        ddl_columns=(),
+        exuvia_ddl_empty_columns=False,
+    )
+
+
+def move_and_verify(job: Job, world: World) -> Refused | Wait | None:
+    """Every row is in both sets, and they have been compared (law 9)."""
+    if world.failure is not None:
+        return world.failure
+    if world.filled:
+        return None
+    partition = partition_of(world)
+    sources = tuple(each.id for each in partition.dropping_definitions)
+    targets = tuple(each.id for each in partition.adding_definitions)
+    return Wait("", MoveRows(job.raw_args[2], sources, targets))
+
+
+def old_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """All that lies under the ids of the old set."""
+    return ranges_of(partition_of(world).dropping_definitions)
+
+
+def new_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """All that lies under the ids of the new set."""
+    return ranges_of(partition_of(world).adding_definitions)
+
+
+def partitions_moved(job: Job, before: World, after: World) -> Event:
+    """Readers have other partitions."""
+    kinds = {
+        ActionCode.REORGANIZE_PARTITION: "reorganize partition",
+        ActionCode.PARTITION_BY: "alter table partitioning",
+        ActionCode.REMOVE_PARTITIONING: "remove partitioning",
+    }
+    partition = partition_of(before)
+    return Event(
+        type=kinds[job.type],
+        table=after.table,
+        elements=(job.table_id,),
+        added=partition.adding_definitions,
+        removed=partition.dropping_definitions,
+    )
+
+
+def _undo(code: ActionCode) -> Action:
+    return Action(
+        "keep partitions",
+        code,
+        PARTITION,
+        path=(
+            Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
+            Step(WRITE_ONLY, DELETE_ONLY),
+            Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
+        ),
+    )
+
+
+def _move(label: str, code: ActionCode) -> Action:
+    return load(
+        Action(
+            label,
+            code,
+            PARTITION,
+            refuses=(table_is_missing, partitions_to_move_are_there),
+            path=(
+                Step(ABSENT, DELETE_ONLY, edit=place_new),
+                Step(DELETE_ONLY, WRITE_ONLY),
+                Step(WRITE_ONLY, WRITE_REORG),
+                Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
+                Step(DELETE_REORG, PUBLIC),
+            ),
+            tail=(
+                Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=partitions_moved),
+            ),
+            undo=_undo(code),
+        )
+    )
+
+
+REORGANIZE_PARTITION = _move("alter table reorganize partition", ActionCode.REORGANIZE_PARTITION)
+PARTITION_BY = _move("alter table partition by", ActionCode.PARTITION_BY)
+REMOVE_PARTITIONING = _move("alter table remove partitioning", ActionCode.REMOVE_PARTITIONING)

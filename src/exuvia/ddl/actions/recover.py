@@ -1,0 +1,118 @@
+"""RECOVER TABLE, FLASHBACK TABLE and FLASHBACK DATABASE: what was dropped is there again.
+
+    absent -> public       raw_args  [{"drop_job": id}, the table or database as it was]
+
+The dropped element's ranges are taken back from deletion in the same transaction (ddl/ranges.py):
+if any of them was begun to be emptied it is too late, 8055. The table has the id it had, and a
+revision that no writer of its former life can have planned with (catalog/meta.py).
+
+A database comes back by itself: its tables' names and infos have been where they were.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import ranges
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.arguments import dropped_database_of, dropped_table_of, recalled_job_of
+from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import DATABASE_IN_PLACE, TABLE_IN_PLACE
+from exuvia.ddl.job import Job, timestamp_text
+from exuvia.ddl.world import DeleteRange, Event, Looks, World
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+def looks_at_what_was_left(job: Job) -> Looks:
+    """The drop's ranges, and the name the table is to have."""
+    names = ((job.schema_id, job.table_name),) if job.table_id else ()
+    return Looks(names=names, left_by=recalled_job_of(job))
+
+
+def name_is_taken(job: Job, world: World) -> Refused | None:
+    """1050."""
+    held = world.holder(job.schema_id, job.table_name)
+    return refuse(1050, job.table_name) if held else None
+
+
+def table_is_there_already(job: Job, world: World) -> Refused | None:
+    """1050: it was recovered before."""
+    if world.table is None:
+        return None
+    said = f"'{job.table_name}' already been recover to '{world.table.name.O}'"
+    return Refused(1050, "42S01", f"Table {said}, can't be recover repeatedly")
+
+
+def database_is_there_already(job: Job, world: World) -> Refused | None:
+    """1007: it was recovered before."""
+    if world.database is None:
+        return None
+    said = f"'{job.schema_name}' already been recover to '{world.database.db_name.O}'"
+    return Refused(1007, "HY000", f"Schema {said}, can't be recover repeatedly")
+
+
+def rows_are_gone(job: Job, world: World) -> Refused | None:
+    """8055."""
+    return _unless_all_are_left(ranges.of_table(dropped_table_of(job)), world)
+
+
+def tables_are_gone(job: Job, world: World) -> Refused | None:
+    """8055."""
+    return _unless_all_are_left(ranges.of_database(job.schema_id), world)
+
+
+def _unless_all_are_left(wanted: tuple[DeleteRange, ...], world: World) -> Refused | None:
+    if set(wanted) <= set(world.left):
+        return None
+    until = timestamp_text(world.now)
+    return Refused(8055, "HY000", f"snapshot is older than GC safe point {until}")
+
+
+def place_table_again(job: Job, world: World) -> tuple[Job, World]:
+    """The table as it was, under the name asked for."""
+    table = evolve(dropped_table_of(job), id=job.table_id, exuvia_db=job.schema_id, state=PUBLIC)
+    return job, evolve(world, table=table)
+
+
+def place_database_again(job: Job, world: World) -> tuple[Job, World]:
+    """The database as it was, under the name asked for."""
+    database = evolve(dropped_database_of(job), id=job.schema_id, state=PUBLIC)
+    return job, evolve(world, database=database)
+
+
+def table_recovered(job: Job, before: World, after: World) -> Event:
+    """Clients see the table: a new one to those who heard of the drop."""
+    return Event(type="create table", table=after.table)
+
+
+RECOVER_TABLE = load(
+    Action(
+        "recover table",
+        ActionCode.RECOVER_TABLE,
+        TABLE_IN_PLACE,
+        looks=looks_at_what_was_left,
+        refuses=(database_is_missing, table_is_there_already, name_is_taken, rows_are_gone),
+        path=(
+            Step(
+                ABSENT,
+                PUBLIC,
+                edit=place_table_again,
+                event=table_recovered,
+                recalls=recalled_job_of,
+            ),
+        ),
+    )
+)
+
+FLASHBACK_DATABASE = load(
+    Action(
+        "flashback schema",
+        ActionCode.FLASHBACK_SCHEMA,
+        DATABASE_IN_PLACE,
+        looks=looks_at_what_was_left,
+        refuses=(database_is_there_already, database_name_is_taken, tables_are_gone),
+        path=(Step(ABSENT, PUBLIC, edit=place_database_again, recalls=recalled_job_of),),
+    )
+)

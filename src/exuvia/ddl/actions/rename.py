@@ -1,0 +1,99 @@
+"""RENAME TABLE: tables take other names, in one step and one version, however many there are.
+
+    absent -> public
+
+Names are let go before any is taken, so a swap needs no name in between, and nobody sees one. A
+table keeps its id, its rows and its writers: who planned under the old name may still commit, and
+is waited for. What stands at a name a table leaves or takes is looked at in the step's snapshot.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.arguments import Renaming, renamings_of
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE_IN_PLACE
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import Looks, World
+
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+def looks_at_all_places(job: Job) -> Looks:
+    """Every table but the job's own, every database they go to, every name they take."""
+    wanted = renamings_of(job)
+    return Looks(
+        tables=tuple(each.table_id for each in wanted if each.table_id != job.table_id),
+        databases=tuple(dict.fromkeys(each.new_schema_id for each in wanted)),
+        names=tuple((each.new_schema_id, each.new_name) for each in wanted),
+    )
+
+
+def table_to_rename_is_missing(job: Job, world: World) -> Refused | None:
+    """1146: it is not, or no longer, where the statement found it."""
+    for each in renamings_of(job):
+        table = _table(world, each.table_id)
+        place = None if table is None else (table.exuvia_db, table.name.L, table.state)
+        if place != (each.old_schema_id, each.old_name.lower(), PUBLIC):
+            return refuse(1146, each.old_schema, each.old_name)
+    return None
+
+
+def place_to_go_is_missing(job: Job, world: World) -> Refused | None:
+    """1049."""
+    public = {each.id for each in world.databases if each.state == PUBLIC}
+    for each in renamings_of(job):
+        if each.new_schema_id not in public:
+            return refuse(1049, each.new_schema)
+    return None
+
+
+def name_to_take_is_taken(job: Job, world: World) -> Refused | None:
+    """1050, unless its holder goes away in the same step."""
+    wanted = renamings_of(job)
+    leaving = {each.table_id for each in wanted}
+    for each in wanted:
+        if world.holder(each.new_schema_id, each.new_name) not in (0, *leaving):
+            return refuse(1050, f"{each.new_schema}.{each.new_name}")
+    return None
+
+
+def rename_all(job: Job, world: World) -> tuple[Job, World]:
+    """Every table where it goes."""
+    wanted = {each.table_id: each for each in renamings_of(job)}
+    own = None if world.table is None else _renamed(world.table, wanted)
+    others = tuple(_renamed(each, wanted) for each in world.others)
+    return job, evolve(world, table=own, others=others)
+
+
+def _table(world: World, table_id: int) -> TableInfo | None:
+    own = world.table
+    return own if own is not None and own.id == table_id else world.other(table_id)
+
+
+def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:
+    asked = wanted.get(table.id)
+    if asked is None:
+        return table
+    new = name(asked.new_name)
+    indexes = tuple(evolve(each, tbl_name=new) for each in table.indexes)
+    return evolve(table, name=new, exuvia_db=asked.new_schema_id, index_info=indexes or None)
+
+
+def _renaming(label: str, code: ActionCode) -> Action:
+    return load(
+        Action(
+            label,
+            code,
+            TABLE_IN_PLACE,
+            looks=looks_at_all_places,
+            refuses=(table_to_rename_is_missing, place_to_go_is_missing, name_to_take_is_taken),
+            path=(Step(ABSENT, PUBLIC, edit=rename_all),),
+        )
+    )
+
+
+RENAME_TABLE = _renaming("rename table", ActionCode.RENAME_TABLE)
+RENAME_TABLES = _renaming("rename tables", ActionCode.RENAME_TABLES)

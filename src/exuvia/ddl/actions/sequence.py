@@ -1,0 +1,79 @@
+"""CREATE SEQUENCE, ALTER SEQUENCE and DROP SEQUENCE.
+
+    CREATE   absent -> public
+    ALTER    one step: new options; its revision moves, so nodes forget what they had in hand
+    DROP     public -> write only -> delete only -> absent, then its counter is forgotten
+
+RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/sequences.py).
+"""
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import SequenceInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.refusals import database_is_missing
+from exuvia.ddl.actions.table import table_range
+from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import World
+
+ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
+WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def sequence_is_missing(job: Job, world: World) -> Refused | None:
+    """4139; 1347 for what is no sequence."""
+    table = world.table
+    if table is None or table.state != SchemaState.PUBLIC:
+        return refuse(4139, f"{job.schema_name}.{job.table_name}")
+    if table.sequence is None:
+        return refuse(1347, job.schema_name, job.table_name, "SEQUENCE")
+    return None
+
+
+def change_options(job: Job, world: World) -> tuple[Job, World]:
+    """The options as asked for; the comment of a sequence is its table's."""
+    wanted = msgspec.convert(job.raw_args[0], SequenceInfo)
+    table = evolve(the_table(world), sequence=wanted, comment=wanted.sequence_comment)
+    return job, evolve(world, table=table)
+
+
+CREATE_SEQUENCE = load(
+    Action(
+        "create sequence",
+        ActionCode.CREATE_SEQUENCE,
+        TABLE,
+        refuses=(database_is_missing, name_is_anothers),
+        path=(Step(ABSENT, PUBLIC, edit=place_view),),
+        looks=name_and_former,
+    )
+)
+
+ALTER_SEQUENCE = load(
+    Action(
+        "alter sequence",
+        ActionCode.ALTER_SEQUENCE,
+        TABLE,
+        refuses=(sequence_is_missing,),
+        path=(Step(ABSENT, PUBLIC, edit=change_options),),
+    )
+)
+
+DROP_SEQUENCE = load(
+    Action(
+        "drop sequence",
+        ActionCode.DROP_SEQUENCE,
+        TABLE,
+        refuses=(sequence_is_missing,),
+        path=(
+            Step(PUBLIC, WRITE_ONLY),
+            Step(WRITE_ONLY, DELETE_ONLY),
+            Step(DELETE_ONLY, ABSENT, leaves=table_range),
+        ),
+    )
+)

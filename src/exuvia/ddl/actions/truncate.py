@@ -1,0 +1,68 @@
+"""TRUNCATE TABLE: another table, empty, takes the name; the old one is left to be emptied.
+
+    absent -> write only   (silent) nothing changes yet: whoever wrote the table with an older plan
+                           is waited for, as any step waits for the metadata lock
+    write only -> public   the new id takes the name; the old id is taken away from its writers
+
+Writers who began in between are refused when they commit (law 1): their rows would be lost. Rows of
+the old id can be brought back under another name while they are kept (recover.py).
+"""
+
+from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.ddl import ranges
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, World
+
+ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def place_empty_table(job: Job, world: World) -> tuple[Job, World]:
+    """The same table under the ids asked for: its own first, then one for each partition."""
+    old, (new_id, *partition_ids) = the_table(world), job.exuvia_ids
+    new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
+    if old.partition is not None:
+        new = evolve(new, partition=old.partition.with_ids(partition_ids))
+    return evolve(job, exuvia_dropped=old), evolve(world, table=with_layout(new))
+
+
+def old_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """Rows and entries of the table as it was."""
+    return ranges.of_table(the_table(world))
+
+
+def old_table(job: Job, world: World) -> tuple[int, ...]:
+    """The id that loses its writers."""
+    return (job.table_id,)
+
+
+def table_truncated(job: Job, before: World, after: World) -> Event:
+    """Clients see an empty table, which is another one."""
+    old: TableInfo = the_table(before)
+    return Event(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
+
+
+TRUNCATE_TABLE = load(
+    Action(
+        "truncate table",
+        ActionCode.TRUNCATE_TABLE,
+        TABLE_IN_PLACE,
+        refuses=(table_is_missing,),
+        path=(
+            Step(ABSENT, WRITE_ONLY, silent=True),
+            Step(
+                WRITE_ONLY,
+                PUBLIC,
+                edit=place_empty_table,
+                leaves=old_range,
+                event=table_truncated,
+                takes=old_table,
+            ),
+        ),
+    )
+)

@@ -1,0 +1,81 @@
+"""CREATE [OR REPLACE] VIEW and DROP VIEW.
+
+    CREATE   absent -> public                            with OR REPLACE the view before goes in the
+                                                         same step, so no statement finds neither
+    DROP     public -> write only -> delete only -> absent
+
+A view has columns and a query and no rows, so nothing is left to be emptied.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.arguments import table_of
+from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import Looks, World
+
+ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
+WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def name_and_former(job: Job) -> Looks:
+    """Who holds the name, and the view that is replaced."""
+    return Looks(tables=job.exuvia_tables, names=((job.schema_id, job.table_name),))
+
+
+def name_is_anothers(job: Job, world: World) -> Refused | None:
+    """1050; where a view is replaced, 1347 for what is no view."""
+    holder = world.holder(job.schema_id, job.table_name)
+    if holder in (0, job.table_id):
+        return None
+    if holder not in job.exuvia_tables:
+        return refuse(1050, f"{job.schema_name}.{job.table_name}")
+    former = world.other(holder)
+    if former is not None and former.view is None:
+        return refuse(1347, job.schema_name, job.table_name, "VIEW")
+    return None
+
+
+def place_view(job: Job, world: World) -> tuple[Job, World]:
+    """The view as asked for, in the place of the former one."""
+    view = evolve(table_of(job), id=job.table_id, exuvia_db=job.schema_id)
+    kept = tuple(each for each in world.others if each.id not in job.exuvia_tables)
+    return job, evolve(world, table=view, others=kept)
+
+
+def it_is_no_view(job: Job, world: World) -> Refused | None:
+    """1347."""
+    if the_table(world).view is not None:
+        return None
+    return refuse(1347, job.schema_name, job.table_name, "VIEW")
+
+
+CREATE_VIEW = load(
+    Action(
+        "create view",
+        ActionCode.CREATE_VIEW,
+        TABLE,
+        refuses=(database_is_missing, name_is_anothers),
+        path=(Step(ABSENT, PUBLIC, edit=place_view),),
+        looks=name_and_former,
+    )
+)
+
+DROP_VIEW = load(
+    Action(
+        "drop view",
+        ActionCode.DROP_VIEW,
+        TABLE,
+        refuses=(table_to_drop_is_missing, it_is_no_view),
+        path=(
+            Step(PUBLIC, WRITE_ONLY),
+            Step(WRITE_ONLY, DELETE_ONLY),
+            Step(DELETE_ONLY, ABSENT),
+        ),
+    )
+)

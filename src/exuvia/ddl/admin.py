@@ -1,0 +1,174 @@
+"""What an operator does to unfinished jobs: rows are changed here, their owner acts on them.
+
+    cancel   queueing, running, paused -> cancelling      8225 finished, 8226 past its edge, 8224
+    pause    queueing, running -> pausing                 8262 twice, 8260 past its edge
+    resume   paused -> queueing                           8261 by another operator, or not paused
+    alter    a reorg's threads, rows and bytes, from its next batch on
+
+All jobs of one statement are changed by one transaction; each has an answer of its own. `m/admin`
+tells the owner which jobs to look at now, also those that wait behind others: a job that has not
+begun may be cancelled or paused before its turn.
+"""
+
+from collections.abc import Callable, Iterable
+
+from exuvia.base.errors import Conflict, Refused, Unavailable
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve
+from exuvia.catalog.state import STATE_TEXT
+from exuvia.ddl import queue
+from exuvia.ddl.actions import action_of
+from exuvia.ddl.codes import JOB_STATE_TEXT, ActionCode, JobState
+from exuvia.ddl.job import Job
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.settings import Own, write_own
+
+ATTEMPTS = 64
+NOBODY, END_USER, SYSTEM = 0, 1, 2
+_OPERATORS = ("None", "EndUser", "System")
+_WAITING = (JobState.NONE, JobState.QUEUEING)
+ALTERABLE = frozenset(
+    {
+        ActionCode.ADD_INDEX,
+        ActionCode.ADD_PRIMARY_KEY,
+        ActionCode.MODIFY_COLUMN,
+        ActionCode.REORGANIZE_PARTITION,
+        ActionCode.PARTITION_BY,
+        ActionCode.REMOVE_PARTITIONING,
+        ActionCode.MULTI_SCHEMA_CHANGE,
+    }
+)
+
+
+def turns_back(job: Job) -> bool:
+    """Whether a cancel is still possible: nothing has changed, or all can be undone."""
+    if job.multi_schema_info:
+        return job.multi_schema_info.revertible
+    action = action_of(job)
+    if not job.begun or (job.schema_state == action.path[0].source and not job.exuvia_tail):
+        return True
+    return action.undo is not None and not job.exuvia_tail
+
+
+def cancelled(job: Job, by: int) -> Job | Refused:
+    """The job as a cancel leaves it."""
+    if job.state in (JobState.DONE, JobState.SYNCED):
+        return refuse(8225, job.id)
+    if job.state in (JobState.CANCELLED, JobState.ROLLINGBACK, JobState.ROLLBACK_DONE):
+        return job
+    if not turns_back(job):
+        return refuse(8226, job.id)
+    return evolve(job, state=JobState.CANCELLING, admin_operator=by)
+
+
+def paused(job: Job, by: int) -> Job | Refused:
+    """The job as a pause leaves it."""
+    if job.state in (JobState.PAUSING, JobState.PAUSED):
+        return refuse(8262, job.id)
+    if job.state in _WAITING or (job.state == JobState.RUNNING and turns_back(job)):
+        return evolve(job, state=JobState.PAUSING, admin_operator=by)
+    state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
+    return refuse(8260, job.id, f"state [{state}] or schema state [{schema}]")
+
+
+def resumed(job: Job, by: int) -> Job | Refused:
+    """The job as a resume leaves it."""
+    if job.state != JobState.PAUSED:
+        state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
+        said = f"job has not been paused, job state:{state}, schema state:{schema}"
+        return refuse(8261, job.id, said)
+    if job.admin_operator != by:
+        paused_by, resumed_by = _OPERATORS[job.admin_operator], _OPERATORS[by]
+        said = f"job has been paused by [{paused_by}], should not resumed by [{resumed_by}]"
+        return refuse(8261, job.id, said)
+    return evolve(job, state=JobState.QUEUEING, admin_operator=NOBODY, exuvia_wait="")
+
+
+_COMMANDS = {"cancel": cancelled, "pause": paused, "resume": resumed}
+
+
+def command(
+    txn: Transaction, kind: str, ids: Iterable[int], by: int = END_USER
+) -> list[tuple[int, Refused | None]]:
+    """Cancel, pause or resume jobs in the caller's transaction; (id, why it was not done)."""
+    return [(job_id, _one(txn, kind, job_id, by)) for job_id in ids]
+
+
+def command_now(
+    store: Store,
+    kind: str,
+    ids: Iterable[int],
+    by: int = END_USER,
+    guard: Callable[[Transaction], None] = lambda txn: None,
+) -> list[tuple[int, Refused | None]]:
+    """The same in a transaction of its own, with its member's epoch in it (law 2).
+
+    Raises Deposed; Unavailable where the owner is always first."""
+    wanted = tuple(ids)
+    for _ in range(ATTEMPTS):
+        txn = store.begin()
+        try:
+            guard(txn)
+            answers = command(txn, kind, wanted, by)
+            txn.commit()
+            return answers
+        except Conflict:
+            continue  # its owner wrote one of the rows
+        finally:
+            txn.rollback()
+    raise Unavailable("the jobs change too fast: try again")
+
+
+def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
+    job = queue.get(txn, job_id)
+    if job is None:
+        return refuse(8224, job_id)
+    changed = _COMMANDS[kind](job, by)
+    if isinstance(changed, Refused):
+        return changed
+    if changed != job:
+        queue.update(txn, changed)
+        _tell(txn, job_id)
+    return None
+
+
+def alter(txn: Transaction, job_id: int, own: Own) -> None:
+    """Give a job's reorg settings of its own. Raises 1105 where it has none, or has ended."""
+    job = queue.get(txn, job_id)
+    if job is None:
+        raise Refused(1105, "HY000", f"ddl job {job_id} is not running")
+    if job.type not in ALTERABLE or not queue.is_reorg(job):
+        raise Refused(
+            1105,
+            "HY000",
+            f"unsupported DDL operation: {job.action_text}. Supported DDL operations are: "
+            "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",
+        )
+    meta = dict(job.reorg_meta or {})
+    given = {name: getattr(own, name) for name in own.__struct_fields__}
+    meta.update({name: value for name, value in given.items() if value is not None})
+    queue.update(txn, evolve(job, reorg_meta=meta, admin_operator=END_USER))
+    write_own(txn, job_id, Own(**{name: meta.get(name) for name in given}))
+
+
+# -- the owner's side ------------------------------------------------------------------------------
+
+
+def _tell(txn: Transaction, job_id: int) -> None:
+    txn.put(keys.meta("admin", job_id), b"")
+    txn.notify("job")
+
+
+def told(txn: Transaction, most: int) -> list[int]:
+    """Jobs that an operator changed since the owner looked."""
+    prefix = keys.meta("admin")
+    found = txn.scan(keys.span_of(prefix), limit=most)
+    return [keys.read_number(key[len(prefix) :]) for key, _ in found]
+
+
+def heard(txn: Transaction, ids: Iterable[int]) -> None:
+    """The owner has looked at them."""
+    for job_id in ids:
+        txn.delete(keys.meta("admin", job_id))

@@ -1,0 +1,102 @@
+"""A store of an older format is brought to this program's while nodes run (seed 000).
+
+    format 1, jobs in lists     become owner, whoever is -> one transaction moves every job and its
+                                finished spans into the tables: format 2 -> this owner goes on with
+                                them
+    a system table lacks a      ADD COLUMN, an ordinary job: whoever is owner runs it, an older
+    column of this program      program too, for it needs no knowledge of what the column is for
+    nothing is missing          become owner -> the format is this program's
+
+Each is one step of a loop, and any number of new nodes may try: a second migration finds nothing, a
+second column is refused (1060). No job of a user is paused: jobs step on under both formats, only
+the moment of the migration refuses what it overtook, and that is tried again.
+"""
+
+from collections.abc import Iterator
+
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog import bootstrap, meta
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.catalog.system_tables import DATABASES, SYSTEM
+from exuvia.cluster.owner import Campaign
+from exuvia.ddl import lists, queue, requests
+from exuvia.ddl.job import Job
+from exuvia.ddl.submit import Submitter
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+LISTS_FORMAT = 1
+TABLES_FORMAT = 2
+DONE_S = 1.0
+AGAIN_S = 0.05
+
+
+class Upgrade:
+    """See the module; stepped until `done`, then idle."""
+
+    channel = "history"
+
+    def __init__(self, store: Store, campaign: Campaign, submitter: Submitter) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._submitter = submitter
+        self._asked = 0
+        self.done = False
+
+    def step(self, now: float) -> float:
+        """One step of it; seconds until the next."""
+        if self.done:
+            return DONE_S
+        txn = self._store.begin()
+        try:
+            return self._advance(txn)
+        except (Conflict, Deposed):
+            return AGAIN_S
+        finally:
+            txn.rollback()
+
+    def _advance(self, txn: Transaction) -> float:
+        found = keys.read_number(txn.get(keys.FORMAT))
+        if found >= bootstrap.FORMAT_VERSION:
+            self.done = True
+            return DONE_S
+        if found == LISTS_FORMAT:
+            return self._as_owner(txn, TABLES_FORMAT)
+        if self._asked and queue.get(txn, self._asked) is not None:
+            return AGAIN_S  # the owner, of whatever version, runs it
+        missing = next(lacking(txn), None)
+        if missing is not None:
+            txn.rollback()
+            self._asked = self._submitter.submit_nowait(missing)
+            return 0.0
+        return self._as_owner(txn, bootstrap.FORMAT_VERSION)
+
+    def _as_owner(self, txn: Transaction, wanted: int) -> float:
+        """The next format, by whoever is owner then: this process."""
+        if not self._campaign.is_owner:
+            self._campaign.demand()
+            return 0.0
+        self._campaign.guard(txn)
+        jobs = lists.migrate(txn) if wanted == TABLES_FORMAT else []
+        txn.put(keys.FORMAT, keys.number(wanted))
+        for job in jobs:
+            queue.insert(txn, job)
+        txn.notify("job")
+        txn.commit()
+        return 0.0
+
+
+def lacking(txn: Transaction) -> Iterator[Job]:
+    """A job for each column of this program's system tables that the store's do not have."""
+    for wanted in SYSTEM.values():
+        stored = meta.get_table(txn, wanted.id)
+        if stored is not None:
+            names = {column.name.L for column in stored.cols}
+            yield from (_add(stored, c) for c in wanted.cols if c.name.L not in names)
+
+
+def _add(table: TableInfo, column: ColumnInfo) -> Job:
+    query = f"ALTER TABLE mysql.{table.name.O} ADD COLUMN {column.name.O}"
+    column = evolve(column, origin_default=column.default)  # what rows written before it show
+    return requests.add_column(DATABASES[-1], table, column, query=query)

@@ -1,0 +1,196 @@
+"""A finished schema change as its subscribers see it: a kind, and a getter for each kind.
+
+    publisher     add_index(table, indexes, analyzed) -> SchemaChange        one constructor a kind
+    subscriber    change.kind; change.get_add_index() -> AddedIndexes      the wrong getter raises
+    at rest       to_json, from_json                                       nobody else knows it
+
+A subscriber learns from this file alone what it can ask; what stands in the JSON may change (seed
+004). Tables come whole, as they were when the change was done.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
+from exuvia.events.at_rest import DroppedTable, Kind, Partition, Stored
+
+__all__ = ["DroppedTable", "Kind", "Partition", "SchemaChange", "WrongKind"]
+
+
+class Truncated(NamedTuple):
+    """The table that stands now, and the one whose rows are gone."""
+
+    table: TableInfo
+    dropped: TableInfo
+
+
+class Columns(NamedTuple):
+    """Columns that came, changed or went. `analyzed`: their statistics are made."""
+
+    table: TableInfo
+    columns: tuple[ColumnInfo, ...]
+    analyzed: bool = False
+
+
+class AddedIndexes(NamedTuple):
+    """Indexes that came. `analyzed`: their statistics are made."""
+
+    table: TableInfo
+    indexes: tuple[IndexInfo, ...]
+    analyzed: bool = False
+
+
+class Partitions(NamedTuple):
+    """The table as it is now, partitions that came, partitions that went."""
+
+    table: TableInfo
+    added: tuple[Partition, ...]
+    dropped: tuple[Partition, ...]
+
+
+class Exchanged(NamedTuple):
+    """`partition` has the rows of what was `plain`, and `plain` those of the partition: they lie
+    under `plain.physical_ids`, while its own id is what it was."""
+
+    table: TableInfo
+    partition: Partition
+    plain: TableInfo
+
+
+class Repartitioned(NamedTuple):
+    """The table, the id it had before, and where its rows lie and lay: of a table without
+    partitions, `added` or `dropped` is one that stands for the whole."""
+
+    table: TableInfo
+    old_table_id: int
+    added: tuple[Partition, ...]
+    dropped: tuple[Partition, ...]
+
+
+class DroppedSchema(NamedTuple):
+    """The database and the ids of all that was in it."""
+
+    database: DatabaseInfo
+    tables: tuple[DroppedTable, ...]
+
+
+class WrongKind(TypeError):
+    """A getter was asked for another kind than the change has: a subscriber's mistake."""
+
+
+_decoder = msgspec.json.Decoder(Stored)
+
+
+class SchemaChange:
+    """See the module. Equal by what they say. `origin`: (job id, part), part -1 for a whole job;
+    no two changes have the same one."""
+
+    __slots__ = ("_stored", "origin")
+
+    def __init__(self, stored: Stored, origin: tuple[int, int] = (0, -1)) -> None:
+        self._stored = stored
+        self.origin = origin
+
+    @property
+    def kind(self) -> Kind:
+        """What happened."""
+        return self._stored.type
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SchemaChange) and other._stored == self._stored
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        table = self._stored.table_info or self._stored.old_table_info
+        return f"SchemaChange({self.kind.value}{f' {table.name.O}' if table else ''})"
+
+    def to_json(self) -> str:
+        """The change at rest."""
+        return msgspec.json.encode(self._stored).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes, origin: tuple[int, int] = (0, -1)) -> "SchemaChange":
+        """Inverse of `to_json`. Raises msgspec.DecodeError."""
+        return cls(_decoder.decode(text), origin)
+
+    def _of(self, *kinds: Kind) -> Stored:
+        if self.kind not in kinds:
+            asked = " or ".join(f"'{kind.value}'" for kind in kinds)
+            raise WrongKind(f"a change of kind '{self.kind.value}' was asked as {asked}")
+        return self._stored
+
+    def _table(self, *kinds: Kind) -> TableInfo:
+        table = self._of(*kinds).table_info
+        if table is None:
+            raise WrongKind(f"a change of kind '{self.kind.value}' came without its table")
+        return table
+
+    def _gone(self, *kinds: Kind) -> TableInfo:
+        table = self._of(*kinds).old_table_info
+        if table is None:
+            raise WrongKind(f"a change of kind '{self.kind.value}' came without its old table")
+        return table
+
+    # -- getters -----------------------------------------------------------------------------------
+
+    def get_create_table(self) -> TableInfo:
+        """The table that came."""
+        return self._table(Kind.CREATE_TABLE)
+
+    def get_truncate_table(self) -> Truncated:
+        """The table that stands now, and the one that is gone."""
+        return Truncated(self._table(Kind.TRUNCATE_TABLE), self._gone(Kind.TRUNCATE_TABLE))
+
+    def get_drop_table(self) -> TableInfo:
+        """The table that is gone."""
+        return self._gone(Kind.DROP_TABLE)
+
+    def get_columns(self, kind: Kind) -> Columns:
+        """Columns that came (ADD_COLUMN), changed (MODIFY_COLUMN) or went (DROP_COLUMN)."""
+        if kind not in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
+            raise WrongKind(f"'{kind.value}' is no change of columns")
+        return Columns(self._table(kind), self._stored.columns, self._stored.analyzed)
+
+    def get_add_index(self) -> AddedIndexes:
+        """Indexes that came."""
+        table = self._table(Kind.ADD_INDEX)
+        return AddedIndexes(table, self._stored.indexes, self._stored.analyzed)
+
+    def get_partitions(self, kind: Kind) -> Partitions:
+        """Partitions that came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION."""
+        if kind not in _CHANGES_OF_PARTITIONS:
+            raise WrongKind(f"'{kind.value}' is no change of partitions")
+        table, stored = self._table(kind), self._stored
+        return Partitions(table, stored.added_partitions, stored.dropped_partitions)
+
+    def get_exchange_partition(self) -> Exchanged:
+        """The partition and the table that changed places."""
+        table = self._table(Kind.EXCHANGE_PARTITION)
+        (partition,) = self._stored.added_partitions
+        return Exchanged(table, partition, self._gone(Kind.EXCHANGE_PARTITION))
+
+    def get_repartition(self, kind: Kind) -> Repartitioned:
+        """A table that got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING)."""
+        if kind not in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING):
+            raise WrongKind(f"'{kind.value}' is no repartitioning")
+        table, stored = self._table(kind), self._stored
+        added, dropped = stored.added_partitions, stored.dropped_partitions
+        return Repartitioned(table, stored.old_table_id, added, dropped)
+
+    def get_drop_schema(self) -> DroppedSchema:
+        """The database that is gone."""
+        stored = self._of(Kind.DROP_SCHEMA)
+        if stored.database_info is None:
+            raise WrongKind("a change of kind 'drop schema' came without its database")
+        return DroppedSchema(stored.database_info, stored.tables)
+
+
+_CHANGES_OF_PARTITIONS = (
+    Kind.ADD_PARTITION,
+    Kind.DROP_PARTITION,
+    Kind.TRUNCATE_PARTITION,
+    Kind.REORGANIZE_PARTITION,
+)

@@ -1,0 +1,122 @@
+"""The public log of schema changes, for readers outside: nothing is missed, however late they come.
+
+    handler "feed"    copies each event, in the order told, to mysql.exuvia_ddl_events
+    position          the commit sequence the copy was made at: it only grows
+    reader            read(after=position it has) -> entries behind it, as far as the retention goes
+
+Job ids would not do as positions: a long job's event comes after those of younger jobs. Entries
+older than exuvia_ddl_feed_retention_s are removed as new ones come.
+"""
+
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from exuvia.base.clock import Clock
+from exuvia.base.types import packed_moment
+from exuvia.catalog import reader, variables, writer
+from exuvia.catalog.keycodec import handle_from
+from exuvia.catalog.system_rows import planned
+from exuvia.events.change import SchemaChange
+from exuvia.kv import keys
+from exuvia.kv.open import open_store
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+TABLE = "exuvia_ddl_events"
+CHANNEL = "feed"
+MOST_REMOVED = 64
+PAGE = 256
+LOOK_S = 1.0
+
+
+class Entry(NamedTuple):
+    """A change in the log. `logged_at`: packed DATETIME in UTC."""
+
+    position: int
+    change: SchemaChange
+    logged_at: int
+
+
+class Feed:
+    """The handler. One event a transaction: the position is that transaction's."""
+
+    at_once = 1
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(self, txn: Transaction, change: SchemaChange) -> None:
+        """Copy one event. Its position is the sequence of the transaction's snapshot: the copy
+        before it was committed by then, so no two are equal."""
+        table = planned(txn, TABLE)
+        now_ns = self._clock.wall_ns()
+        told = (change.kind.value, change.to_json(), packed_moment(now_ns))
+        row = [txn.sequence, *change.origin, *told]
+        writer.insert(txn, table, row)
+        kept_ns = variables.read_int(txn, "exuvia_ddl_feed_retention_s") * 1_000_000_000
+        old = packed_moment(max(0, now_ns - kept_ns))
+        for handle, entry in islice(reader.scan(txn, table), MOST_REMOVED):
+            if entry[-1] >= old:
+                break
+            writer.delete(txn, table, handle, entry)
+        txn.notify(CHANNEL)
+
+
+def read(txn: Transaction, after: int = 0, limit: int = PAGE) -> list[Entry]:
+    """Entries behind a position, oldest first, at most `limit`."""
+    table = planned(txn, TABLE)
+    begin = table.row_prefix + handle_from(table, (after + 1,))
+    rows = reader.scan(txn, table, Span(begin, table.row_span().end))
+    return [
+        Entry(row[0], SchemaChange.from_json(row[4], (row[1], row[2])), row[5])
+        for _, row in islice(rows, limit)
+    ]
+
+
+class Bookmark:
+    """A reader's position, kept in the store under its name."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._key = keys.meta("feed", name)
+
+    def position(self, txn: Transaction) -> int:
+        """Where the reader goes on; 0 before its first."""
+        return keys.read_number(txn.get(self._key))
+
+    def put(self, txn: Transaction, position: int) -> None:
+        """Note the position, in the transaction of whatever was done with the change."""
+        txn.put(self._key, keys.number(position))
+
+
+def subscribe(
+    store: Store | str,
+    after: int = 0,
+    follow: bool = True,
+    stop: threading.Event | None = None,
+) -> Iterator[Entry]:
+    """Every change behind a position, and with `follow` every one that comes, until `stop` is set.
+
+    `store`: an open one, or its URL. The position of the last entry is where to go on later."""
+    opened = open_store(store) if isinstance(store, str) else store
+    try:
+        while stop is None or not stop.is_set():
+            seen = opened.counter(CHANNEL)
+            txn = opened.begin()
+            try:
+                entries = read(txn, after)
+            finally:
+                txn.rollback()
+            for entry in entries:
+                yield entry
+                after = entry.position
+            if not entries:
+                if not follow:
+                    return
+                opened.wait(CHANNEL, seen, LOOK_S)
+    finally:
+        if opened is not store:
+            opened.close()

@@ -1,0 +1,262 @@
+"""The notifier: every event to every handler exactly once, in order, on the one stats owner.
+
+    for each event, by (job, part)          mysql.ddl_notifier, read in pages
+      for each handler that has not seen it
+        one transaction: owner's term guarded, handler(txn, change), its flag   (law 7);
+        behind one another, up to MOST_AT_ONCE events share it, each between savepoints
+          NotReady      later, silently            } the handler sees nothing behind it until then,
+          an error      later, backed off, shown   } or until an operator lets it pass that event
+                                                     over (trouble.py); other handlers go on
+      seen by all       the last one's transaction removes it
+
+Effects in the store are exactly once; effects in memory may come again after a failure, so such
+handlers are idempotent. Job ids say in which order events are told, not in which they happened: a
+long job's event may come after those of younger jobs, and is told when it is there.
+
+`step` does at most one transaction. What handlers are waiting for stands in the store for people
+(ADMIN SHOW DDL NOTIFIER), from the first refusal on.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError
+from exuvia.cluster.owner import Campaign
+from exuvia.events import outbox, trouble
+from exuvia.events.change import SchemaChange
+from exuvia.events.outbox import Event
+from exuvia.events.trouble import Trouble
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+MOST_HANDLERS = 64  # bits of a flag
+POLL_S = 1.0
+NO_OWNER_S = 0.1  # until it looks again whether it owns: costs nothing
+NOT_READY_S = 0.1
+LEAST_BACK_OFF_S = 0.05
+MOST_BACK_OFF_S = 5.0
+PAGE = 1024
+MOST_AT_ONCE = 32
+
+_GONE = -1  # the flag of an event on the page that is not in the store any more: every bit
+
+Handler = Callable[[Transaction, SchemaChange], None]
+
+
+class NotReady(Exception):
+    """A handler cannot take events yet: the same one comes again a little later."""
+
+
+class _Registered:
+    """A handler and what it waits for."""
+
+    def __init__(self, number: int, name: str, call: Handler) -> None:
+        self.number, self.name, self.call = number, name, call
+        self.held: tuple[int, int] | None = None
+        self.attempts = 0
+        self.again_at = 0.0
+        self.at_once: int = getattr(call, "at_once", MOST_AT_ONCE)
+        self.most = 1  # how many events it may take in the next transaction
+
+
+class Notifier:
+    """See the module. Handlers register before the first step."""
+
+    channel = outbox.CHANNEL
+
+    def __init__(self, store: Store, campaign: Campaign) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._handlers: dict[int, _Registered] = {}
+        self._started = False
+        self._page: list[Event] = []
+        self._at = 0
+        self._seen = -1
+        self._looked_at = float("-inf")
+
+    def register(self, number: int, name: str, handler: Handler) -> None:
+        """A handler under its fixed id, for good: 0..63. Its `at_once`, where it has one, says how
+        many events may share a transaction. Raises Broken."""
+        if self._started:
+            raise Broken(f"handler '{name}' came after the notifier was started")
+        if not 0 <= number < MOST_HANDLERS:
+            raise Broken(f"handler '{name}' has the id {number}; ids are 0 to {MOST_HANDLERS - 1}")
+        if number in self._handlers:
+            raise Broken(f"handler '{name}' wants the id of '{self._handlers[number].name}'")
+        self._handlers[number] = _Registered(number, name, handler)
+
+    @property
+    def mask(self) -> int:
+        """The bits of all handlers."""
+        return sum(1 << number for number in self._handlers)
+
+    def step(self, now: float) -> float:
+        """At most one transaction; seconds until the next."""
+        self._started = True
+        if not self._campaign.is_owner or not self._handlers:
+            self._page = []
+            return NO_OWNER_S
+        try:
+            return self._go_on(now)
+        except Conflict:
+            self._page = []
+            return 0.0
+        except Deposed:
+            self._campaign.deposed()
+            return POLL_S
+
+    def _go_on(self, now: float) -> float:
+        while self._at < len(self._page):
+            event = self._page[self._at]
+            if event.flag & self.mask == self.mask and event.flag != _GONE:
+                self._purge(event)
+                return 0.0
+            for handler in self._handlers.values():
+                run = list(self._run(handler, now))
+                if run:
+                    self._deliver(handler, run, now)
+                    return 0.0
+            self._at += 1
+        return self._turn_page(now)
+
+    def _run(self, handler: _Registered, now: float) -> Iterator[int]:
+        """Places on the page, the first one included, that the handler may take at once."""
+        alone = handler.held is not None
+        for at in range(self._at, min(self._at + handler.most, len(self._page))):
+            event = self._page[at]
+            if event.flag & 1 << handler.number:
+                if at == self._at:
+                    return
+                continue
+            if not self._may(handler, event, now) or (alone and at > self._at):
+                return
+            yield at
+
+    def _may(self, handler: _Registered, event: Event, now: float) -> bool:
+        """Whether the handler may see that event: nothing before it waits for it."""
+        if handler.held is None or event.place < handler.held:
+            return True
+        return event.place == handler.held and now >= handler.again_at
+
+    # -- one event, one handler --------------------------------------------------------------------
+
+    def _deliver(self, handler: _Registered, run: list[int], now: float) -> None:
+        most, handler.most = handler.most, 1  # what meets a conflict comes again one by one
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            flags: dict[int, int] = {}
+            error = self._take(txn, handler, run, flags)
+            if flags:
+                trouble.clear(txn, handler.number)
+            if error is not None and not isinstance(error, NotReady):
+                self._refused(txn, handler, self._page[run[len(flags)]], error)
+            txn.commit()
+        finally:
+            txn.rollback()
+        handler.most = min(2 * most, handler.at_once)
+        for at, flag in flags.items():
+            self._page[at] = self._page[at]._replace(flag=flag)
+        if flags:
+            handler.held = None
+        if error is not None:
+            self._hold(handler, self._page[run[len(flags)]], now, error)
+
+    def _take(
+        self, txn: Transaction, handler: _Registered, run: list[int], flags: dict[int, int]
+    ) -> Exception | None:
+        """Events to the handler, each between two savepoints; what each one's flag is then, up to
+        the first that it does not take, and why it does not."""
+        for at in run:
+            event = outbox.get(txn, self._page[at].place)
+            if event is None or event.flag & 1 << handler.number:
+                flags[at] = _GONE if event is None else event.flag
+                continue
+            mark = txn.mark()
+            try:
+                handler.call(txn, SchemaChange.from_json(event.change, event.place))
+            except (Conflict, Deposed):
+                raise
+            except Exception as error:  # whatever a subscriber raises holds back that one alone
+                txn.back_to(mark)
+                return error
+            outbox.mark(txn, event, handler.number, self.mask)
+            flag = event.flag | 1 << handler.number
+            flags[at] = _GONE if flag & self.mask == self.mask else flag
+        return None
+
+    def _refused(
+        self, txn: Transaction, handler: _Registered, event: Event, error: Exception
+    ) -> None:
+        """Show it, in the transaction of what the handler took before."""
+        attempts = handler.attempts + 1 if handler.held == event.place else 1
+        shown = Trouble(
+            handler=handler.name,
+            job_id=event.job_id,
+            part=event.part,
+            attempts=attempts,
+            error=f"{type(error).__name__}: {error}",
+        )
+        trouble.show(txn, handler.number, shown)
+
+    def _hold(self, handler: _Registered, event: Event, now: float, error: Exception) -> None:
+        again = handler.held == event.place
+        handler.held = event.place
+        if isinstance(error, NotReady):
+            handler.again_at = now + NOT_READY_S
+            return
+        handler.attempts = handler.attempts + 1 if again else 1
+        pause_s = min(LEAST_BACK_OFF_S * (1 << min(handler.attempts, 10)), MOST_BACK_OFF_S)
+        handler.again_at = now + pause_s
+
+    def _purge(self, event: Event) -> None:
+        """Seen by all, the last time by an operator's word, or by a handler that is no more."""
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            outbox.purge(txn, event)
+            txn.commit()
+        finally:
+            txn.rollback()
+        self._page[self._at] = event._replace(flag=_GONE)
+
+    def _let_go(self, handler: _Registered) -> None:
+        handler.held, handler.attempts = None, 0
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def _turn_page(self, now: float) -> float:
+        """Read on, or from the beginning when something new may be there; seconds to wait."""
+        counter = self._store.counter(self.channel)
+        after = self._page[-1].place if len(self._page) == PAGE else None
+        due = [each.again_at for each in self._handlers.values() if each.held is not None]
+        news = counter != self._seen or now - self._looked_at >= POLL_S
+        if after is None and not news and not any(at <= now for at in due):
+            return max(0.0, min([POLL_S, *(at - now for at in due)]))
+        txn = self._store.begin()
+        try:
+            self._page = list(islice(outbox.pending(txn, after), PAGE))
+            self._release(txn)
+        except ExuviaError:
+            self._page = []
+            raise
+        finally:
+            txn.rollback()
+        self._at, self._seen, self._looked_at = 0, counter, now
+        return 0.0 if self._has_work(now) else min([POLL_S, *(max(0.0, at - now) for at in due)])
+
+    def _release(self, txn: Transaction) -> None:
+        """Nobody waits for an event that an operator had passed over."""
+        for handler in self._handlers.values():
+            if handler.held is not None:
+                event = outbox.get(txn, handler.held)
+                if event is None or event.flag & 1 << handler.number:
+                    self._let_go(handler)
+
+    def _has_work(self, now: float) -> bool:
+        return any(
+            event.flag & self.mask == self.mask
+            or (not event.flag & 1 << handler.number and self._may(handler, event, now))
+            for event in self._page
+            for handler in self._handlers.values()
+        )

@@ -1,0 +1,67 @@
+"""The reorg of a rule: every row is read once, in tasks like those of a fill; nothing is written.
+
+spans -> check tasks -> outcomes added up -> Done, or Failed with the rule's error, all rows
+that offend counted and the first of them shown
+"""
+
+from msgspec.structs import replace
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.pipeline.checking import judge_named, refusal
+from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.progress import Done, Failed
+from exuvia.pipeline.reorg import Life, Reorg
+from exuvia.pipeline.spans import cut
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import Task
+
+_SPAN_ROWS = 100_000
+
+
+class CheckReorg(Reorg):
+    """A reorg that only reads. See the module."""
+
+    def __init__(
+        self,
+        store: Store,
+        job_id: int,
+        epoch: int,
+        table: Table,
+        plan: CheckRows,
+        judge: str,
+        spark: Spark | None = None,
+    ) -> None:
+        super().__init__(store, job_id, epoch, table, [], spark)
+        self.order = replace(self.order, check=plan, judge=judge)
+
+    def _live(self) -> Life:
+        physical = [keys.span_of(keys.row_prefix(n)) for n in self._table.info.physical_ids]
+        self._total = sum(self._store.count(span) for span in physical)
+        self._crew.choose(self._total <= self._dial.read().inline_rows)
+        spans = cut(self._store, physical, _SPAN_ROWS, None, self._crew.at_once)
+        tasks = [
+            Task(kind="check rows", order=self.order, span=span, ordinal=n)
+            for n, span in enumerate(spans)
+        ]
+        outcomes = yield from self._run(tasks, "check", 0)
+        self._rows = sum(outcome.rows for outcome in outcomes)
+        number = sum(outcome.result[0] for outcome in outcomes)
+        if number == 0:
+            yield Done(self._rows, len(outcomes))
+            return
+        texts = [text for outcome in outcomes for text in outcome.result[1]]
+        yield Failed(self._refusal_of(number, texts))
+
+    def _refusal_of(self, number: int, texts: list[str]) -> Refused:
+        plan = self.order.check
+        if plan is None:
+            raise Broken("a check without a rule")
+        txn = self._store.begin()
+        try:
+            rule = judge_named(self.order.judge)(txn, self._table, plan)
+            return refusal(rule, number, texts)
+        finally:
+            txn.rollback()

@@ -1,0 +1,151 @@
+"""The notifier in a simulated world: jobs that end, two handlers, and law 7 after every commit.
+
+Teller     an actor of no process: jobs of other tables end, their ids in no order
+Ledger     a handler: its effect is a number in the store, how often it took the event
+judge      an event's flag has a handler's bit exactly where that handler's effect stands, once
+judge_end  nothing is left, and each handler took all that was ever told, once
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict
+from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.events import outbox, publish
+from exuvia.events.change import SchemaChange
+from exuvia.events.notifier import Notifier, NotReady
+from exuvia.kv import keys
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.sim.verdict import Broke
+
+HANDLERS = (0, 5)
+JOBS = 4
+NOT_READY_SHARE = 0.2
+_JOB_IDS = 1_000_000  # far from those of real jobs
+
+
+def _span(handler: int) -> Span:
+    return keys.span_of(b"zz/ledger/" + keys.u64(handler))
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, handler: int, random: Random) -> None:
+        self._prefix = b"zz/ledger/" + keys.u64(handler)
+        self._random = random
+
+    def __call__(self, txn: Transaction, change: SchemaChange) -> None:
+        """Take one event."""
+        if self._random.random() < NOT_READY_SHARE:
+            raise NotReady
+        job_id, part = change.origin
+        key = self._prefix + keys.i64(job_id) + keys.i64(part)
+        txn.put(key, keys.number(keys.read_number(txn.get(key)) + 1))
+
+
+class Teller:
+    """See the module. `told`: places of events, once their commits are in the store."""
+
+    channel = ""
+
+    def __init__(self, store: Store, table: TableInfo, random: Random) -> None:
+        self._store = store
+        self._table = table
+        self._random = random
+        self._jobs = random.sample(range(_JOB_IDS, 2 * _JOB_IDS), JOBS)
+        self.told: list[tuple[int, int]] = []
+
+    def step(self, now: float) -> float:
+        """A job ends."""
+        if self._jobs:
+            parts = self._random.choice((1, 1, 3))
+            txn = self._store.begin()
+            places = [(self._jobs[-1], n if parts > 1 else outbox.WHOLE_JOB) for n in range(parts)]
+            for place in places:
+                info = evolve(self._table, name=name(f"t{place[0]}"))
+                outbox.put(txn, *place, publish.create_table(info))
+            try:
+                txn.commit()
+            except Conflict:
+                return 0.0
+            self._jobs.pop()
+            self.told += places
+        return self._random.random() * 0.5
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has ended."""
+        return not self._jobs
+
+
+def owner(
+    store: Store, member: Member, clock: Clock, random: Random
+) -> Iterator[Campaign | Notifier]:
+    """What a back runs to tell events."""
+    campaign = Campaign(store, member, "stats")
+    notifier = Notifier(store, campaign)
+    for handler in HANDLERS:
+        notifier.register(handler, f"ledger {handler}", Ledger(handler, random))
+    yield campaign
+    yield notifier
+
+
+def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
+    span = _span(handler)
+    return {
+        (keys.read_i64(key[-16:-8]), keys.read_i64(key[-8:])): keys.read_number(payload)
+        for key, payload in txn.scan(span)
+    }
+
+
+def judge(store: MemoryStore) -> None:
+    """Raises Broke."""
+
+    def compare(txn: Transaction) -> None:
+        events = list(outbox.pending(txn))
+        for handler in HANDLERS:
+            taken = _taken(txn, handler)
+            twice = [place for place, times in taken.items() if times != 1]
+            if twice:
+                raise Broke("law 7", f"handler {handler} took {twice} more than once")
+            for event in events:
+                if bool(event.flag & 1 << handler) != (event.place in taken):
+                    raise Broke("law 7", f"flag and effect of {event.place} differ at {handler}")
+
+    _looking(store, compare)
+
+
+def judge_end(store: MemoryStore, teller: Teller) -> None:
+    """Likewise, once all is quiet."""
+
+    def compare(txn: Transaction) -> None:
+        for handler in HANDLERS:
+            missing = set(teller.told) - _taken(txn, handler).keys()
+            if missing:
+                raise Broke("law 7", f"handler {handler} never took {sorted(missing)}")
+
+    _looking(store, compare)
+
+
+def is_quiet(store: MemoryStore, teller: Teller) -> bool:
+    """Whether every event was told and taken by all."""
+    txn = store.begin()
+    try:
+        return teller.is_done and not any(True for _ in outbox.pending(txn))
+    finally:
+        txn.rollback()
+
+
+def _looking(store: MemoryStore, look: Callable[[Transaction], None]) -> None:
+    txn = store.begin()
+    try:
+        look(txn)
+    finally:
+        txn.rollback()

@@ -1,0 +1,188 @@
+"""Rows of one table that a WHERE keeps, in the order asked for, as many as LIMIT says.
+
+    path (access/paths.py) -> what it does not cover is evaluated -> sort, unless in order -> LIMIT
+
+Shared by SELECT, UPDATE and DELETE of one table.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from sys import maxsize
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql import expressions
+from exuvia.sql.access.bounds import ConstantOf, constant_of
+from exuvia.sql.access.by_expression import expressions_of
+from exuvia.sql.access.choose import Wanted, choose, follows
+from exuvia.sql.access.partitioned import in_partitions
+from exuvia.sql.access.paths import Found
+from exuvia.sql.access.selectivity import Shares
+from exuvia.sql.access.single_table import Source
+from exuvia.sql.access.sorting import comparer
+from exuvia.sql.access.terms import terms_of
+from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.context import Context
+from exuvia.sql.expressions import Compiled
+from exuvia.sql.nodes import Tree
+from exuvia.sql.result import Row, Value
+
+Pairs = Iterator[tuple[bytes, Row]]
+INTERRUPT_ROWS = 1024
+
+
+class SortKey(NamedTuple):
+    """One part of ORDER BY. `position` where it is a plain column."""
+
+    compiled: Compiled
+    descending: bool
+    position: int | None
+
+
+class Limit(NamedTuple):
+    """LIMIT [offset,] count, each a constant or `?`."""
+
+    count: ConstantOf
+    offset: ConstantOf | None
+
+    def bounds(self, context: Context) -> tuple[int, int]:
+        """(first, after the last). Raises 1064 for what is no whole number."""
+        first = 0 if self.offset is None else whole(self.offset(context))
+        return min(first, maxsize), min(first + whole(self.count(context)), maxsize)
+
+
+def whole(value: Value) -> int:
+    """A row count. Raises 1210 for a parameter that is none."""
+    if not isinstance(value, int) or value < 0:
+        raise Refused(1210, "HY000", "Incorrect arguments to LIMIT")
+    return value
+
+
+def limit_of(limit: Tree | None, offset: Tree | None) -> Limit | None:
+    """LIMIT as planned. Raises 1064."""
+    if limit is None:
+        return None
+    count = constant_of(limit)
+    start = None if offset is None else constant_of(offset)
+    if count is None or (offset is not None and start is None):
+        raise refuse(1064, "near 'LIMIT'")
+    return Limit(count, start)
+
+
+class Filter:
+    """Planned once; `rows` runs it."""
+
+    def __init__(
+        self,
+        source: Source,
+        where: Tree | None,
+        order: Sequence[SortKey],
+        limit: Limit | None,
+        context: Context,
+    ) -> None:
+        self.partitions = source.partitions
+        self._order = order
+        self._limit = limit
+        wanted = _wanted(order, limit is not None)
+        columns, zone = source.table.info.cols, context.zone
+
+        def resolve(column: exp.Column) -> int | None:
+            position = source.resolve(column)
+            if position is None or is_shifted(columns[position].type, zone):
+                return None  # kept in UTC, compared as local time
+            return position
+
+        terms = terms_of(where, resolve, expressions_of(source.table))
+        shares = Shares(context.txn, source.table)
+        path = choose(source.table, terms, source.hints, wanted, shares)
+        self.path = in_partitions(path, terms, source.partitions)
+        self.follows = bool(wanted.positions) and follows(self.path, wanted)
+        self.evaluated = "" if where is None else where.sql("mysql")
+        self._reverse = self.follows and wanted.descending
+        self._sorts = bool(order) and not self.follows
+        self._where: Callable[[Row, Context], bool] | None = None
+        if where is not None:
+            self._where = expressions.condition(where, [source.visible], context)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether no sort is needed."""
+        return not self._sorts
+
+    def rows(
+        self,
+        context: Context,
+        most: int = -1,
+        skipped: Callable[[bytes], bool] | None = None,
+    ) -> tuple[Pairs, Found] | None:
+        """(handle, row) pairs, and the opened path; None where more than `most` rows are met.
+
+        A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
+        `skipped` are as if they were not there."""
+        found = self.path.open(context, self._reverse)
+        pairs = found.rows if found.covered else self._kept(found.rows, context)
+        if skipped is not None:
+            pairs = (pair for pair in pairs if not skipped(pair[0]))
+        if most >= 0 and (self._limit is None or self._sorts):
+            first = list(islice(pairs, most + 1))
+            if len(first) > most:
+                return None
+            pairs = iter(first)
+        if self._sorts or (self._order and not found.ordered):
+            pairs = iter(self._sorted(list(pairs), context))
+        if self._limit is not None:
+            pairs = islice(pairs, *self._limit.bounds(context))
+        return pairs, found
+
+    def all_rows(self, context: Context) -> Pairs:
+        """(handle, row) pairs, however many."""
+        opened = self.rows(context)
+        assert opened is not None
+        return opened[0]
+
+    def _kept(self, pairs: Pairs, context: Context) -> Pairs:
+        if self._where is None:
+            yield from pairs
+            return
+        keeps = self._where
+        session = context.session
+        for number, pair in enumerate(pairs):
+            if keeps(pair[1], context):
+                yield pair
+            if number % INTERRUPT_ROWS == 0:
+                session.check_interrupt()
+
+    def _sorted(self, pairs: list[tuple[bytes, Row]], context: Context) -> list[tuple[bytes, Row]]:
+        for key in reversed(self._order):
+            compare = comparer(key.compiled.type)
+            call = key.compiled.call
+            pairs.sort(key=_sort_key(call, context, compare), reverse=key.descending)
+        return pairs
+
+
+def _sort_key(
+    call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], Any]
+) -> Callable[[tuple[bytes, Row]], Any]:
+    return lambda pair: key(call(pair[1], context))
+
+
+def _wanted(order: Sequence[SortKey], limited: bool) -> Wanted:
+    positions = [key.position for key in order]
+    if not order or None in positions or len({key.descending for key in order}) > 1:
+        return Wanted()
+    return Wanted(tuple(p for p in positions if p is not None), order[0].descending, limited)
+
+
+def sort_keys(order: exp.Order | None, source: Source, context: Context) -> list[SortKey]:
+    """ORDER BY over the table's own columns. Raises 1054."""
+    found = []
+    for each in order.expressions if order is not None else ():
+        tree = each.this if isinstance(each, exp.Ordered) else each
+        position = source.resolve(tree) if isinstance(tree, exp.Column) else None
+        compiled = expressions.compiled(tree, [source.visible], context, "order clause")
+        descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
+        found.append(SortKey(compiled, descending, position))
+    return found

@@ -1,0 +1,204 @@
+"""Which partition a row belongs to: a function of the row.
+
+    RANGE (e)          the first whose bound is greater than e; NULL goes to the first
+    RANGE COLUMNS      likewise, values compared one after another, texts by their collation
+    LIST (e), COLUMNS  the one that names the value, else the one that has DEFAULT
+    HASH (e)           |e mod n|; NULL goes to the first
+    KEY (c, ..)        a checksum of the values' text mod n
+
+    Route(columns, cut).place(row) -> place among the definitions, NOWHERE if none fits
+
+A route needs no session: partitioning functions depend on the row alone (1486 refuses others).
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import values
+from exuvia.catalog.collation import collation
+from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.partition_info import (
+    DEFAULT,
+    MAXVALUE,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+)
+from exuvia.sql import expressions
+from exuvia.sql.access.sorting import comparer
+from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.expressions import Compiled, Visible
+from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.result import Row, Value
+
+NOWHERE = -1
+BEYOND = (2,)  # sorts behind every value: MAXVALUE
+Key = Any
+
+
+class Cut(NamedTuple):
+    """A way to cut a table. `columns` are lower-case names."""
+
+    type: PartitionType
+    expr: str
+    columns: tuple[str, ...]
+    definitions: tuple[PartitionDefinition, ...]
+
+
+def cut_of(found: PartitionInfo) -> Cut:
+    """The cut that readers see."""
+    columns = tuple(each.L for each in found.columns)
+    return Cut(found.type, found.expr, columns, found.definitions)
+
+
+class Route:
+    """See the module. Thread-safe."""
+
+    def __init__(self, columns: Sequence[ColumnInfo], cut: Cut) -> None:
+        self.cut = cut
+        self.number = len(cut.definitions)
+        by_name = {column.name.L: n for n, column in enumerate(columns)}
+        self.positions = tuple(by_name[name] for name in cut.columns)
+        self.kinds = tuple(columns[position].type for position in self.positions)
+        self.compiled = None if not cut.expr else function_of(cut.expr, columns)
+        self._env: Any = PlainEnv()
+        self._keys = tuple(comparer(kind) for kind in self.kinds)
+        self.bounds: list[Key] = []
+        self.listed: dict[Key, int] = {}
+        self.default = NOWHERE
+        if cut.type == PartitionType.RANGE:
+            self.bounds = [self._bound(each) for each in cut.definitions]
+        elif cut.type == PartitionType.LIST:
+            self._list()
+        self.place: Callable[[Row], int] = {
+            PartitionType.RANGE: self._by_range,
+            PartitionType.LIST: self._by_list,
+            PartitionType.HASH: self._by_hash,
+            PartitionType.KEY: self._by_key,
+            PartitionType.NONE: lambda row: 0,
+        }[cut.type]
+
+    # -- what the definitions say ------------------------------------------------------------------
+
+    def _bound(self, each: PartitionDefinition) -> Key:
+        return self.key_of_texts(each.less_than)
+
+    def _list(self) -> None:
+        for n, each in enumerate(self.cut.definitions):
+            for texts in each.in_values:
+                if texts == (DEFAULT,):
+                    self.default = n
+                else:
+                    self.listed[self.key_of_texts(texts)] = n
+
+    def key_of_texts(self, texts: tuple[str, ...]) -> Key:
+        """Values of a definition as they compare."""
+        if self.compiled is not None:
+            return _number_key(texts[0])
+        pairs = zip(texts, self.kinds, self._keys, strict=True)
+        return tuple(
+            BEYOND if text == MAXVALUE else key(value_of_text(text, kind))
+            for text, kind, key in pairs
+        )
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def value(self, row: Row) -> Value:
+        """The partitioning function's value for a row. Raises what evaluation refuses."""
+        assert self.compiled is not None
+        found = self.compiled.call(row, self._env)
+        return found if found is None else int(found)
+
+    def key(self, row: Row) -> Key:
+        """The row's values as they compare with those of the definitions."""
+        if self.compiled is not None:
+            return number_key(self.value(row))
+        return tuple(
+            key(row[position]) for position, key in zip(self.positions, self._keys, strict=True)
+        )
+
+    def column_key(self, n: int, value: Value) -> Key:
+        """A value of the n-th column as it compares."""
+        return self._keys[n](value)
+
+    def _by_range(self, row: Row) -> int:
+        found = bisect_right(self.bounds, self.key(row))
+        return found if found < self.number else NOWHERE
+
+    def _by_list(self, row: Row) -> int:
+        return self.listed.get(self.key(row), self.default)
+
+    def _by_hash(self, row: Row) -> int:
+        value = self.value(row)
+        return 0 if value is None else abs(value) % self.number
+
+    def _by_key(self, row: Row) -> int:
+        return self.key_place([row[position] for position in self.positions])
+
+    def key_place(self, found: Sequence[Value]) -> int:
+        """Where KEY puts these values."""
+        total = 0
+        for value, kind in zip(found, self.kinds, strict=True):
+            total = crc32(_hashed(value, kind), total)
+        return total % self.number
+
+    def refusal(self, row: Row) -> Refused:
+        """1526, with the value where there is one."""
+        if self.compiled is None:
+            return refuse(1526, "from column_list")
+        value = self.value(row)
+        return refuse(1526, "NULL" if value is None else value)
+
+
+def _hashed(value: Value, kind: FieldType) -> bytes:
+    if value is None:
+        return b"\0"
+    if kind.family == Family.STRING:
+        weights = collation(kind.Collate).sort_key(value)
+        return weights if isinstance(weights, bytes) else str(weights).encode()
+    text = values.to_text(value, kind)
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def number_key(value: int | None) -> Key:
+    """A whole number or NULL as it compares; MAXVALUE is BEYOND."""
+    return (0,) if value is None else (1, value)
+
+
+def _number_key(text: str) -> Key:
+    if text == MAXVALUE:
+        return BEYOND
+    return number_key(None if text == "NULL" else int(text))
+
+
+def value_of_text(text: str, kind: FieldType) -> Value:
+    """The value of a definition's text, as the column holds it."""
+    if text == "NULL":
+        return None
+    if text.startswith("'"):
+        text = text[1:-1].replace("''", "'").replace("\\\\", "\\")
+    elif text.lower().startswith("0x"):
+        return values.from_text(bytes.fromhex(text[2:]).decode("latin-1"), kind)
+    return values.from_text(text, kind)
+
+
+def function_of(text: str, columns: Sequence[ColumnInfo]) -> Compiled:
+    """A partitioning function, ready to call. Raises 1054."""
+    visible = Visible("", "", tuple(columns), tuple(columns))
+    env: Any = PlainEnv()
+    return expressions.compiled(parse_expression(text), [visible], env, "partition function")
+
+
+def route_of(table: Any) -> Route:
+    """The route of a catalog Table's rows as readers see them; made once per revision."""
+    found: Route | None = table.route
+    if found is None:
+        info: TableInfo = table.info
+        assert info.partition is not None
+        found = table.route = Route(info.cols, cut_of(info.partition))
+    return found

@@ -1,0 +1,202 @@
+"""How rows of one table are found: by key where the WHERE allows it, else by reading them all.
+
+    Points       every part of the handle is given        get the rows        a = 1 AND b IN (2, 3)
+    UniquePoints every part of a unique index is given    entry, then row
+    KeyRange     a range of the clustered key             scan rows
+    IndexRange   a range of an index                      scan entries, get rows
+    Everything   nothing usable                           scan all rows
+
+A path is chosen once per plan, from the shape alone; its bounds are computed at each run. Only
+PUBLIC indexes are read. A path finds every row that the WHERE keeps, and maybe more:
+`Found.covered` says whether it is exact by itself. `Found.rows` reads a snapshot: do not write to
+the table while it runs.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exuvia.catalog import keycodec, reader
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.entry import is_live
+from exuvia.kv.packet import Span
+from exuvia.sql.access.bounds import INEXACT, NOTHING
+from exuvia.sql.access.match import Match, combinations, spans
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+
+Rows = Iterator[tuple[bytes, Row]]
+
+
+class Found(NamedTuple):
+    """An opened path. `keys` are row keys asked for singly, also of rows that are not there.
+
+    `ordered`: the rows come in the path's order."""
+
+    rows: Rows
+    covered: bool
+    keys: tuple[bytes, ...] = ()
+    ordered: bool = True
+
+
+class Path:
+    """See the module. `name` is what EXPLAIN prints, `index` what it reads by."""
+
+    name = "TableFullScan"
+    short = False
+    index: IndexInfo | None = None
+
+    def __init__(self, table: Table, covers: bool) -> None:
+        self.table = table
+        self.covers = covers
+
+    def open(self, context: Context, reverse: bool = False) -> Found:
+        """All rows, by handle."""
+        return Found(reader.scan(context.txn, self.table, None, reverse), self.covers)
+
+    def everything(self, context: Context, reverse: bool) -> Found:
+        """What remains where a constant is no exact bound: all rows, in the path's order or not."""
+        rows = reader.scan(context.txn, self.table, None, reverse)
+        return Found(rows, covered=False, ordered=False)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Positions whose ascending order the path follows."""
+        return self.table.handle_positions
+
+    @property
+    def fixed(self) -> frozenset[int]:
+        """Positions that have one value in all rows found."""
+        return frozenset()
+
+
+class Matched(Path):
+    """A path by a key."""
+
+    def __init__(self, table: Table, match: Match, covers: bool) -> None:
+        super().__init__(table, covers)
+        self.match = match
+        self.index = match.key
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The key's parts, as long as their order is their values'."""
+        if not keycodec.is_exact(self.table, self.match.key):
+            return ()
+        whole = [not cut for cut in self.match.prefixed]
+        kept = whole.index(False) if False in whole else len(whole)
+        return self.match.positions[:kept]
+
+    @property
+    def fixed(self) -> frozenset[int]:
+        """Positions with a single equality."""
+        return frozenset(term.position for term in self.match.equal if term.operator == "=")
+
+
+class Points(Matched):
+    """Rows by their whole handle."""
+
+    name = "Point_Get"
+    short = True
+
+    def __init__(self, table: Table, match: Match, covers: bool) -> None:
+        super().__init__(table, match, covers)
+        first = match.equal[0]
+        self._bound = match.equals[0]
+        self._single = first.constants[0] if table.info.pk_is_handle else None
+        if any(term.operator == "in" for term in match.equal):
+            self.name, self._single = "Batch_Point_Get", None
+
+    def open(self, context: Context, reverse: bool = False) -> Found:
+        """The rows that are there."""
+        table = self.table
+        if self._single is not None:
+            value = self._bound(self._single(context))
+            if value is INEXACT:
+                return self.everything(context, reverse)
+            handles = [] if value is NOTHING else [keycodec.handle_from(table, (value,))]
+        else:
+            rows = combinations(self.match, context)
+            if rows is None:
+                return self.everything(context, reverse)
+            given = {keycodec.handle_from(table, values) for values in rows}
+            handles = sorted(given, reverse=reverse)
+        prefix = table.row_prefix
+        return Found(
+            self._rows(context, handles),
+            self.covers,
+            tuple([prefix + handle for handle in handles]),
+        )
+
+    def _rows(self, context: Context, handles: list[bytes]) -> Rows:
+        get, prefix, decode = context.txn.get, self.table.row_prefix, self.table.decode
+        for handle in handles:
+            payload = get(prefix + handle)
+            if payload is not None:
+                yield handle, decode(payload)
+
+
+class UniquePoints(Matched):
+    """Rows by every value of a unique index."""
+
+    name = "Point_Get"
+    short = True
+
+    def open(self, context: Context, reverse: bool = False) -> Found:
+        """The rows whose entries are there."""
+        rows = combinations(self.match, context)
+        if rows is None:
+            return self.everything(context, reverse)
+        wanted = {keycodec.unique_key(self.table, self.match.key, values) for values in rows}
+        return Found(self._rows(context, sorted(wanted, reverse=reverse)), self.covers)
+
+    def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
+        for key in wanted:
+            payload = context.txn.get(key)
+            if payload is not None and is_live(payload):
+                row = reader.get(context.txn, self.table, payload[1:])
+                if row is not None:
+                    yield payload[1:], row
+
+
+class KeyRange(Matched):
+    """Rows by a range of the clustered key."""
+
+    name = "TableRangeScan"
+
+    def open(self, context: Context, reverse: bool = False) -> Found:
+        """The rows of each range."""
+        ranges = spans(self.table, self.match, context)
+        if ranges is None:
+            return self.everything(context, reverse)
+        return Found(self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers)
+
+    def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
+        for span in ranges:
+            yield from reader.scan(context.txn, self.table, span, reverse)
+
+
+class IndexRange(Matched):
+    """Rows by a range of an index; without any term, by the index's order."""
+
+    name = "IndexRangeScan"
+
+    def open(self, context: Context, reverse: bool = False) -> Found:
+        """The rows of each range's entries."""
+        ranges = spans(self.table, self.match, context)
+        if ranges is None:
+            return self.everything(context, reverse)
+        return Found(self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers)
+
+    def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
+        txn, table = context.txn, self.table
+        form = table.form(self.match.key)
+        for span in ranges:
+            for key, payload in txn.scan(span, reverse=reverse):
+                if not is_live(payload):
+                    continue
+                handle = payload[1:] or key[form.keys.decode(key, keys.VALUES_AT)[1] :]
+                row = reader.get(txn, table, handle)
+                if row is not None:
+                    yield handle, row

@@ -1,0 +1,48 @@
+"""What share of a table's rows a key's terms keep, by statistics: for the choice between indexes.
+
+    a = ?           1 / different values of a
+    a IN (n of)     n / different values of a
+    a > ?           a third; between two bounds a quarter
+
+Plans are kept by shape, so a choice may not look at constants: an average value stands for all.
+EXPLAIN estimates the ranges themselves (stats/estimate.py).
+"""
+
+from exuvia.catalog.table import Table
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.access.match import Match
+from exuvia.stats import meta, records
+
+ONE_SIDE, TWO_SIDES = 1 / 3, 1 / 4
+
+
+class Shares:
+    """Of one table in one snapshot; read when first asked for."""
+
+    def __init__(self, txn: Transaction, table: Table) -> None:
+        self._txn = txn
+        self._table = table
+        self._distinct: dict[int, int] | None = None
+
+    def of(self, found: Match) -> float | None:
+        """The share that a match keeps; None where nobody analyzed its columns."""
+        if self._distinct is None:
+            self._distinct = self._read()
+        share = 1.0
+        for term in found.equal:
+            distinct = self._distinct.get(self._table.info.cols[term.position].id)
+            if distinct is None:
+                return None
+            number = len(term.constants) if term.operator == "in" else 1
+            share *= min(1.0, number / max(1, distinct))
+        if found.range:
+            share *= ONE_SIDE if len(found.range) == 1 else TWO_SIDES
+        return share if self._distinct else None
+
+    def _read(self) -> dict[int, int]:
+        table_id = meta.whole_id(self._table)
+        known = meta.get(self._txn, table_id)
+        if known is None or known.analyzed_count is None:
+            return {}
+        found = records.heads(self._txn, table_id, 0)
+        return {each.hist_id: each.distinct for each in found if each.is_analyzed}

@@ -1,0 +1,117 @@
+"""The one table of a simple statement: name, alias, hints, and how its columns are named.
+
+FROM db.t AS a USE INDEX (k)    Source(table, database "db", name "t", alias "a", hints)
+"""
+
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.table import Table
+from exuvia.sql.context import Context
+from exuvia.sql.expressions import Visible
+
+
+class Source(NamedTuple):
+    """`database` is as written, "" for the current one."""
+
+    table: Table
+    database: str
+    name: str
+    alias: str
+    hints: tuple[exp.IndexTableHint, ...]
+    partitions: tuple[str, ...] = ()
+
+    def resolve(self, column: exp.Column) -> int | None:
+        """Position of a public column named here, None for any other."""
+        if column.table and column.table.lower() != self.alias.lower():
+            return None
+        if column.args.get("db") is not None:
+            database = column.args["db"].name.lower()
+            if database != self.table.database.db_name.L:
+                return None
+        wanted = column.name.lower()
+        for position, info in enumerate(self.table.info.cols):
+            if wanted == info.name.L:
+                return position if info in self.table.columns else None
+        return None
+
+    def position(self, column: exp.Column, place: str = "field list") -> int:
+        """As `resolve`. Raises 1054."""
+        found = self.resolve(column)
+        if found is None:
+            shown = f"{column.table}.{column.name}" if column.table else column.name
+            raise refuse(1054, shown, place)
+        return found
+
+    @property
+    def visible(self) -> Visible:
+        """Its columns, for expressions over its rows."""
+        columns = self.table.info.cols
+        return Visible(
+            self.alias,
+            self.table.database.db_name.O,
+            columns,
+            self.table.columns,
+            origin=self.table.info.name.O,
+        )
+
+
+def tree_of(source: exp.Select) -> exp.Table | None:
+    """The only table of a FROM, None where there are joins or a nested query."""
+    origin = source.args.get("from_") or source.args.get("from")
+    if origin is None or source.args.get("joins") or source.args.get("with_"):
+        return None
+    tree = origin.this
+    if not isinstance(tree, exp.Table) or tree.args.get("joins"):
+        return None
+    if not isinstance(tree.this, exp.Identifier) or is_dual(tree):
+        return None
+    return tree
+
+
+def is_dual(tree: exp.Table) -> bool:
+    """FROM DUAL: no table at all."""
+    quoted = bool(tree.this.args.get("quoted"))
+    return not tree.db and not quoted and tree.name.lower() == "dual"
+
+
+def source_of(tree: exp.Table, context: Context) -> Source:
+    """The table named. Raises 1046, 1049, 1146."""
+    table = context.table(tree.db, tree.name)
+    hints = tuple(
+        hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
+    )
+    alias = tree.alias or tree.name
+    return Source(table, tree.db, tree.name, alias, hints, partitions_of(tree))
+
+
+def partitions_of(tree: exp.Table) -> tuple[str, ...]:
+    """The names in PARTITION (p, q)."""
+    found = tree.args.get("partition")
+    return () if found is None else tuple(each.name for each in found.expressions)
+
+
+_READ_ONLY = frozenset({"mysql", "information_schema", "performance_schema"})
+
+
+def check_writable(table: Table, verb: str, context: Context) -> None:
+    """Raises 1142 for system tables, which the system alone writes; 1288 or 1105 for views and
+    sequences."""
+    if table.database.db_name.L in _READ_ONLY:
+        session = context.session
+        raise refuse(1142, verb, session.user, session.host, table.info.name.O)
+    if not table.info.is_stored:
+        raise _unwritable(table, verb)
+
+
+def _unwritable(table: Table, verb: str) -> Refused:
+    """1288 for an UPDATE of a view, else 1105 in TiDB's words."""
+    name = table.info.name.O
+    if table.info.view is not None and verb == "UPDATE":
+        return refuse(1288, name, verb)
+    joint = " into" if verb in ("INSERT", "REPLACE") else ""
+    kind = "sequence" if table.info.view is None else "view"
+    return refuse(1105, f"{verb.lower()}{joint} {kind} {name} is not supported now")

@@ -1,0 +1,1 @@
+"""Trees to typed expressions: from here on nothing guesses."""

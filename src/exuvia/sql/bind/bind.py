@@ -1,0 +1,241 @@
+"""`bind(tree, scope) -> Expr`: a sqlglot tree becomes a typed expression; from here on nothing
+guesses.
+
+    literals, names, parameters, variables    bind/literals.py
+    operators; comparison domains             bind/operators.py, bind/compare.py
+    calls of functions, CASE, LIKE            bind/calls.py
+    aggregates, windows, subqueries           bind/groups.py
+    casts and collations                      bind/cast.py        result types: types.py
+
+Constant parts are folded. Errors: 1054, 1052 names; 1305, 1582 functions; 1267 collations; 1241,
+1111, 1235."""
+
+from typing import Any
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.sql import types
+from exuvia.sql.bind import calls as bind_calls
+from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind import groups as bind_groups
+from exuvia.sql.bind import literals as bind_literals
+from exuvia.sql.bind import moments as bind_moments
+from exuvia.sql.bind import operators as bind_operators
+from exuvia.sql.bind import sequences as bind_sequences
+from exuvia.sql.bind.defaults import default_of
+from exuvia.sql.bind.literals import text_constant
+from exuvia.sql.bind.scope import BINDERS, Field, Scope, fields_of
+from exuvia.sql.expr import (
+    COERCIBLE,
+    EXPLICIT,
+    IGNORABLE,
+    IMPLICIT,
+    Call,
+    Cast,
+    Constant,
+    Expr,
+)
+
+__all__ = ["Field", "Scope", "bind", "bind_condition", "fields_of"]
+
+
+def bind(tree: exp.Expression, scope: Scope) -> Expr:
+    """The typed expression of a tree. Raises Refused, see the module."""
+    try:
+        return scope.bind(tree)
+    except RecursionError:
+        raise refuse(1105, "expression is nested too deeply") from None
+
+
+def bind_condition(tree: exp.Expression, scope: Scope) -> Expr:
+    """As `bind`, for WHERE, ON and HAVING: the result is a truth value (a number)."""
+    return casts.condition(bind(tree, scope))
+
+
+def _joined_literals(tree: exp.Concat, scope: Scope) -> Expr:
+    if all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
+        return text_constant("".join(part.name for part in tree.expressions), scope)
+    return bind_calls.call("concat", [scope.bind(part) for part in tree.expressions], scope)
+
+
+# -- casts -----------------------------------------------------------------------------------------
+
+
+def _cast(tree: exp.Cast, scope: Scope) -> Expr:
+    to = tree.to
+    argument = scope.bind(tree.this)
+    if to.this == exp.DType.CHARACTER_SET and not to.expressions:
+        return _converted_charset(argument, to)
+    kind = casts.cast_type(to, scope.collation)
+    if to.this == exp.DType.TIMESTAMPTZ:
+        kind = types.datetime(min(6, len(tree.this.name.partition(".")[2])))
+    if kind.Tp in (types.DATE.Tp, types.datetime().Tp, types.time().Tp):
+        _check_literal(tree, argument, kind)
+    if argument.type.Tp == types.NULL.Tp:
+        return Constant(type=kind, coercibility=IGNORABLE, value=None)
+    level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
+    found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
+    return casts.fold(found)
+
+
+def _check_literal(tree: exp.Cast, argument: Expr, kind: FieldType) -> None:
+    """DATE 'text' must be a date (MySQL 1525); CAST is lenient. sqlglot reads both alike."""
+    if not tree.meta.get("literal"):
+        return
+    if casts.is_null(casts.cast(argument, kind)):
+        raise Refused(1525, "HY000", f"Incorrect DATE value: '{tree.this.name}'")
+
+
+def _converted_charset(argument: Expr, to: exp.DataType) -> Expr:
+    kind = to.args.get("kind")
+    charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
+    if charset == "binary":
+        return casts.to_bytes(argument)
+    name = f"{charset}_bin" if charset in ("utf8mb4", "utf8") else f"{charset}_general_ci"
+    if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii"):
+        raise refuse(1115, charset)
+    width = types.width_of(argument.type)
+    target = types.text(width, charset, name)
+    return casts.fold(Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT))
+
+
+def _collate(tree: exp.Collate, scope: Scope) -> Expr:
+    inner = scope.bind(tree.this)
+    inner = casts.to_text(inner) if inner.family is not types.family_of(types.blob(1)) else inner
+    name = casts.checked_collation(tree.expression.name, inner.type.Charset)
+    kind = casts.with_collation(inner.type, name)
+    if isinstance(inner, Constant):
+        return evolve(inner, type=kind, coercibility=EXPLICIT)
+    return Call(type=kind, function="collate", arguments=(inner,), coercibility=EXPLICIT)
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
+    name = tree.name.lower()
+    if name in bind_groups.AGGREGATES:
+        return bind_groups.aggregate(name, tree.expressions, scope)
+    if name in bind_moments.UNIT_CALLS:
+        return bind_moments.by_unit(name, tree.expressions, scope)
+    if name == "default":
+        return default_of(tree.expressions, scope)
+    if name in bind_sequences.CALLS:
+        return bind_sequences.by_name(name, tree.expressions, scope)
+    if name == "row":
+        raise refuse(1241, 1)
+    return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
+
+
+def _named(name: str) -> Any:
+    def binder(tree: exp.Expression, scope: Scope) -> Expr:
+        given = tree.args.get("this")
+        arguments = [scope.bind(given)] if isinstance(given, exp.Expression) else []
+        return bind_calls.call(name, arguments, scope)
+
+    return binder
+
+
+def _trim(tree: exp.Trim, scope: Scope) -> Expr:
+    position = str(tree.args.get("position") or "BOTH").lower()
+    what = tree.args.get("expression")
+    if what is None:
+        name = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}[position]
+        return bind_calls.call(name, [scope.bind(tree.this)], scope)
+    arguments = [scope.bind(tree.this), scope.bind(what)]
+    return bind_calls.call(f"trim_{position}", arguments, scope)
+
+
+def _substring(tree: exp.Substring, scope: Scope) -> Expr:
+    given = [tree.this, tree.args.get("start"), tree.args.get("length")]
+    return bind_calls.call("substring", [scope.bind(g) for g in given if g is not None], scope)
+
+
+def _position(tree: exp.StrPosition, scope: Scope) -> Expr:
+    return bind_calls.call(
+        "locate", [scope.bind(tree.args["substr"]), scope.bind(tree.this)], scope
+    )
+
+
+def _char(tree: exp.Chr, scope: Scope) -> Expr:
+    found = bind_calls.call("char", [scope.bind(each) for each in tree.expressions], scope)
+    charset = tree.args.get("charset")
+    if not isinstance(charset, exp.Expression) or charset.name.lower() == "binary":
+        return found
+    return casts.to_text(found)
+
+
+def _json_path(tree: exp.Expression) -> str:
+    """The path as text; sqlglot has parsed it where it could."""
+    path = tree.expression
+    return path.sql(dialect="mysql").strip("'") if isinstance(path, exp.JSONPath) else path.name
+
+
+def _json_arrow(name: str) -> Any:
+    def binder(tree: exp.Expression, scope: Scope) -> Expr:
+        path = tree.expression
+        is_given = isinstance(path, exp.Placeholder)
+        bound = scope.bind(path) if is_given else text_constant(_json_path(tree), scope)
+        arguments = [scope.bind(tree.this), bound]
+        return bind_calls.call(name, arguments, scope)
+
+    return binder
+
+
+def _member_of(tree: exp.JSONArrayContains, scope: Scope) -> Expr:
+    arguments = [scope.bind(tree.expression), scope.bind(tree.this)]
+    arguments[1] = bind_calls.call("json_array", [arguments[1]], scope)
+    return bind_calls.call("json_contains", arguments, scope)
+
+
+def _paren(tree: exp.Paren, scope: Scope) -> Expr:
+    return scope.bind(tree.this)
+
+
+def _row_here(tree: exp.Tuple, scope: Scope) -> Expr:
+    raise refuse(1241, 1)
+
+
+def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
+    if isinstance(tree.this, exp.Tuple) and tree.args.get("unit") is None:
+        bound = [casts.to_double(scope.bind(each)) for each in tree.this.expressions]
+        return bind_calls.call("interval", bound, scope)
+    raise refuse(1064, f"near '{tree.sql(dialect='mysql')}' at line 1")
+
+
+BINDERS.update(bind_literals.BINDERS)
+BINDERS.update(bind_operators.BINDERS)
+BINDERS.update(bind_calls.BINDERS)
+BINDERS.update(bind_groups.BINDERS)
+BINDERS.update(
+    {
+        exp.Concat: _joined_literals,
+        exp.Cast: _cast,
+        exp.Collate: _collate,
+        exp.Anonymous: _anonymous,
+        exp.Trim: _trim,
+        exp.Substring: _substring,
+        exp.StrPosition: _position,
+        exp.Chr: _char,
+        exp.JSONExtract: _json_arrow("json_extract"),
+        exp.JSONExtractScalar: _json_arrow("json_unquoted_extract"),
+        exp.JSONArrayContains: _member_of,
+        exp.Paren: _paren,
+        exp.Tuple: _row_here,
+        exp.Interval: _interval_here,
+        exp.CurrentTimestamp: _named("now"),
+        exp.CurrentDatetime: _named("now"),
+        exp.Localtime: _named("now"),
+        exp.Localtimestamp: _named("now"),
+        exp.CurrentDate: _named("curdate"),
+        exp.CurrentTime: _named("curtime"),
+        exp.CurrentUser: _named("current_user"),
+        exp.CurrentRole: _named("current_role"),
+        exp.Ceil: _named("ceil"),
+        exp.Floor: _named("floor"),
+    }
+)

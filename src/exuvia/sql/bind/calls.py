@@ -1,0 +1,153 @@
+"""Function calls: the arguments converted as the function's entry in functions/ says.
+
+Calls with a type rule or a grammar of their own: bind/choice.py, bind/texts.py, bind/moments.py.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, TypeCode
+from exuvia.sql import types
+from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind import choice as bind_choice
+from exuvia.sql.bind import facts as bind_facts
+from exuvia.sql.bind import moments as bind_moments
+from exuvia.sql.bind import texts as bind_texts
+from exuvia.sql.bind.choice import Special, expect
+from exuvia.sql.bind.operators import arithmetic
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import COERCIBLE, Call, Cast, Expr
+from exuvia.sql.functions import FUNCTIONS
+from exuvia.sql.functions.json_functions import is_json
+
+_CONVERT: dict[str, Callable[[Expr], Expr]] = {
+    "b": casts.to_bytes,
+    "i": casts.to_integer,
+    "f": casts.to_double,
+    "n": casts.to_number,
+    "t": casts.to_datetime,
+    "D": casts.to_date,
+    "m": casts.to_time,
+    "j": casts.to_json,
+    "x": lambda expr: expr,
+}
+
+
+_WHOLE = frozenset(("ceil", "ceiling", "floor"))
+_KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate", "char"))
+
+
+def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
+    """A call of a function of the table. Raises 1305, 1582."""
+    special = SPECIAL.get(name)
+    if special is not None:
+        return special(name, list(arguments), scope)
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise refuse(1305, "FUNCTION", f"{_database(scope)}{name}")
+    count = len(arguments)
+    if count < function.least or (function.most >= 0 and count > function.most):
+        raise refuse(1064, "near ')' at line 1") if name in _KEYWORDS else refuse(1582, name)
+    converted, collate, coercibility = _converted(name, function.kinds, arguments, scope)
+    kind = function.type(converted)
+    if types.family_of(kind) is Family.STRING:
+        kind = casts.with_collation(kind, collate)
+    found = Call(type=kind, function=name, arguments=converted, coercibility=coercibility)
+    if name in _WHOLE and types.family_of(kind) is Family.DECIMAL:
+        whole = Call(type=types.BIGINT, function=name, arguments=converted)
+        return casts.cast(casts.fold(whole), kind)  # what they give is a Python int
+    return found if function.env or function.volatile else casts.fold(found)
+
+
+def _database(scope: Scope) -> str:
+    database = getattr(scope.context, "database", "") if scope.context is not None else ""
+    return f"{database}." if database else ""
+
+
+def _converted(
+    name: str, kinds: str, arguments: Sequence[Expr], scope: Scope
+) -> tuple[tuple[Expr, ...], str, int]:
+    letters = [kinds[min(n, len(kinds) - 1)] for n in range(len(arguments))]
+    texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]
+    collate, coercibility = scope.collation, COERCIBLE
+    if any(text.family is Family.STRING for text in texts):
+        plain = [text for text in texts if text.family is Family.STRING]
+        collate, coercibility = casts.merged_collation(plain, name, needed=False)
+    binary = any(
+        a.family is Family.BYTES for a, k in zip(arguments, letters, strict=True) if k == "S"
+    )
+    found = []
+    for argument, letter in zip(arguments, letters, strict=True):
+        if letter == "s" or (letter == "S" and not binary):
+            found.append(casts.to_text(argument, collate))
+        elif letter == "S":
+            found.append(casts.to_bytes(argument))
+        elif letter == "h":
+            found.append(_for_hex(argument))
+        else:
+            found.append(_CONVERT[letter](argument))
+    return tuple(found), collate, coercibility
+
+
+def _for_hex(argument: Expr) -> Expr:
+    """HEX: numbers as integers, everything else as bytes or text."""
+    if argument.family in (Family.FLOAT, Family.DECIMAL):
+        return casts.to_integer(argument)
+    if argument.family in types.WHOLE and argument.type.Tp not in (TypeCode.ENUM, TypeCode.SET):
+        return argument
+    return argument if argument.family is Family.BYTES else casts.to_text(argument)
+
+
+def _json_build(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    if name == "json_object" and len(arguments) % 2:
+        raise refuse(1582, name)
+    return casts.fold(Call(type=types.JSON, function=name, arguments=tuple(arguments)))
+
+
+def _json_change(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    if len(arguments) < 3 or len(arguments) % 2 == 0:
+        raise refuse(1582, name)
+    document = casts.to_json(arguments[0])
+    paths = [casts.to_text(a) if n % 2 == 0 else a for n, a in enumerate(arguments[1:])]
+    return casts.fold(Call(type=types.JSON, function=name, arguments=(document, *paths)))
+
+
+def _json_unquote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 1, 1)
+    argument = arguments[0]
+    text = Cast(type=types.text(65535), argument=argument) if is_json(argument) else argument
+    found = Call(
+        type=types.text(65535),
+        function=name,
+        arguments=(casts.to_text(text),),
+        coercibility=COERCIBLE,
+    )
+    return casts.fold(found)
+
+
+def _modulo(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 2, 2)
+    return arithmetic("%", *arguments)
+
+
+SPECIAL: dict[str, Special] = {
+    **bind_choice.SPECIAL,
+    **bind_texts.SPECIAL,
+    **bind_moments.SPECIAL,
+    **bind_facts.SPECIAL,
+    "json_array": _json_build,
+    "json_array_append": _json_change,
+    "json_array_insert": _json_change,
+    "json_insert": _json_change,
+    "json_object": _json_build,
+    "json_replace": _json_change,
+    "json_set": _json_change,
+    "json_unquote": _json_unquote,
+    "mod": _modulo,
+}
+BINDERS: dict[type, Any] = {
+    **bind_choice.BINDERS,
+    **bind_texts.BINDERS,
+    **bind_moments.BINDERS,
+}

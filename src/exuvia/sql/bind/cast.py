@@ -1,0 +1,276 @@
+"""Casts that the binder puts in, the types CAST names, and which collation wins.
+
+Coercibility (manual, "Collation Coercibility in Expressions"): the lower one wins; of two equal
+ones a `_bin` collation beats another of its charset, bytes beat text; what remains is 1267 where it
+is compared."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog.collation import collation as collation_of
+from exuvia.sql import types
+from exuvia.sql.evaluate.compile import evaluate_constant
+from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.expr import (
+    COERCIBLE,
+    EXPLICIT,
+    IGNORABLE,
+    IMPLICIT,
+    NO_COLLATION,
+    NUMERIC,
+    Call,
+    Cast,
+    Constant,
+    Expr,
+)
+from exuvia.sql.functions import moment
+
+_MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COERCIBLE: "COERCIBLE"}
+
+
+def fold(expr: Expr) -> Expr:
+    """The constant an expression of constants is; itself where computing it would warn or fail."""
+    if isinstance(expr, Cast):
+        parts: Sequence[Expr] = (expr.argument,)
+    elif isinstance(expr, Call):
+        parts = expr.arguments
+    else:
+        return expr
+    if not all(isinstance(part, Constant) for part in parts):
+        return expr
+    if isinstance(expr, Cast) and _names_zone(expr.argument):
+        return expr
+    env = PlainEnv(strict=True)
+    try:
+        value = evaluate_constant(expr, env)
+    except Exception:
+        return expr
+    return Constant(type=expr.type, coercibility=expr.coercibility, value=value)
+
+
+def _names_zone(part: Expr) -> bool:
+    """Whether a constant is another moment in every session."""
+    value = part.value if isinstance(part, Constant) else None
+    return isinstance(value, str) and value[-1:] in "Z0123456789" and moment.names_zone(value)
+
+
+def cast(expr: Expr, kind: FieldType, explicit: bool = False) -> Expr:
+    """The expression in another type; itself if it has it already."""
+    if expr.type.Tp == TypeCode.NULL:
+        return Constant(type=kind, coercibility=IGNORABLE, value=None) if is_null(expr) else expr
+    if expr.type == kind:
+        return expr
+    return fold(Cast(type=kind, argument=expr, explicit=explicit, coercibility=expr.coercibility))
+
+
+def is_null(expr: Expr) -> bool:
+    """Whether it is the literal NULL."""
+    return isinstance(expr, Constant) and expr.value is None
+
+
+def to_text(expr: Expr, collate: str = "") -> Expr:
+    """As text: strings stay, bytes are decoded, numbers and dates are printed."""
+    if expr.family is Family.STRING:
+        return expr
+    return cast(expr, _text_type(expr, collate))
+
+
+def _text_type(expr: Expr, collate: str) -> FieldType:
+    name = collate or "utf8mb4_bin"
+    return types.text(types.width_of(expr.type), charset_of(name), name)
+
+
+def charset_of(collate: str) -> str:
+    """The character set a collation belongs to."""
+    return collate if collate == "binary" else collate.partition("_")[0]
+
+
+def to_bytes(expr: Expr) -> Expr:
+    """As bytes."""
+    if expr.family is Family.BYTES:
+        return expr
+    return cast(expr, types.blob(4 * types.width_of(expr.type)))
+
+
+def to_number(expr: Expr) -> Expr:
+    """As an operand of arithmetic."""
+    if isinstance(expr, Constant) and expr.hexadecimal:
+        return cast(expr, types.UNSIGNED)
+    return cast(expr, types.numeric_form(expr.type)) if _changes_to_number(expr) else expr
+
+
+def _changes_to_number(expr: Expr) -> bool:
+    family = expr.family
+    if family in (Family.INT, Family.UINT):
+        return expr.type.Tp in (TypeCode.ENUM, TypeCode.SET)
+    return family not in (Family.DECIMAL, Family.FLOAT, None)
+
+
+def to_double(expr: Expr) -> Expr:
+    """As DOUBLE."""
+    return cast(expr, types.DOUBLE) if expr.family is not Family.FLOAT else expr
+
+
+def to_integer(expr: Expr) -> Expr:
+    """As BIGINT, signed unless it is unsigned already."""
+    if expr.family in (Family.INT, Family.UINT) and expr.type.Tp not in (
+        TypeCode.ENUM,
+        TypeCode.SET,
+    ):
+        return expr
+    if isinstance(expr, Constant) and expr.hexadecimal:
+        return cast(expr, types.UNSIGNED)
+    return cast(expr, types.BIGINT)
+
+
+def to_datetime(expr: Expr) -> Expr:
+    """As DATETIME; texts keep their fraction."""
+    if expr.family is Family.DATETIME:
+        return expr
+    if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
+        return cast(expr, types.datetime(6))
+    return cast(expr, types.datetime(types.fraction_digits(expr.type)))
+
+
+def to_date(expr: Expr) -> Expr:
+    """As DATE."""
+    return expr if expr.family is Family.DATE else cast(expr, types.DATE)
+
+
+def to_time(expr: Expr) -> Expr:
+    """As TIME; texts keep their fraction."""
+    if expr.family is Family.TIME:
+        return expr
+    digits = types.fraction_digits(expr.type)
+    if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
+        digits = _written_digits(expr)
+    return cast(expr, types.time(digits))
+
+
+def _written_digits(expr: Expr) -> int:
+    if isinstance(expr, Constant) and isinstance(expr.value, str):
+        return min(6, len(expr.value.partition(".")[2]))
+    return 6
+
+
+def to_json(expr: Expr) -> Expr:
+    """As a JSON document: text is read."""
+    return expr if expr.family is Family.JSON else cast(expr, types.JSON)
+
+
+def condition(expr: Expr) -> Expr:
+    """As a truth value: a number."""
+    if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
+        return cast(expr, types.UNSIGNED if _is_hex(expr) else types.DOUBLE)
+    return expr
+
+
+def _is_hex(expr: Expr) -> bool:
+    return isinstance(expr, Constant) and expr.hexadecimal
+
+
+# -- collations ------------------------------------------------------------------------------------
+
+
+def merged_collation(arguments: Sequence[Expr], operation: str, needed: bool) -> tuple[str, int]:
+    """(collation, coercibility) of several expressions.
+
+    Raises 1267 where one is needed and none wins."""
+    best: tuple[str, int] = ("", NUMERIC)
+    for argument in arguments:
+        if not types.is_text_like(argument.type) and argument.family is not Family.JSON:
+            continue
+        name = argument.type.Collate or "utf8mb4_bin"
+        best = _winner(best, (name, argument.coercibility), operation, needed)
+    return best if best[0] else ("utf8mb4_bin", NUMERIC)
+
+
+def _winner(
+    left: tuple[str, int], right: tuple[str, int], operation: str, needed: bool
+) -> tuple[str, int]:
+    if not left[0] or left[0] == right[0]:
+        return (right[0], min(left[1], right[1])) if left[0] else right
+    if left[1] != right[1]:
+        return left if left[1] < right[1] else right
+    if "binary" in (left[0], right[0]) and left[1] != EXPLICIT:
+        return "binary", left[1]
+    same_charset = charset_of(left[0]) == charset_of(right[0])
+    one_is_bin = left[0].endswith("_bin") != right[0].endswith("_bin")
+    if same_charset and one_is_bin and left[1] != EXPLICIT:
+        return left if left[0].endswith("_bin") else right
+    if left[1] == COERCIBLE:
+        return left
+    if needed or left[1] == EXPLICIT:
+        raise refuse(1267, left[0], _MARKS[left[1]], right[0], _MARKS[right[1]], operation)
+    return left[0], NO_COLLATION
+
+
+def with_collation(kind: FieldType, collate: str) -> FieldType:
+    """A text type in a collation."""
+    return evolve(kind, Charset=charset_of(collate), Collate=collate)
+
+
+def checked_collation(name: str, charset: str) -> str:
+    """A collation that exists and fits the charset. Raises 1273, 1253."""
+    collation_of(name)
+    lower = name.lower()
+    if charset not in ("", "binary") and charset_of(lower) != charset and lower != "binary":
+        raise refuse(1253, name, charset)
+    return lower
+
+
+# -- CAST ------------------------------------------------------------------------------------------
+
+_INTEGERS = {"BIGINT", "INT", "SMALLINT", "TINYINT", "MEDIUMINT", "SIGNED"}
+_UNSIGNED = {"UBIGINT", "UINT", "USMALLINT", "UTINYINT", "UMEDIUMINT", "UNSIGNED"}
+
+
+def cast_type(to: exp.DataType, collate: str) -> FieldType:
+    """The type that CAST(... AS type) names."""
+    name = to.this.name if hasattr(to.this, "name") else str(to.this)
+    sizes = [int(part.name) for part in to.expressions if part.name.isdigit()]
+    if name in _INTEGERS:
+        return types.BIGINT
+    if name in _UNSIGNED:
+        return types.UNSIGNED
+    if name in ("DECIMAL", "NUMERIC", "UDECIMAL"):
+        precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
+        if scale > types.MOST_SCALE:
+            raise refuse(1425, scale, "", types.MOST_SCALE)
+        if precision > types.MOST_DIGITS:
+            raise refuse(1426, precision, "", types.MOST_DIGITS)
+        return types.decimal(precision or 10, scale)
+    digits = min(sizes[0], 6) if sizes else 0
+    plain = {
+        "DOUBLE": types.DOUBLE,
+        "UDOUBLE": types.DOUBLE,
+        "FLOAT": types.DOUBLE,
+        "DATE": types.DATE,
+        "JSON": types.JSON,
+        "DATETIME": types.datetime(digits),
+        "TIMESTAMP": types.datetime(digits),
+        "TIMESTAMPTZ": types.datetime(6),
+        "TIME": types.time(digits),
+        "YEAR": types.integer(4, True),
+    }
+    if name in plain:
+        return plain[name]
+    return _cast_text(name, to, sizes, collate)
+
+
+def _cast_text(name: str, to: exp.DataType, sizes: list[int], collate: str) -> FieldType:
+    if name in ("BINARY", "VARBINARY", "BLOB"):
+        return evolve(types.blob(sizes[0]), Tp=TypeCode.STRING) if sizes else types.blob(65535)
+    if name not in ("CHAR", "VARCHAR", "TEXT", "NCHAR", "NVARCHAR", "CHARACTER_SET"):
+        raise refuse(1235, f"CAST AS {name}")
+    kind = to.args.get("kind")
+    charset = kind.name.lower() if isinstance(kind, exp.Expression) else ""
+    if charset == "binary":
+        return types.blob(sizes[0] if sizes else 65535)
+    wanted = collate if charset in ("", charset_of(collate)) else f"{charset}_bin"
+    found = types.text(sizes[0] if sizes else 65535, charset_of(wanted), wanted)
+    return evolve(found, Tp=TypeCode.STRING) if sizes else found

@@ -1,0 +1,299 @@
+"""Aggregates, windows and subqueries: what is more than one row.
+
+aggregate       result                                             of no rows
+COUNT           BIGINT                                             0
+SUM             exact numbers: DECIMAL, 22 digits more; else DOUBLE  NULL
+AVG             exact numbers: DECIMAL, scale + 4; else DOUBLE     NULL
+MIN MAX         the argument's type                                NULL
+GROUP_CONCAT    text                                               NULL
+STD VAR ...     DOUBLE                                             NULL
+BIT_*           BIGINT UNSIGNED                                    all ones for BIT_AND, else 0
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.sql import types
+from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed
+
+AGGREGATES = frozenset(
+    [
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "group_concat",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "variance",
+        "var_pop",
+        "var_samp",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "any_value",
+        "json_arrayagg",
+        "json_objectagg",
+    ]
+)
+_DEVIATION = {
+    "std": "stddev_pop",
+    "stddev": "stddev_pop",
+    "stddev_pop": "stddev_pop",
+    "stddev_samp": "stddev_samp",
+    "variance": "var_pop",
+    "var_pop": "var_pop",
+    "var_samp": "var_samp",
+}
+RANKINGS: dict[str, tuple[int, int]] = {
+    "row_number": (0, 0),
+    "rank": (0, 0),
+    "dense_rank": (0, 0),
+    "percent_rank": (0, 0),
+    "cume_dist": (0, 0),
+    "ntile": (1, 1),
+    "lag": (1, 3),
+    "lead": (1, 3),
+    "first_value": (1, 1),
+    "last_value": (1, 1),
+    "nth_value": (2, 2),
+}
+
+
+def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
+    """An aggregate call; 1111 where rows are not grouped."""
+    if scope.grouped is None:
+        raise refuse(1111)
+    found = _aggregate(name, trees, scope)
+    scope.grouped.append(found)
+    return found
+
+
+def _inside(scope: Scope) -> Scope:
+    """The scope of an aggregate's arguments: no aggregates, no windows, no aliases."""
+    inner = scope.within(scope.clause)
+    inner.grouped, inner.windows, inner.aliases = None, None, {}
+    return inner
+
+
+def _aggregate(
+    name: str, trees: Sequence[exp.Expression], scope: Scope, within_window: bool = False
+) -> Aggregate:
+    inner = _inside(scope)
+    if within_window:
+        inner.grouped = scope.grouped  # SUM(SUM(x)) OVER (): the inner one is of the groups
+    distinct = len(trees) == 1 and isinstance(trees[0], exp.Distinct)
+    given = trees[0].expressions if distinct else trees
+    if name == "count" and len(given) == 1 and isinstance(given[0], exp.Star):
+        return Aggregate(type=types.integer(21), function="count", arguments=())
+    arguments = [inner.bind(each) for each in given]
+    if not arguments or (len(arguments) > 1 and name not in ("count", "json_objectagg")):
+        raise refuse(1064, "near ')' at line 1")
+    if name == "count":
+        if len(arguments) > 1 and not distinct:
+            raise refuse(1064, "near ',' at line 1")
+        kind = types.integer(21)
+        return Aggregate(type=kind, function=name, arguments=tuple(arguments), distinct=distinct)
+    converted, kind = _converted(name, arguments)
+    return Aggregate(
+        type=kind,
+        function=_DEVIATION.get(name, name),
+        arguments=converted,
+        distinct=distinct and name not in ("min", "max"),
+        coercibility=converted[0].coercibility,
+    )
+
+
+def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], FieldType]:
+    argument = arguments[0]
+    if name in ("sum", "avg"):
+        number = casts.to_number(argument)
+        return (number,), _sum_type(number.type, name)
+    if name in _DEVIATION:
+        return (casts.to_double(argument),), types.DOUBLE
+    if name.startswith("bit_"):
+        return (casts.to_integer(argument),), types.UNSIGNED
+    if name.startswith("json_"):
+        return tuple(arguments), types.JSON
+    kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
+    if name in ("min", "max") and kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+        text = casts.to_text(argument)
+        return (text,), text.type
+    return (argument,), kind
+
+
+def _sum_type(kind: FieldType, name: str) -> FieldType:
+    family = types.family_of(kind)
+    if family is Family.FLOAT:
+        return types.DOUBLE
+    precision, scale = types.precision_of(kind)
+    if name == "sum":
+        return types.decimal(precision + 22, scale)
+    return types.decimal(precision + types.DIVISION_DIGITS, scale + types.DIVISION_DIGITS)
+
+
+def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
+    if scope.grouped is None:
+        raise refuse(1111)
+    inner = _inside(scope)
+    body = tree.this
+    order: tuple[tuple[Expr, bool], ...] = ()
+    if isinstance(body, exp.Order):
+        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in body.expressions)
+        body = body.this
+    distinct = isinstance(body, exp.Distinct)
+    parts = body.expressions if distinct else [body]
+    if len(parts) == 1 and isinstance(parts[0], exp.Concat):
+        parts = parts[0].expressions
+    if parts and isinstance(parts[-1], exp.Order):
+        last = parts[-1]
+        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in last.expressions)
+        parts = [*parts[:-1], last.this]
+    texts = [casts.to_text(inner.bind(part)) for part in parts]
+    separator = tree.args.get("separator")
+    collate, level = casts.merged_collation(texts, "group_concat", needed=False)
+    kind = types.text(1024, casts.charset_of(collate), collate)
+    found = Aggregate(
+        type=kind,
+        coercibility=level,
+        function="group_concat",
+        arguments=tuple(texts),
+        distinct=distinct,
+        order=order,
+        separator="," if separator is None else separator.name,
+    )
+    scope.grouped.append(found)
+    return found
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def _window(tree: exp.Window, scope: Scope) -> Expr:
+    call = tree.this
+    name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key
+    if scope.windows is None:
+        raise refuse(3593, name)
+    over = _definition(tree, scope)
+    order = over.args.get("order")
+    keys = tuple(
+        (scope.bind(key.this), bool(key.args.get("desc")))
+        for key in (order.expressions if order else ())
+    )
+    partition = tuple(scope.bind(each) for each in over.args.get("partition_by") or ())
+    function, arguments, kind, distinct = _window_call(name, call, scope)
+    return Windowed(
+        type=kind,
+        coercibility=COERCIBLE,
+        function=function,
+        arguments=arguments,
+        partition=partition,
+        order=keys,
+        frame=_frame(over.args.get("spec")),
+        distinct=distinct,
+    )
+
+
+def _definition(tree: exp.Window, scope: Scope) -> exp.Expression:
+    alias = tree.args.get("alias")
+    if alias is None:
+        return tree
+    named = (scope.windows or {}).get(alias.name.lower())
+    if named is None:
+        raise refuse(1105, f"Window name '{alias.name}' is not defined.")
+    return named
+
+
+def _window_call(
+    name: str, call: exp.Expression, scope: Scope
+) -> tuple[str, tuple[Expr, ...], FieldType, bool]:
+    if name in AGGREGATES:
+        found = _aggregate(name, call.expressions, scope, within_window=True)
+        return found.function, found.arguments, found.type, found.distinct
+    if name not in RANKINGS:
+        raise refuse(1235, f"{name} OVER")
+    least, most = RANKINGS[name]
+    given = [scope.bind(each) for each in call.expressions]
+    if not least <= len(given) <= most:
+        raise refuse(1582, name)
+    if name in ("percent_rank", "cume_dist"):
+        return name, (), types.DOUBLE, False
+    if name in ("row_number", "rank", "dense_rank", "ntile"):
+        return name, tuple(given), types.integer(21, name == "ntile"), False
+    kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
+    if len(given) == 3:
+        given[2] = casts.cast(given[2], kind)
+    return name, tuple(given), kind, False
+
+
+def _frame(spec: exp.Expression | None) -> str:
+    """The frame as SQL that DuckDB reads too; only constants stand in it."""
+    if spec is None:
+        return ""
+    kind = spec.args.get("kind") or "ROWS"
+    if kind not in ("ROWS", "RANGE"):
+        raise refuse(1235, f"window frame {kind}")
+    start = _bound(spec.args.get("start"), spec.args.get("start_side"))
+    end = _bound(spec.args.get("end"), spec.args.get("end_side"))
+    return f"{kind} BETWEEN {start} AND {end}" if end else f"{kind} {start}"
+
+
+def _bound(value: object, side: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f"{value} {side or ''}".strip()
+    if isinstance(value, exp.Literal) and not value.is_string:
+        return f"{value.name} {side or ''}".strip()
+    raise refuse(1235, "window frame of expressions")
+
+
+# -- subqueries ------------------------------------------------------------------------------------
+
+
+def _scalar(tree: exp.Expression, scope: Scope) -> Expr:
+    inner = tree.this if isinstance(tree, exp.Subquery) else tree
+    planned = _planned(inner, scope)
+    if len(planned.columns) != 1:
+        raise refuse(1241, 1)
+    kind = planned.columns[0].type
+    return Subquery(
+        type=evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512)),
+        coercibility=COERCIBLE,
+        kind="scalar",
+        query=planned,
+    )
+
+
+def _exists(tree: exp.Exists, scope: Scope) -> Expr:
+    inner = tree.this
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    return Subquery(type=types.BOOLEAN, kind="exists", query=_planned(inner, scope))
+
+
+def _planned(inner: exp.Expression, scope: Scope) -> Any:
+    if scope.query is None:
+        raise refuse(1235, "subquery here")
+    return scope.query(inner, scope)
+
+
+BINDERS: dict[type, Any] = {
+    exp.GroupConcat: _group_concat,
+    exp.Window: _window,
+    exp.Subquery: _scalar,
+    exp.Select: _scalar,
+    exp.Union: _scalar,
+    exp.Exists: _exists,
+}
+__all__ = ["AGGREGATES", "BINDERS", "RANKINGS", "Constant", "aggregate"]

@@ -1,0 +1,186 @@
+"""Literals, names, parameters and variables as typed expressions."""
+
+from decimal import Decimal
+from typing import Any
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType
+from exuvia.catalog import variables
+from exuvia.catalog.variable import Kind
+from exuvia.sql import types
+from exuvia.sql.bind import calls as bind_calls
+from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import (
+    COERCIBLE,
+    IGNORABLE,
+    IMPLICIT,
+    NUMERIC,
+    SYSTEM,
+    Assign,
+    Constant,
+    Expr,
+    Parameter,
+    Variable,
+)
+from exuvia.sql.parse.literals import bytes_of
+from exuvia.sql.parse.placeholders import position_of
+
+
+def _literal(tree: exp.Literal, scope: Scope) -> Expr:
+    return text_constant(tree.name, scope) if tree.is_string else number_constant(tree.name)
+
+
+def text_constant(value: str, scope: Scope) -> Constant:
+    """A string literal in the connection's collation; binary where it is no text."""
+    raw = bytes_of(value)
+    if raw is not None:
+        return evolve(_bytes(raw), hexadecimal=False)
+    collate = scope.collation
+    kind = types.text(len(value), casts.charset_of(collate), collate)
+    return Constant(type=kind, coercibility=COERCIBLE, value=value)
+
+
+def number_constant(text: str) -> Constant:
+    """A number as written: integer, DECIMAL or DOUBLE."""
+    if text.isdigit():
+        value = int(text)
+        if value < 1 << 63:
+            return Constant(type=types.integer(max(2, len(str(value)))), value=value)
+        if value < 1 << 64:
+            return Constant(type=types.UNSIGNED, value=value)
+    if "e" in text or "E" in text:
+        try:
+            return Constant(type=types.DOUBLE, value=float(text))
+        except ValueError:
+            raise refuse(1064, f"near '{text}' at line 1") from None
+    whole, _, fraction = text.partition(".")
+    digits = len(whole.lstrip("0")) + len(fraction)
+    kind = types.decimal(max(digits, 1), len(fraction))
+    return Constant(type=kind, value=Decimal(text))
+
+
+def _hexadecimal(tree: exp.HexString, scope: Scope) -> Expr:
+    digits = tree.name
+    return _bytes(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
+
+
+def _bits(tree: exp.BitString, scope: Scope) -> Expr:
+    digits = tree.name
+    size = max(1, (len(digits) + 7) // 8) if digits else 0
+    return _bytes(int(digits or "0", 2).to_bytes(size, "big"))
+
+
+def _bytes(value: bytes) -> Constant:
+    kind = types.blob(len(value))
+    return Constant(type=kind, coercibility=COERCIBLE, value=value, hexadecimal=True)
+
+
+def _null(tree: exp.Null, scope: Scope) -> Expr:
+    return Constant(type=types.NULL, coercibility=IGNORABLE, value=None)
+
+
+def _boolean(tree: exp.Boolean, scope: Scope) -> Expr:
+    return Constant(type=types.integer(1), value=int(bool(tree.this)))
+
+
+def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
+    charset = tree.name.lstrip("_").lower()
+    inner = scope.bind(tree.expression)
+    if charset == "binary":
+        return casts.to_bytes(inner)
+    if not isinstance(inner, Constant):
+        return inner
+    if isinstance(inner.value, bytes):
+        inner = evolve(inner, value=inner.value.decode("utf-8", "replace"), hexadecimal=False)
+    name = "utf8mb4_bin" if charset == "utf8mb4" else f"{charset}_general_ci"
+    kind = types.text(len(inner.value), charset, name)
+    return evolve(inner, type=kind)
+
+
+def _star(tree: exp.Star, scope: Scope) -> Expr:
+    raise refuse(1064, "near '*' at line 1")
+
+
+def _national(tree: exp.Expression, scope: Scope) -> Expr:
+    return text_constant(tree.name, scope)
+
+
+_BARE_CALLS = {"utc_date", "utc_time", "utc_timestamp"}
+
+
+def _column(tree: exp.Column, scope: Scope) -> Expr:
+    name, table, database = tree.name, tree.table, tree.db
+    if isinstance(tree.this, exp.Star):
+        raise refuse(1064, "near '*' at line 1")
+    if not table and not tree.this.args.get("quoted") and name.lower() in _BARE_CALLS:
+        return bind_calls.call(name.lower(), [], scope)
+    if scope.aliases_first and not table and name.lower() in scope.aliases:
+        return scope.aliases[name.lower()]
+    return scope.resolve(name, table, database)
+
+
+def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
+    index = position_of(tree)
+    kind = scope.parameter_type(index)
+    if kind.Tp == types.NULL.Tp:
+        return Constant(type=types.NULL, coercibility=IGNORABLE, value=None)
+    level = COERCIBLE if types.is_text_like(kind) else NUMERIC
+    if level == COERCIBLE and kind.Charset != "binary":
+        kind = casts.with_collation(kind, scope.collation)
+    return Parameter(type=kind, coercibility=level, index=index)
+
+
+def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
+    name = tree.name.lower()
+    if scope.context is None:
+        raise refuse(1235, "@" + name)
+    _, kind = scope.context.session.user_variable(name)
+    return Variable(type=kind, coercibility=IMPLICIT, name=name, scope="user")
+
+
+def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
+    name = tree.name.lower()
+    where = str(tree.args.get("kind") or "").lower().replace("local", "session")
+    if scope.context is None:
+        raise refuse(1193, name)
+    definition = variables.find_readable(name, where[:1].upper())
+    text = scope.context.variable(name)
+    kind = _variable_type(definition.kind, text)
+    return Variable(type=kind, coercibility=SYSTEM, name=name, scope=where)
+
+
+def _variable_type(kind: Kind, text: str) -> FieldType:
+    """ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
+    if kind is Kind.BOOL:
+        return types.integer(2)
+    if kind in (Kind.INTEGER, Kind.SIZE) and text.lstrip("-").isdigit():
+        return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
+    return types.DOUBLE if kind is Kind.REAL else types.text(max(1, len(text)))
+
+
+def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:
+    if not isinstance(tree.this, exp.Parameter):
+        raise refuse(1064, "near ':=' at line 1")
+    value = scope.bind(tree.expression)
+    return Assign(type=value.type, coercibility=IMPLICIT, name=tree.this.name.lower(), value=value)
+
+
+BINDERS: dict[type, Any] = {
+    exp.Literal: _literal,
+    exp.HexString: _hexadecimal,
+    exp.BitString: _bits,
+    exp.Null: _null,
+    exp.Boolean: _boolean,
+    exp.Introducer: _introducer,
+    exp.Star: _star,
+    exp.National: _national,
+    exp.Column: _column,
+    exp.Placeholder: _placeholder,
+    exp.Parameter: _user_variable,
+    exp.SessionParameter: _system_variable,
+    exp.PropertyEQ: _assignment,
+}

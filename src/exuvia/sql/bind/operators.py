@@ -1,0 +1,186 @@
+"""Logic, arithmetic, bits and intervals: types of operands and results.
+
+Comparison is in bind/compare.py.
+"""
+
+from typing import Any
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.sql import types
+from exuvia.sql.bind import compare as bind_compare
+from exuvia.sql.bind.cast import (
+    cast,
+    condition,
+    fold,
+    to_date,
+    to_datetime,
+    to_double,
+    to_integer,
+    to_number,
+    to_text,
+)
+from exuvia.sql.bind.compare import boolean
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import Call, Constant, Expr
+
+_ARITHMETIC: dict[type, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+    exp.Mod: "%",
+}
+_BITS: dict[type, str] = {
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+}
+_LOGIC: dict[type, str] = {exp.And: "and", exp.Or: "or", exp.Xor: "xor"}
+
+
+# -- logic -----------------------------------------------------------------------------------------
+
+
+def _logic(tree: exp.Expression, scope: Scope) -> Expr:
+    operands: list[Any] = list(tree.flatten(unnest=False))
+    bound = [condition(scope.bind(each)) for each in operands]
+    name = _LOGIC[type(tree)]
+    found = bound[0]
+    for each in bound[1:]:
+        found = boolean(name, found, each)
+    return found
+
+
+def _not(tree: exp.Not, scope: Scope) -> Expr:
+    return boolean("not", condition(scope.bind(tree.this)))
+
+
+def _is(tree: exp.Is, scope: Scope) -> Expr:
+    operand = scope.bind(tree.this)
+    wanted = tree.expression
+    if isinstance(wanted, exp.Null):
+        return boolean("is null", operand)
+    if isinstance(wanted, exp.Boolean):
+        name = "is true" if wanted.this else "is false"
+        return boolean(name, condition(operand))
+    raise refuse(1235, "IS " + wanted.key.upper())
+
+
+# -- arithmetic and bits ---------------------------------------------------------------------------
+
+
+def arithmetic(sign: str, left: Expr, right: Expr) -> Expr:
+    """left sign right, of numbers."""
+    left, right = to_number(left), to_number(right)
+    kind = types.arithmetic(sign.upper(), left.type, right.type)
+    if kind.Tp == TypeCode.DOUBLE:
+        left, right = to_double(left), to_double(right)
+    elif kind.Tp == TypeCode.NEWDECIMAL:
+        left, right = _exact(left), _exact(right)
+    return fold(Call(type=kind, function=sign, arguments=(left, right)))
+
+
+def _exact(expr: Expr) -> Expr:
+    if expr.family is Family.DECIMAL:
+        return expr
+    return cast(expr, types.decimal(20, 0))
+
+
+def _arithmetic(tree: exp.Binary, scope: Scope) -> Expr:
+    sign = _ARITHMETIC[type(tree)]
+    left, right = tree.this, tree.expression
+    if sign in "+-" and isinstance(right, exp.Interval):
+        return moved(scope.bind(left), right, -1 if sign == "-" else 1, scope)
+    if sign == "+" and isinstance(left, exp.Interval):
+        return moved(scope.bind(right), left, 1, scope)
+    return arithmetic(sign, scope.bind(left), scope.bind(right))
+
+
+def _negative(tree: exp.Neg, scope: Scope) -> Expr:
+    inner = tree.this
+    if isinstance(inner, exp.Literal) and not inner.is_string and inner.name == str(1 << 63):
+        return Constant(type=types.integer(19), value=-(1 << 63))
+    operand = to_number(scope.bind(inner))
+    if _overflows(operand):
+        operand = cast(operand, types.decimal(20, 0))
+    kind = operand.type if operand.family is not Family.UINT else types.BIGINT
+    if kind.Tp == TypeCode.NULL or operand.family is Family.INT:
+        kind = types.integer(operand.type.Flen)
+    return fold(Call(type=kind, function="negative", arguments=(operand,)))
+
+
+def _overflows(operand: Expr) -> bool:
+    """Whether a constant integer has no negative among 64-bit integers."""
+    if not (isinstance(operand, Constant) and isinstance(operand.value, int)):
+        return False
+    return not -(1 << 63) <= -operand.value < 1 << 63
+
+
+def _bitwise(tree: exp.Binary, scope: Scope) -> Expr:
+    operands = tuple(to_integer(scope.bind(each)) for each in (tree.this, tree.expression))
+    return fold(Call(type=types.UNSIGNED, function=_BITS[type(tree)], arguments=operands))
+
+
+def _inverted(tree: exp.BitwiseNot, scope: Scope) -> Expr:
+    operand = to_integer(scope.bind(tree.this))
+    return fold(Call(type=types.UNSIGNED, function="~", arguments=(operand,)))
+
+
+def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr:
+    """moment + INTERVAL amount unit."""
+    from exuvia.sql.functions.interval import CLOCK_UNITS, UNITS, digits_of
+
+    unit = interval.args["unit"].name.upper() if interval.args.get("unit") else ""
+    if unit not in UNITS or interval.this is None:
+        raise refuse(1064, f"near '{interval.sql(dialect='mysql')}' at line 1")
+    size = scope.bind(interval.this)
+    digits = max(digits_of(unit), types.fraction_digits(moment.type))
+    kind: FieldType
+    if moment.family is Family.TIME:
+        kind = types.time(digits)
+    elif moment.family is Family.DATE and unit not in CLOCK_UNITS:
+        kind = types.DATE
+    else:
+        text = types.is_text_like(moment.type)
+        moment = to_datetime(moment)
+        kind = types.datetime(6 if unit == "SECOND" and size.family is Family.DECIMAL else digits)
+        if text:
+            return _moved_text(moment, size, unit, sign)
+    call = Call(type=kind, function="date_add", arguments=(moment, size), extra=(unit, sign))
+    return fold(call)
+
+
+def _moved_text(moment: Expr, size: Expr, unit: str, sign: int) -> Expr:
+    """'2020-01-31' + INTERVAL: a text, a date alone if it was one and the unit is of days."""
+    from exuvia.sql.functions.interval import CLOCK_UNITS
+
+    day_only = (
+        isinstance(moment, Constant)
+        and isinstance(moment.value, int)
+        and moment.value & ((1 << 37) - 1) == 0
+        and unit not in CLOCK_UNITS
+    )
+    fraction = isinstance(moment, Constant) and moment.value is not None and moment.value & 0xFFFFF
+    digits = 6 if fraction or "MICROSECOND" in unit else 0
+    kind = types.DATE if day_only else types.datetime(digits)
+    source = to_date(moment) if day_only else moment
+    call = Call(type=kind, function="date_add", arguments=(source, size), extra=(unit, sign))
+    return to_text(fold(call))
+
+
+BINDERS: dict[type, Any] = {
+    **dict.fromkeys(_LOGIC, _logic),
+    **bind_compare.BINDERS,
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_BITS, _bitwise),
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.Neg: _negative,
+    exp.BitwiseNot: _inverted,
+}

@@ -1,0 +1,196 @@
+"""Names in sight of an expression, and what the binder needs beside them.
+
+    Scope.empty(context)                  SET, DEFAULT: no names
+    Scope.of_table(table, context)        checks, single tables: the public columns, by position
+    Scope(fields, context, parent=...)    SELECT: the fields of FROM, and those of the outer query
+
+A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the
+inside out."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.table import Table
+from exuvia.sql.bind import zones
+from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr, Outer
+
+Binder = Callable[[Any, "Scope"], Expr]
+BINDERS: dict[type, Binder] = {}
+DEFAULT_COLLATION = "utf8mb4_bin"
+
+
+class Field(NamedTuple):
+    """A column in sight: where it stands in the row, and where it comes from."""
+
+    position: int
+    name: str
+    type: FieldType
+    table: str = ""
+    database: str = ""
+    column: ColumnInfo | None = None
+    origin_table: str = ""
+    coercibility: int = IMPLICIT
+
+
+class Scope:
+    """See the module. `clause` is what 1054 names; `query` plans a subquery (select sets it)."""
+
+    def __init__(
+        self,
+        fields: Iterable[Field] = (),
+        context: Any = None,
+        parent: "Scope | None" = None,
+        clause: str = "field list",
+    ) -> None:
+        self.fields = list(fields)
+        self.context = context
+        self.parent = parent
+        self.clause = clause
+        self.query: Callable[[exp.Expression, Scope], Any] | None = None
+        self.grouped: list[Expr] | None = None  # aggregates met; None where they are not allowed
+        self.windows: dict[str, exp.Expression] | None = None  # None where OVER is not allowed
+        self.aliases: dict[str, Expr] = {}
+        self.aliases_first = False
+        self.hidden: set[int] = set()  # shown by no plain name: the other half of USING
+        self._types: list[FieldType] | None = None
+        self._by_name: dict[str, list[Field]] | None = None
+
+    @classmethod
+    def empty(cls, context: Any = None) -> "Scope":
+        """No names at all."""
+        return cls((), context)
+
+    @classmethod
+    def of_table(cls, table: Table, context: Any = None, alias: str | None = None) -> "Scope":
+        """The public columns of a table, by their place in its rows."""
+        return cls(fields_of(table, alias), context)
+
+    def within(self, clause: str) -> "Scope":
+        """The same names in another clause."""
+        found = Scope.__new__(Scope)
+        found.__dict__.update(self.__dict__)
+        found.clause = clause
+        return found
+
+    def bind(self, tree: exp.Expression) -> Expr:
+        """The typed expression of a tree."""
+        binder = BINDERS.get(type(tree))
+        if binder is None:
+            raise refuse(1235, tree.key.upper())
+        return binder(tree, self)
+
+    @property
+    def collation(self) -> str:
+        """Collation of literals."""
+        if self.context is None:
+            return DEFAULT_COLLATION
+        try:
+            return str(self.context.variable("collation_connection")) or DEFAULT_COLLATION
+        except AttributeError:
+            return DEFAULT_COLLATION
+
+    def parameter_type(self, index: int) -> FieldType:
+        """Type of a `?`."""
+        if self._types is None:
+            self._types = list(self.context.parameter_types)
+        return self._types[index]
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def resolve(self, name: str, table: str = "", database: str = "") -> Expr:
+        """The column of that name, here or further out. Raises 1054, 1052."""
+        scope: Scope | None = self
+        depth = 0
+        while scope is not None:
+            found = scope.find(name, table, database)
+            if found is not None:
+                return scope.local(column_of(found, depth), found)
+            alias = scope.aliases.get(name.lower()) if not table and depth == 0 else None
+            if alias is not None:
+                return alias
+            scope, depth = scope.parent, depth + 1
+        full = ".".join(part for part in (database, table, name) if part)
+        raise refuse(1054, full, self.clause)
+
+    def at(self, field: Field) -> Expr:
+        """A field of this scope as an expression."""
+        return self.local(column_of(field), field)
+
+    def local(self, expr: Expr, field: Field) -> Expr:
+        """A stored TIMESTAMP as the session's zone shows it; anything else as it is."""
+        if field.column is None or field.type.Tp != TypeCode.TIMESTAMP or self.context is None:
+            return expr
+        return zones.local(expr, self.context.zone)
+
+    def find(self, name: str, table: str = "", database: str = "") -> Field | None:
+        """The field of that name in this scope alone. Raises 1052."""
+        if self._by_name is None:
+            self._by_name = {}
+            for field in self.fields:
+                self._by_name.setdefault(field.name.lower(), []).append(field)
+        found = self._by_name.get(name.lower(), ())
+        if table:
+            found = [field for field in found if field.table.lower() == table.lower()]
+        else:
+            found = [field for field in found if field.position not in self.hidden]
+        if database:
+            found = [field for field in found if field.database.lower() == database.lower()]
+        if len({field.position for field in found}) > 1:
+            full = f"{table}.{name}" if table else name
+            raise refuse(1052, full, self.clause)
+        return found[0] if found else None
+
+
+def column_of(field: Field, depth: int = 0) -> Expr:
+    """A field as an expression; `depth` scopes further out."""
+    kind = field.type
+    if depth:
+        return Outer(
+            type=kind,
+            coercibility=field.coercibility,
+            depth=depth,
+            position=field.position,
+            name=field.name,
+            table=field.table,
+        )
+    return Column(
+        type=kind,
+        coercibility=field.coercibility,
+        position=field.position,
+        name=field.name,
+        table=field.table,
+    )
+
+
+def fields_of(table: Table, alias: str | None = None) -> list[Field]:
+    """The public columns of a table as fields."""
+    info = table.info
+    shown = alias or info.name.O
+    database = table.database.db_name.O
+    return [
+        Field(
+            table.position(column.name.O),
+            column.name.O,
+            column.type,
+            shown,
+            database,
+            column,
+            info.name.O,
+        )
+        for column in info.public_columns
+    ]
+
+
+def nullable(kind: FieldType) -> FieldType:
+    """The type without NOT NULL and key flags: what an outer join makes of a column."""
+    keep = Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB | Flag.ENUM | Flag.SET
+    return evolve(kind, Flag=kind.Flag & keep)
+
+
+__all__ = ["BINDERS", "COERCIBLE", "Field", "Scope", "column_of", "fields_of", "nullable"]

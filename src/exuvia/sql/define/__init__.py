@@ -1,0 +1,1 @@
+"""Statements that change the schema: definitions checked, then a job."""

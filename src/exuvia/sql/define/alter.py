@@ -1,0 +1,107 @@
+"""ALTER TABLE: each spec becomes a job that nobody has asked for yet, then all become one.
+
+    spec -> builder (specs.py) -> job        each looks at the table as it is before the statement
+    no job      nothing to do
+    one         submitted as it is
+    several     one job of several changes (ddl/several.py), all of them seen at once or none
+
+An index, a foreign key or a CHECK may name a column that the same statement adds.
+"""
+
+from collections.abc import Sequence
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import TableInfo, evolve
+from exuvia.ddl.explain import decisions
+from exuvia.ddl.job import Job
+from exuvia.ddl.parts import joined
+from exuvia.ddl.world import World
+from exuvia.sql.define import mixture
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.constraints_alter import prepared
+from exuvia.sql.define.jobs import look, submit, table_named
+from exuvia.sql.define.specs import SPECS
+from exuvia.sql.nodes import (
+    AddCheck,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AlterTable,
+    Ignored,
+    Node,
+    Spec,
+    TableName,
+)
+from exuvia.sql.result import Result
+from exuvia.sql.session.running import Running
+
+SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
+
+
+def alter_table(session: Running, node: AlterTable, text: str) -> Result:
+    """ALTER TABLE. Raises 8200 for what is not done."""
+    return alter(session, node.table, node.specs, text)
+
+
+def alter(session: Running, name: TableName, specs: Sequence[Spec], text: str) -> Result:
+    """Every change of one statement, or none."""
+    with look(session) as txn:
+        database, table = table_named(session, txn, name)
+        if not table.is_stored:
+            raise refuse(1347, database.db_name.O, table.name.O, "BASE TABLE")
+        altering = Altering(session, txn, database, table, text)
+        jobs = _jobs(altering, prepared(altering, specs))
+    if jobs:
+        submit(session, jobs[0] if len(jobs) == 1 else joined(jobs))
+    return Result(warnings=altering.notes)
+
+
+def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:
+    """The jobs of all specs. Raises what the first wrong one does, then define/mixture.py's."""
+    for spec in specs:
+        if isinstance(spec, Ignored):
+            _say_what_is_ignored(altering, spec.text.upper())
+    wanted = [spec for spec in specs if not isinstance(spec, Ignored)]
+    before = with_new_columns = altering.table
+    built: list[tuple[Spec, Job]] = []
+    for spec in wanted:
+        build = SPECS.get(type(spec))
+        if build is None:
+            raise refuse(8200, f"ALTER TABLE: {type(spec).__name__}")
+        altering.table = with_new_columns if isinstance(spec, SEES_NEW_COLUMNS) else before
+        job = build(altering, spec)
+        if job is None:
+            continue
+        built.append((spec, job))
+        if len(wanted) > 1:
+            mixture.check_kind(job)
+        if isinstance(spec, AddColumn) and spec is not wanted[-1]:
+            with_new_columns = _left_by(job, with_new_columns, altering)
+    if len(built) > 1:
+        mixture.check(before, built)
+    return [job for _, job in built]
+
+
+def _say_what_is_ignored(at: Altering, text: str) -> None:
+    table = at.table
+    if text.endswith(" VALIDATION"):
+        at.warn(8200, f"ALTER TABLE {text} is currently unsupported")
+    elif text.startswith("ORDER BY") and (table.pk_is_handle or table.is_common_handle):
+        said = "ORDER BY ignored as there is a user-defined clustered index in the table"
+        at.warn(1105, f"{said} '{table.name.O}'")
+
+
+def _left_by(job: Job, table: TableInfo, altering: Altering) -> TableInfo:
+    """The table as the job will leave it: its own decisions, in memory."""
+    asked = evolve(job, id=1)
+    world = World(database=altering.database, table=table, table_is_empty=True, now=1)
+    for decision in decisions(asked, world):
+        if decision.job.err is not None:
+            return table
+        table = decision.after.table or table
+    return table
+
+
+def not_yet(session: Running, node: Node, text: str) -> Result:
+    """A schema change that is known and not done."""
+    raise refuse(8200, f"{type(node).__name__} statement")

@@ -1,0 +1,116 @@
+"""ALTER TABLE ADD, DROP, RENAME and ALTER INDEX, and ADD and DROP PRIMARY KEY, as jobs."""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import IndexInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import requests
+from exuvia.ddl.job import Job
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.constraints_guard import check_drop_index
+from exuvia.sql.define.expression_indexes import with_hidden
+from exuvia.sql.define.indexes import check_count, check_visible, index_info
+from exuvia.sql.define.partition import partition_columns
+from exuvia.sql.define.partition_checks import check_unique_key
+from exuvia.sql.generated import STRICT
+from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
+
+_PRIMARY = "PRIMARY"
+
+
+def add_index(at: Altering, spec: AddIndex) -> Job | None:
+    """ADD INDEX, UNIQUE or PRIMARY KEY. Raises define/indexes.py's errors, 1068."""
+    table = at.table
+    if spec.index.kind == "primary":
+        _check_primary(table, spec)
+    taken = [index.idx_name.L for index in table.indexes]
+    try:
+        written, hidden = with_hidden(spec.index, table.cols, taken)
+        if "STRICT" in at.session.variable("sql_mode"):
+            hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
+        index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken)
+    except Refused as error:
+        is_there = error.code == 1061 or (error.code == 1060 and spec.index.name in _names(table))
+        if not spec.if_not_exists or not is_there:
+            raise
+        return at.skip(refuse(1061, spec.index.name or ""))
+    check_count(len(table.indexes) + 1)
+    if table.partition is not None:
+        check_unique_key(index, set(partition_columns(table.partition)), primary="PRIMARY")
+    check_visible(evolve(table, index_info=(*table.indexes, index)))
+    if index.is_primary:
+        return requests.add_primary_key(at.database, table, index, query=at.text)
+    return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
+
+
+def _names(table: TableInfo) -> set[str]:
+    return {index.idx_name.O for index in table.indexes}
+
+
+def _check_primary(table: TableInfo, spec: AddIndex) -> None:
+    """Refused 8200 for CLUSTERED, which would move every row; 1068."""
+    if spec.index.clustered:
+        text = "Adding clustered primary key is not supported. "
+        text += "Please consider adding NONCLUSTERED primary key instead"
+        raise Refused(8200, "HY000", text)
+    if table.pk_is_handle or any(index.is_primary for index in table.indexes):
+        raise refuse(1068)
+
+
+def drop_index(at: Altering, spec: DropIndex) -> Job | None:
+    """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, 8200 (a clustered primary key)."""
+    if spec.name.upper() == _PRIMARY:
+        return _drop_primary(at)
+    index = at.index(spec.name)
+    if index is None:
+        error = Refused(1091, "42000", f"index {spec.name} doesn't exist")
+        if spec.if_exists:
+            return at.skip(error)
+        raise error
+    check_visible(_without(at.table, index))
+    check_drop_index(at, index)
+    return requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
+
+
+def _without(table: TableInfo, index: IndexInfo) -> TableInfo:
+    return evolve(table, index_info=tuple(each for each in table.indexes if each.id != index.id))
+
+
+def _drop_primary(at: Altering) -> Job:
+    table, index = at.table, at.index(_PRIMARY)
+    if table.pk_is_handle or table.is_common_handle:
+        raise refuse(8200, "drop primary key when the table is using clustered index")
+    if index is None or not index.is_primary:
+        raise refuse(1091, _PRIMARY)
+    check_visible(_without(table, index))
+    return requests.drop_primary_key(at.database, table, query=at.text)
+
+
+def rename_index(at: Altering, spec: RenameIndex) -> Job | None:
+    """RENAME INDEX. Raises 1176, 1061, 1280."""
+    index = at.index(spec.name)
+    if index is None:
+        raise refuse(1176, spec.name, at.table.name.O)
+    wanted = check_name(spec.new_name, 1280)
+    if wanted.upper() == _PRIMARY or index.is_primary:
+        raise refuse(1280, wanted)
+    if wanted == index.idx_name.O:
+        return None
+    held = at.table.index(wanted)
+    if held is not None and held.id != index.id:
+        raise refuse(1061, wanted)
+    return requests.rename_index(at.database, at.table, spec.name, wanted, query=at.text)
+
+
+def set_visibility(at: Altering, spec: IndexVisibility) -> Job | None:
+    """ALTER INDEX VISIBLE | INVISIBLE. Raises 1176, 3522."""
+    index = at.index(spec.name)
+    if index is None or index.state != SchemaState.PUBLIC:
+        raise refuse(1176, spec.name, at.table.name.O)
+    changed = evolve(index, is_invisible=not spec.visible)
+    kept = tuple(changed if each.id == index.id else each for each in at.table.indexes)
+    check_visible(evolve(at.table, index_info=kept))
+    if index.is_invisible == (not spec.visible):
+        return None
+    return requests.set_visibility(at.database, at.table, spec.name, spec.visible, query=at.text)

@@ -1,0 +1,167 @@
+"""ALTER TABLE with table options, and CONVERT TO CHARACTER SET, as jobs.
+
+    COMMENT, AUTO_INCREMENT, AUTO_ID_CACHE, SHARD_ROW_ID_BITS   one job each
+    CHARSET, COLLATE                                            one job for both
+    ENGINE, ROW_FORMAT                                          accepted, nothing to do
+    any other                                                   8200, as in TiDB
+
+A conversion changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf8mb4. It is refused
+where an index folds by the collation, which would have to be built anew.
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
+from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.ddl import requests_tables
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.kv import keys
+from exuvia.sql.charsets import resolve
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.table_options import check_comment, check_engine, id_cache, shard_bits
+from exuvia.sql.nodes import ConvertCharset, TableOptions
+from exuvia.sql.result import Note
+
+NOTHING_TO_DO = frozenset({"engine", "row_format"})
+TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1"})
+
+
+def table_options(at: Altering, spec: TableOptions) -> Job | None:
+    """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
+    options = spec.options
+    if "charset" in options or "collate" in options:
+        return _charset(at, options.get("charset"), options.get("collate"), columns_too=False)
+    ((option, value),) = options.items()
+    builder = _BUILDERS.get(option)
+    if builder is not None:
+        return builder(at, value)
+    if option == "union":
+        raise Refused(8232, "HY000", "CREATE/ALTER table with union option is not supported")
+    if option == "insert_method":
+        said = "CREATE/ALTER table with insert method option is not supported"
+        raise Refused(8233, "HY000", said)
+    if option not in NOTHING_TO_DO:
+        raise Refused(8200, "HY000", "This type of ALTER TABLE is currently unsupported")
+    if option == "engine":
+        check_engine(value)
+    return None
+
+
+def convert_charset(at: Altering, spec: ConvertCharset) -> Job | None:
+    """CONVERT TO CHARACTER SET c [COLLATE d]: the default, and every text column."""
+    charset = spec.charset or at.database.charset
+    return _charset(at, charset, spec.collate, columns_too=True)
+
+
+def _change(at: Altering, code: ActionCode, *arguments: object) -> Job:
+    return requests_tables.change_option(code, at.database, at.table, *arguments, query=at.text)
+
+
+def _comment(at: Altering, value: str) -> Job:
+    return _change(at, ActionCode.TABLE_COMMENT, check_comment(at.table.name.O, value))
+
+
+# -- ids -------------------------------------------------------------------------------------------
+
+
+def _auto_increment(at: Altering, value: str) -> Job | None:
+    """AUTO_INCREMENT = n: not below what was given, unless FORCE says so."""
+    following = max(int(value), 1)
+    return _rebase(at, following, forced=False)
+
+
+def _force_auto_increment(at: Altering, value: str) -> Job | None:
+    return _rebase(at, max(int(value), 1), forced=True)
+
+
+def _rebase(at: Altering, following: int, *, forced: bool) -> Job | None:
+    held = keys.read_number(at.txn.get(keys.meta(meta.counter_of(at.table), at.table.id)))
+    held = max(held, at.next_auto - 1)
+    if not forced and following <= held:
+        said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
+        at.notes.append(Note("Note", 1105, f"{said} {held + 1} instead"))
+        following = held + 1
+    at.next_auto = following
+    return _change(at, ActionCode.REBASE_AUTO_ID, following, forced)
+
+
+def _id_cache(at: Altering, value: str) -> Job:
+    size = id_cache(value)
+    if (at.table.auto_id_cache == 1) != (size == 1):
+        raise refuse(
+            1105,
+            "Can't Alter AUTO_ID_CACHE between 1 and non-1, the underlying implementation is "
+            "different",
+        )
+    return _change(at, ActionCode.AUTO_ID_CACHE, size)
+
+
+def _shard_bits(at: Altering, value: str) -> Job:
+    return _change(at, ActionCode.SHARD_ROW_ID, shard_bits(at.table, value))
+
+
+_BUILDERS = {
+    "comment": _comment,
+    "auto_increment": _auto_increment,
+    "force auto_increment": _force_auto_increment,
+    "auto_id_cache": _id_cache,
+    "shard_row_id_bits": _shard_bits,
+}
+
+
+# -- charsets --------------------------------------------------------------------------------------
+
+
+def _charset(
+    at: Altering, charset: str | None, collate: str | None, *, columns_too: bool
+) -> Job | None:
+    table = at.table
+    new = resolve(charset, collate, (table.charset, table.collate))
+    old = table.charset, table.collate
+    if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
+        return None
+    _check_change(new, old)
+    if columns_too:
+        for column in table.public_columns:
+            _check_column(table, column, new)
+    return _change(at, ActionCode.TABLE_CHARSET, *new, columns_too)
+
+
+def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
+    """8200 where bytes of rows would change."""
+    if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
+        return
+    if new[0] != old[0]:
+        raise refuse(8200, f"modify charset from {old[0]} to {new[0]}")
+    if new[1] != old[1]:
+        raise refuse(8200, f"modify change collate from {old[1]} to {new[1]}")
+
+
+def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) -> None:
+    if _is_plain(column):
+        return
+    old = _of(column)
+    indexed = any(
+        part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
+    )
+    if indexed and _order(old[1]) != _order(new[1]):
+        raise refuse(
+            8200,
+            f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
+            "when index is defined on it.",
+        )
+    _check_change(new, old)
+
+
+def _is_plain(column: ColumnInfo) -> bool:
+    return column.type.Charset in ("", "binary")
+
+
+def _of(column: ColumnInfo) -> tuple[str, str]:
+    return column.type.Charset, column.type.Collate
+
+
+def _order(collate: str) -> str:
+    """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
+    return "_".join(collate.split("_")[1:])

@@ -1,0 +1,99 @@
+"""CREATE DATABASE, ALTER DATABASE, CREATE TABLE, CREATE INDEX."""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo
+from exuvia.ddl import requests, requests_tables
+from exuvia.sql.bind.zones import table_in
+from exuvia.sql.charsets import resolve
+from exuvia.sql.define.alter import alter
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.constraints_create import create_table_job
+from exuvia.sql.define.create_select import create_select
+from exuvia.sql.define.jobs import database_named, look, noted, submit
+from exuvia.sql.define.like import create_like
+from exuvia.sql.define.modes import modes_of
+from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
+from exuvia.sql.result import Note, Result
+from exuvia.sql.session.running import Running
+
+
+def create_database(session: Running, node: CreateDatabase, text: str) -> Result:
+    """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
+    name = check_name(node.name, 1102)
+    charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
+    try:
+        with look(session) as txn:
+            if meta.find_database(txn, name) is not None:
+                raise refuse(1007, name)
+        submit(session, requests.create_database(name, charset, collate, query=text))
+    except Refused as error:
+        if error.code == 1007 and node.if_not_exists:
+            return noted(error)
+        raise
+    return Result(affected=1)
+
+
+def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
+    """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200."""
+    with look(session) as txn:
+        database = database_named(session, txn, node.name)
+        old = database.charset, database.collate
+        new = resolve(node.charset, node.collate, old)
+        if new == old:
+            return Result(affected=1)
+        job = requests_tables.alter_database(database, *new, query=text)
+    submit(session, job)
+    return Result(affected=1)
+
+
+def create_table(session: Running, node: CreateTable, text: str) -> Result:
+    """CREATE TABLE [IF NOT EXISTS]. Raises 1050 and all of define/table.py."""
+    warnings: list[Note] = []
+
+    def warn(code: int, said: str) -> None:
+        warnings.append(Note("Warning", code, said))
+
+    def note(code: int, said: str) -> None:
+        warnings.append(Note("Note", code, said))
+
+    modes = modes_of(session.variable("sql_mode"), warn, note)
+    try:
+        with look(session) as txn:
+            database = database_named(session, txn, node.table.db)
+            if meta.find_table(txn, database.id, node.table.name) is not None:
+                raise refuse(1050, f"{database.db_name.O}.{node.table.name}")
+            job = None
+            if node.like is not None:
+                job = create_like(session, txn, node, database, text)
+            elif node.query is None:
+                info = table_in(
+                    table_info(node, database, warn, modes), session.settings.zone, None
+                )
+                job = create_table_job(session, txn, database, node, info, warn, text)
+        if job is None:
+            return _create_select(session, node, database, warn, text)
+        submit(session, job)
+    except Refused as error:
+        if error.code == 1050 and node.if_not_exists:
+            return noted(error)
+        raise
+    return Result(warnings=warnings)
+
+
+def _create_select(
+    session: Running, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
+) -> Result:
+    """A schema change leaves no transaction open, also where autocommit is off and it has read."""
+    try:
+        return create_select(session, node, database, warn, text)
+    finally:
+        session.rollback()
+
+
+def create_index(session: Running, node: CreateIndex, text: str) -> Result:
+    """CREATE [UNIQUE] INDEX: as ALTER TABLE ADD INDEX."""
+    spec = AddIndex(node.index, node.if_not_exists)
+    return alter(session, node.table, (spec,), text)

@@ -1,0 +1,212 @@
+"""CREATE TABLE t [definitions] AS SELECT ...: TiDB refuses it, MySQL users expect it.
+
+    query       run first, in a snapshot of its own; its columns follow those that are only defined
+    job         takes the name, gives the rows a place nobody sees     (ddl/actions/load.py)
+    load        sorted runs, then the indexes                          (pipeline/bulk.py)
+    finish      the job makes all of it public, or drops all of it
+
+Whatever fails on the way, the client included, leaves no table. What the bulk load does not keep,
+foreign keys, CHECKs, generated columns, partitions, is refused here, 1235.
+"""
+
+from collections.abc import Sequence
+
+from exuvia.base.errors import Deposed, ExuviaError
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.ids import TableIds
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.table import Table
+from exuvia.catalog.values import STRICT
+from exuvia.ddl import admin, loading, queue, requests
+from exuvia.ddl.job import Job
+from exuvia.sql.context import Context
+from exuvia.sql.define.modes import modes_of
+from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.nodes import ColumnDefinition, CreateTable
+from exuvia.sql.parse.text import parse
+from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.session import planner
+from exuvia.sql.session.running import Running
+from exuvia.sql.show.type_text import identifier, is_text, type_text
+from exuvia.sql.write.cells import assign_to
+from exuvia.sql.write.insert_target import Target
+from exuvia.stats.meta import Delta
+
+POLL_S = 0.5
+_LONGEST_VARCHAR = 16_383
+
+
+def create_select(
+    session: Running, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
+) -> Result:
+    """The table with its rows. Raises what the query raises, 1050, 1062, 1060, 1235, ..."""
+    query = node.query
+    if query is None:
+        raise refuse(1064, "near 'SELECT'")
+    found = session.run(lambda context: planner.plan(query, context).run(context))
+    defined = evolve(node, columns=_columns(node, found.columns), query=None)
+    info = table_info(defined, database, warn, modes_of(session.variable("sql_mode"), warn))
+    _refuse_what_is_not_loaded(node, info)
+    job = requests.create_table(database, info, query=text)
+    loader = {"loader": session.services.member.id}
+    job = evolve(job, raw_args=(job.raw_args[0], loader), reorg_meta={})
+    job_id = session.services.submitter.submit_nowait(job)
+    rows = _load(session, job_id, found)
+    ended = session.services.submitter.wait(job_id)
+    error = ended.error()
+    if error is not None:
+        raise error
+    return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
+
+
+def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
+    generated = any(column.is_generated for column in info.cols)
+    checked = node.checks or any(column.checks for column in node.columns)
+    for what, there in (
+        ("a foreign key", bool(node.foreign_keys)),
+        ("CHECK", bool(checked)),
+        ("a generated column", generated),
+        ("partitions", info.partition is not None),
+        ("IGNORE or REPLACE", node.ignore or node.replace),
+    ):
+        if there:
+            raise refuse(1235, f"CREATE TABLE ... SELECT with {what}")
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def _columns(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:
+    """Columns that are only defined, then the query's; one that is both is as defined."""
+    asked = {column.name.lower(): column for column in found}
+    defined = {column.name.lower(): column for column in node.columns}
+    only_defined = [each for name, each in defined.items() if name not in asked]
+    selected = [defined.get(column.name.lower()) or _definition(column) for column in found]
+    return (*only_defined, *selected)
+
+
+def _definition(column: OutputColumn) -> ColumnDefinition:
+    """A column of the type the query gives, read as if it had been written."""
+    kind = _storable(column.type)
+    words = [identifier(column.name), type_text(kind)]
+    if is_text(kind) and kind.Charset:
+        words.append(f"CHARACTER SET {kind.Charset} COLLATE {kind.Collate}")
+    if kind.Flag & Flag.NOT_NULL and column.origin:
+        words.append("NOT NULL")
+    (made,) = parse(f"CREATE TABLE t ({' '.join(words)})")
+    assert isinstance(made, CreateTable)
+    return made.columns[0]
+
+
+def _storable(kind: FieldType) -> FieldType:
+    """The type of a column that holds such values."""
+    if kind.Tp == TypeCode.NULL:
+        return evolve(kind, Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
+    if kind.Tp in (TypeCode.VAR_STRING, TypeCode.VARCHAR):
+        if not 0 <= kind.Flen <= _LONGEST_VARCHAR:
+            return evolve(kind, Tp=TypeCode.LONG_BLOB, Flen=-1)
+        return evolve(kind, Tp=TypeCode.VARCHAR)
+    if kind.Tp == TypeCode.NEWDECIMAL and (kind.Flen < 0 or kind.Decimal < 0):
+        return evolve(kind, Flen=65, Decimal=30)
+    return kind
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _load(session: Running, job_id: int, found: Result) -> int:
+    """Put the rows in. Whatever stops it cancels the job; raises what did, once the job is over."""
+    try:
+        table, epoch = _place(session, job_id)
+        if table is None:
+            return 0
+        rows = session.run(lambda context: _loaded(context, table, found, job_id, epoch)).affected
+        txn = session.services.store.begin()
+        loading.finish(txn, session.services.member, job_id, epoch, rows)
+        txn.commit()
+        if session.services.deltas is not None:
+            session.services.deltas.merge({table.physical_id: Delta(rows, rows)})
+        return rows
+    except Deposed:
+        return 0  # the job was cancelled: it says why
+    except ExuviaError:
+        admin.command_now(session.services.store, "cancel", [job_id])
+        session.services.submitter.wait(job_id)
+        raise
+
+
+def _place(session: Running, job_id: int) -> tuple[Table | None, int]:
+    """The table once rows may be put, and the epoch under which; None when the job has ended."""
+    store = session.services.store
+    while True:
+        session.check_interrupt()
+        seen = store.counter("version")
+        txn = store.begin()
+        try:
+            job: Job | None = queue.get(txn, job_id)
+            if job is None:
+                return None, 0
+            if loading.may_begin(job):
+                table = session.services.schemas.table_by_id(txn, job.table_id)
+                return table, loading.epoch_of(txn, job_id)
+        finally:
+            txn.rollback()
+        store.wait("version", seen, POLL_S)
+
+
+def _loaded(context: Context, table: Table, found: Result, job_id: int, epoch: int) -> Result:
+    from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
+
+    target = Target(table, tuple(column.name for column in found.columns))
+    rows = [_row(context, target, each) for each in _converted(target, found)]
+    ids = context.session.services.ids.of(table.info)
+    if target.auto >= 0:
+        _number(rows, target.auto, ids)
+    first = ids.next("rowid", len(rows)) if target.is_hidden_id and rows else 1
+    loaded = load(
+        context.session.services.store,
+        table,
+        [rows] if rows else [],
+        first,
+        context.session.services.clock.monotonic,
+        job_id=job_id,
+        epoch=epoch,
+        judged=True,
+    )
+    return Result(affected=loaded)
+
+
+def _converted(target: Target, found: Result) -> list[Row]:
+    """The query's rows as the columns hold them. Raises 1048, 1264, 1406, ..."""
+    assigns = [
+        assign_to(column, each.type, STRICT)
+        for (_, column), each in zip(target.named, found.columns, strict=True)
+    ]
+    is_auto = [position == target.auto for position, _ in target.named]
+    return [
+        [
+            None if auto and value is None else assign(value, number)
+            for assign, auto, value in zip(assigns, is_auto, row, strict=True)
+        ]
+        for number, row in enumerate(found.rows, 1)
+    ]
+
+
+def _row(context: Context, target: Target, values: Row) -> Row:
+    row = target.row(context)
+    for (position, _), value in zip(target.named, values, strict=True):
+        row[position] = value
+    return row
+
+
+def _number(rows: list[Row], position: int, ids: TableIds) -> None:
+    """AUTO_INCREMENT: NULL and 0 take the next ids, the greatest value given is not given again."""
+    missing = [row for row in rows if not row[position]]
+    given = max((row[position] for row in rows if row[position]), default=0)
+    if given > 0:
+        ids.rebase(given)
+    if missing:
+        first = ids.next("auto", len(missing))
+        for at, row in enumerate(missing):
+            row[position] = first + at

@@ -1,0 +1,132 @@
+"""DROP DATABASE, DROP TABLE, DROP INDEX, TRUNCATE TABLE."""
+
+from collections.abc import Sequence
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.ddl import requests, requests_tables
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.alter import alter
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.constraints_alter import finder
+from exuvia.sql.define.constraints_guard import (
+    check_drop_database,
+    check_drop_tables,
+    check_truncate,
+)
+from exuvia.sql.define.jobs import (
+    COMPUTED,
+    SYSTEM,
+    database_named,
+    look,
+    noted,
+    submit,
+    table_named,
+)
+from exuvia.sql.define.sequence import drop_sequence
+from exuvia.sql.define.view import drop_view
+from exuvia.sql.nodes import (
+    DropDatabase,
+    DropIndex,
+    DropIndexStatement,
+    DropTable,
+    TableName,
+    TruncateTable,
+)
+from exuvia.sql.result import Note, Result
+from exuvia.sql.session.running import Running
+
+
+def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
+    """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
+    if node.name.lower() in SYSTEM | COMPUTED:
+        raise refuse(8200, f"dropping the '{node.name}' database")
+    try:
+        with look(session) as txn:
+            database = session.services.schemas.database(txn, node.name)
+            check_drop_database(session, txn, node.name)
+        submit(session, requests.drop_database(database, query=text))
+    except Refused as error:
+        if error.code not in (1008, 1049):
+            raise
+        missing = refuse(1008, node.name)
+        if not node.if_exists:
+            raise missing from None
+        return noted(missing)
+    if session.database.lower() == node.name.lower():
+        session.database = ""
+    return Result()
+
+
+def drop_table(session: Running, node: DropTable, text: str) -> Result:
+    """DROP TABLE | VIEW | SEQUENCE [IF EXISTS] a, b: a job for each, in the order named.
+
+    Raises 1051 naming all missing."""
+    if node.kind == "view":
+        return drop_view(session, node, text)
+    if node.kind == "sequence":
+        return drop_sequence(session, node, text)
+    if node.temporary:
+        raise refuse(1051, ",".join(_shown(session, table) for table in node.tables))
+    _check_references(session, node.tables)
+    missing = [table for table in node.tables if not _drop(session, table, text)]
+    if not missing:
+        return Result()
+    if not node.if_exists:
+        raise refuse(1051, ",".join(_shown(session, table) for table in missing))
+    errors = [refuse(1051, _shown(session, table)) for table in missing]
+    return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
+
+
+def _check_references(session: Running, names: Sequence[TableName]) -> None:
+    """Nothing is dropped where a table that stays refers to one that goes. Raises 3730."""
+    with look(session) as txn:
+        find = finder(session, txn)
+        found = [find(each.db or session.database, each.name) for each in names]
+        check_drop_tables(session, txn, [each[1] for each in found if each is not None])
+
+
+def _shown(session: Running, table: TableName) -> str:
+    return f"{table.db or session.database}.{table.name}"
+
+
+def _drop(session: Running, table: TableName, text: str) -> bool:
+    """Drop one table; False if it is not there."""
+    check_name(table.name, 1103)
+    try:
+        with look(session) as txn:
+            job = _job(session, txn, table, text)
+        submit(session, job)
+    except Refused as error:
+        if error.code in (1049, 1051, 1146):
+            return False
+        raise
+    return True
+
+
+def _job(session: Running, txn: Transaction, table: TableName, text: str) -> Job:
+    database = database_named(session, txn, table.db)
+    if database.db_name.L in SYSTEM:
+        raise refuse(8267, f"{database.db_name.O}.{table.name}")
+    info = session.services.schemas.table(txn, database.db_name.O, table.name).info
+    if not info.is_stored:
+        raise refuse(1146, database.db_name.O, table.name)
+    return requests.drop_table(database, info, query=text)
+
+
+def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
+    """TRUNCATE TABLE. Raises 1146, also for a view or a sequence."""
+    with look(session) as txn:
+        database, table = table_named(session, txn, node.table)
+        if not table.is_stored:
+            raise refuse(1146, database.db_name.O, table.name.O)
+        check_truncate(session, txn, table)
+        job = requests_tables.truncate_table(database, table, query=text)
+    submit(session, job)
+    return Result()
+
+
+def drop_index(session: Running, node: DropIndexStatement, text: str) -> Result:
+    """DROP INDEX: as ALTER TABLE DROP INDEX."""
+    return alter(session, node.table, (DropIndex(node.name, node.if_exists),), text)

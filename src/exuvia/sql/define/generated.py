@@ -1,0 +1,85 @@
+"""Generated columns as they are defined: kept as TiDB's text, refused where TiDB refuses.
+
+kept      generated_expr_string "`a` + 8", generated_stored, dependences {"a": {}}
+1054      a column that is not there            3107   a generated column that comes later
+3102      a function that sees more than a row  3109   the AUTO_INCREMENT column
+3106      a virtual primary key; a stored one added by ALTER TABLE
+1221      DEFAULT beside it
+"""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.sql.define.disallowed import disallowed
+from exuvia.sql.generated import PLACE, bound_expression, names_in
+from exuvia.sql.nodes import ColumnDefinition
+from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.text import parse_expression
+
+
+def with_generation(info: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
+    """The column with its expression, which nobody has bound yet. Raises 1221, 3102, 1111."""
+    tree = written.generated
+    if tree is None:
+        return info
+    if written.default is not None:
+        raise refuse(1221, "DEFAULT", "generated column")
+    if written.auto_increment:
+        raise refuse(1221, "AUTO_INCREMENT", "generated column")
+    name = info.name.O
+    error = disallowed(tree, refuse(3102, name), refuse(3764, name))
+    if error is not None:
+        raise error
+    return evolve(
+        info,
+        generated_expr_string=restored(tree),
+        generated_stored=written.stored,
+        dependences={each: {} for each in names_in(tree)},
+    )
+
+
+def check_generated(
+    columns: Sequence[ColumnInfo], column: ColumnInfo, may_read_auto: bool = False
+) -> None:
+    """The column's expression against the columns around it, itself among them.
+
+    Raises 1054, 3107, 3109, and what binding refuses (1582)."""
+    by_name = {each.name.L: (n, each) for n, each in enumerate(columns) if not each.hidden}
+    own = by_name[column.name.L][0] if column.name.L in by_name else len(columns)
+    names = list(column.dependences or {})
+    for name in names:
+        if name not in by_name:
+            raise refuse(1054, _as_written(column, name), PLACE)
+    for name in names:
+        at, other = by_name[name]
+        if other.is_generated and at >= own:
+            raise refuse(3107)
+    for name in names:
+        if by_name[name][1].auto_increment and not may_read_auto:
+            raise refuse(3109, column.name.O)
+    bound_expression(column.generated_expr_string, columns)
+
+
+def _as_written(column: ColumnInfo, name: str) -> str:
+    tree = parse_expression(column.generated_expr_string)
+    found = (each.name for each in tree.find_all(exp.Column) if each.name.lower() == name)
+    return next(found, name)
+
+
+def dependents(table: TableInfo, name: str) -> list[ColumnInfo]:
+    """The generated columns whose expression names that column, hidden ones too."""
+    wanted = name.lower()
+    return [
+        each
+        for each in table.cols
+        if each.is_generated and each.name.L != wanted and wanted in (each.dependences or {})
+    ]
+
+
+def check_independent(table: TableInfo, column: ColumnInfo) -> None:
+    """Nothing is computed from the column, so that it may go or be renamed. Raises 3108, 3837."""
+    for each in dependents(table, column.name.L):
+        raise refuse(3837 if each.hidden else 3108, column.name.O)

@@ -1,0 +1,187 @@
+"""An IndexDefinition becomes an IndexInfo, with MySQL's refusals.
+
+1061 name twice · 1280 bad name · 1069 more than 64 · 1070 more than 16 parts · 1072 no such
+column 1060 column twice · 1089 prefix where none may be · 1170 TEXT without a prefix · 1071 more
+than 3072 bytes
+"""
+
+from collections.abc import Iterable, Sequence
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.limits import INDEXES_PER_TABLE, KEY_BYTES, KEY_PARTS
+from exuvia.base.mysql import refuse
+from exuvia.base.types import TEXT_BLOBS, Family, TypeCode
+from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, name
+from exuvia.sql.charsets import CHARSETS
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.nodes import IndexDefinition, IndexPart
+
+_COMMENT_CHARS = 1024
+_STRINGS = (Family.STRING, Family.BYTES)
+_PART_BYTES = {
+    TypeCode.TINY: 1,
+    TypeCode.SHORT: 2,
+    TypeCode.INT24: 3,
+    TypeCode.LONG: 4,
+    TypeCode.LONGLONG: 8,
+    TypeCode.FLOAT: 4,
+    TypeCode.DOUBLE: 8,
+    TypeCode.YEAR: 1,
+    TypeCode.DATE: 3,
+    TypeCode.TIME: 3,
+    TypeCode.DATETIME: 8,
+    TypeCode.TIMESTAMP: 4,
+    TypeCode.BIT: 8,
+    TypeCode.ENUM: 2,
+    TypeCode.SET: 8,
+}
+
+
+def index_info(
+    written: IndexDefinition,
+    columns: Sequence[ColumnInfo],
+    table: Name,
+    index_id: int,
+    taken: Iterable[str],
+) -> IndexInfo:
+    """The index; `taken` holds the lower-case names already in use. Raises Refused."""
+    if written.kind in ("fulltext", "spatial"):
+        raise refuse(1235, f"{written.kind.upper()} index")
+    if len(written.comment) > _COMMENT_CHARS:
+        shown = written.name or ""
+        text = f"Comment for index '{shown}' is too long (max = {_COMMENT_CHARS})"
+        raise Refused(1688, "HY000", text)
+    if written.kind == "primary" and written.invisible:
+        raise refuse(3522)
+    names = frozenset(taken)
+    parts = _parts(written.parts, columns, written.kind == "primary")
+    text = "PRIMARY" if written.kind == "primary" else _index_name(written, parts, names)
+    if text.lower() in names:
+        raise refuse(1068) if written.kind == "primary" else refuse(1061, text)
+    return IndexInfo(
+        id=index_id,
+        idx_name=name(text),
+        tbl_name=table,
+        idx_cols=parts,
+        is_unique=written.kind in ("unique", "primary"),
+        is_primary=written.kind == "primary",
+        is_invisible=written.invisible,
+        comment=written.comment,
+        index_type={"HASH": 2, "RTREE": 3}.get(written.using or "", 1),
+    )
+
+
+def _index_name(
+    written: IndexDefinition, parts: tuple[IndexColumn, ...], taken: frozenset[str]
+) -> str:
+    if written.name is not None:
+        text = check_name(written.name, 1280)
+        if text.upper() == "PRIMARY":
+            raise refuse(1280, text)
+        return text
+    base = parts[0].name.O
+    if base.upper() != "PRIMARY" and base.lower() not in taken:
+        return base
+    number = 2
+    while f"{base}_{number}".lower() in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def _parts(
+    written: Sequence[IndexPart], columns: Sequence[ColumnInfo], primary: bool
+) -> tuple[IndexColumn, ...]:
+    if len(written) > KEY_PARTS:
+        raise refuse(1070, KEY_PARTS)
+    by_name = {column.name.L: column for column in columns}
+    found: list[IndexColumn] = []
+    total = 0
+    for part in written:
+        if part.column is None:
+            raise Broken("an expression of an index has no hidden column")
+        column = by_name.get(part.column.lower())
+        if column is None and primary:
+            raise refuse(1072, part.column)
+        if column is None:
+            raise Refused(1072, "42000", f"column does not exist: {part.column}")
+        if primary and column.is_virtual:
+            raise refuse(3106, "Defining a virtual generated column as primary key")
+        if any(each.exuvia_column == column.id for each in found):
+            raise refuse(1060, part.column)
+        length = _prefix(column, part.length)
+        total += _bytes(column, length)
+        if total > KEY_BYTES:
+            raise refuse(1071, total, KEY_BYTES)
+        found.append(
+            IndexColumn(
+                name=column.name, offset=column.offset, length=length, exuvia_column=column.id
+            )
+        )
+    return tuple(found)
+
+
+def part_bytes(column: ColumnInfo, length: int) -> int:
+    """Bytes that a part of a key takes; `length` is a prefix or -1. Raises 1089, 1170, 3152."""
+    return _bytes(column, _prefix(column, length))
+
+
+def _prefix(column: ColumnInfo, length: int) -> int:
+    """The prefix length kept: -1 where the whole column is meant. Raises 1089, 1170, 3152."""
+    kind = column.type
+    if kind.Tp == TypeCode.JSON:
+        raise refuse(3152, column.name.O)
+    if kind.family in _STRINGS and kind.Flen == 0:
+        raise refuse(1167, column.name.O)
+    if length < 0:
+        if kind.Tp in TEXT_BLOBS:
+            raise refuse(1170, column.name.O)
+        return -1
+    if length == 0:
+        raise refuse(1391, column.name.O)
+    if kind.family not in _STRINGS:
+        raise refuse(1089)
+    if kind.Tp in TEXT_BLOBS:
+        return length
+    if length > kind.Flen:
+        raise refuse(1089)
+    return -1 if length == kind.Flen else length
+
+
+def _bytes(column: ColumnInfo, length: int) -> int:
+    kind = column.type
+    if kind.family in _STRINGS:
+        width = CHARSETS.get(kind.Charset, ("", "", 4))[2]
+        return (kind.Flen if length < 0 else length) * width
+    if kind.Tp == TypeCode.NEWDECIMAL:
+        return (kind.Flen + 8) // 9 * 4
+    digits = (
+        kind.Decimal if kind.Tp in (TypeCode.TIME, TypeCode.DATETIME, TypeCode.TIMESTAMP) else 0
+    )
+    return _PART_BYTES[TypeCode(kind.Tp)] + (digits + 1) // 2
+
+
+def check_visible(table: TableInfo) -> None:
+    """The primary key, or the unique index that stands for one, is seen by plans. Raises 3522."""
+    primary = _primary_of(table)
+    if primary is not None and primary.is_invisible:
+        raise refuse(3522)
+
+
+def _primary_of(table: TableInfo) -> IndexInfo | None:
+    if table.pk_is_handle:
+        return None
+    first = None
+    for index in table.indexes:
+        columns = [table.column(part.name.L) for part in index.idx_cols]
+        if index.is_primary:
+            return index
+        whole = index.is_unique and all(each is not None and each.not_null for each in columns)
+        if whole and first is None:
+            first = index
+    return first
+
+
+def check_count(indexes: int) -> None:
+    """Refused 1069 beyond 64."""
+    if indexes > INDEXES_PER_TABLE:
+        raise refuse(1069, INDEXES_PER_TABLE)

@@ -1,0 +1,83 @@
+"""What a schema change does at its session: end the transaction, look, ask, wait for the answer.
+
+    commit what is open -> read names in one snapshot -> a Job -> submit -> OK or its error
+
+The look is for early and exact errors; the owner judges again when the job runs (decide).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.ddl import admin
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.nodes import TableName
+from exuvia.sql.result import Note, Result
+from exuvia.sql.session.running import Running
+
+COMPUTED = frozenset({"information_schema", "performance_schema"})
+SYSTEM = frozenset({"mysql"})
+
+
+@contextmanager
+def look(session: Running) -> Iterator[Transaction]:
+    """A snapshot to resolve names in, after what was open is committed."""
+    session.commit()
+    txn = session.services.store.begin()
+    try:
+        yield txn
+    finally:
+        txn.rollback()
+
+
+def database_named(session: Running, txn: Transaction, name: str | None) -> DatabaseInfo:
+    """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
+    wanted = name or session.database
+    if not wanted:
+        raise refuse(1046)
+    if wanted.lower() in COMPUTED:
+        raise refuse(1044, session.user, session.host, wanted)
+    return session.services.schemas.database(txn, wanted)
+
+
+def table_named(
+    session: Running, txn: Transaction, table: TableName
+) -> tuple[DatabaseInfo, TableInfo]:
+    """A table that may be changed. Raises 1046, 1049, 1146, 8200 (a system table)."""
+    database = database_named(session, txn, table.db)
+    if database.db_name.L in SYSTEM:
+        raise refuse(8200, f"schema change of system table '{table.name}'")
+    return database, session.services.schemas.table(txn, database.db_name.O, table.name).info
+
+
+def submit(session: Running, job: Job) -> Job:
+    """Run a job to its end. Raises what it ended with.
+
+    A kill ends the wait (1317) and cancels the job; without its client the job goes on."""
+    services = session.services
+    submitter = services.submitter
+    job_id = submitter.submit_nowait(job)
+    try:
+        finished = submitter.wait(job_id, look=session.check_interrupt)
+    except Refused:
+        if not session.client_is_gone:
+            with suppress(Unavailable):  # a job that steps all the time has soon ended
+                guard = services.member.guard
+                admin.command_now(services.store, "cancel", (job_id,), admin.SYSTEM, guard)
+        raise
+    told = {"query": finished.query, "seq_num": finished.seq_num}
+    session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
+    error = finished.error()
+    if error is not None:
+        raise error
+    return finished
+
+
+def noted(error: Refused) -> Result:
+    """IF [NOT] EXISTS: nothing done, the error is a note."""
+    return Result(warnings=[Note("Note", error.code, error.message)])

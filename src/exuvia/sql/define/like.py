@@ -1,0 +1,88 @@
+"""CREATE TABLE t LIKE s: the columns and indexes clients see of s, and nothing of its rows.
+
+Foreign keys are not copied, nor is where AUTO_INCREMENT stands (MySQL manual, "CREATE TABLE ...
+LIKE"). Ids of columns and indexes begin anew.
+"""
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo, evolve, name
+from exuvia.catalog.partition_info import PartitionInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import requests
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.jobs import database_named
+from exuvia.sql.nodes import CreateTable
+from exuvia.sql.session.running import Running
+
+
+def create_like(
+    session: Running, txn: Transaction, node: CreateTable, database: DatabaseInfo, text: str
+) -> Job:
+    """The job; it also waits for those that change the table it copies. Raises 1146, 1347."""
+    if node.like is None:
+        raise refuse(1064, "near 'LIKE'")
+    if node.temporary:
+        raise refuse(8200, "TEMPORARY tables")
+    place = database_named(session, txn, node.like.db)
+    source = session.services.schemas.table(txn, place.db_name.O, node.like.name).info
+    if not source.is_stored:
+        raise refuse(1347, place.db_name.O, source.name.O, "BASE TABLE")
+    info = copied(source, check_name(node.table.name, 1103), database)
+    job = requests.create_table(database, info, query=text)
+    other = (place.id,) if place.id != database.id else ()
+    return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
+
+
+def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
+    """Another table with the public parts of this one."""
+    columns = tuple(
+        evolve(column, id=at + 1, offset=at, origin_default=None, origin_default_bit=None)
+        for at, column in enumerate(
+            each for each in source.cols if each.state == SchemaState.PUBLIC
+        )
+    )
+    places = {column.name.L: column for column in columns}
+    indexes = tuple(
+        _copied_index(index, at + 1, places)
+        for at, index in enumerate(
+            each for each in source.indexes if each.state == SchemaState.PUBLIC
+        )
+    )
+    return evolve(
+        source,
+        id=0,
+        name=name(text),
+        cols=columns,
+        index_info=indexes or None,
+        fk_info=None,
+        state=SchemaState.ABSENT,
+        auto_inc_id=0,
+        max_col_id=len(columns),
+        max_idx_id=len(indexes),
+        partition=None if source.partition is None else _as_defined(source.partition),
+        exuvia_db=database.id,
+        exuvia_ids_epoch=0,
+        exuvia_ids_forced=False,
+        exuvia_referred=(),
+        exuvia_layouts=(),
+    )
+
+
+def _as_defined(partition: PartitionInfo) -> PartitionInfo:
+    """The same cut without ids, and without what a running change adds to it."""
+    plain = PartitionInfo(type=partition.type, definitions=partition.definitions)
+    kept = {
+        field: getattr(partition, field)
+        for field in ("expr", "columns", "enable", "is_empty_columns", "num")
+    }
+    return evolve(plain, **kept).with_ids((0,) * len(partition.definitions))
+
+
+def _copied_index(index: IndexInfo, index_id: int, columns: dict[str, ColumnInfo]) -> IndexInfo:
+    parts = tuple(
+        evolve(part, offset=columns[part.name.L].offset, exuvia_column=columns[part.name.L].id)
+        for part in index.idx_cols
+    )
+    return evolve(index, id=index_id, idx_cols=parts)

@@ -1,0 +1,243 @@
+"""ALTER TABLE ADD, DROP, TRUNCATE, EXCHANGE, REORGANIZE, COALESCE PARTITION, PARTITION BY, REMOVE
+PARTITIONING, as jobs.
+
+Names and values are checked here against the table as it is; the owner looks again at what another
+job may have changed meanwhile.
+"""
+
+from collections.abc import Sequence
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import PARTITIONS
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve, name
+from exuvia.catalog.partition_info import (
+    DEFAULT,
+    MAXVALUE,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+)
+from exuvia.ddl import requests_partitions as requests
+from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ
+from exuvia.ddl.actions.partition_move import WHOLE_TABLE
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.sql.access.partition_mover import MOVER
+from exuvia.sql.access.partitions import Route, cut_of
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.jobs import table_named
+from exuvia.sql.define.partition import added_definitions, numbered, partition_info
+from exuvia.sql.define.partition_values import check_definitions, check_names
+from exuvia.sql.nodes import PartitionChange
+
+_LISTED = (PartitionType.RANGE, PartitionType.LIST)
+
+
+def change(at: Altering, spec: PartitionChange) -> Job | None:
+    """One change of partitions. Raises Refused, see the module."""
+    return _CHANGES[spec.kind](at, spec)
+
+
+def partition_of(at: Altering) -> PartitionInfo:
+    """How the table is cut. Raises 1505."""
+    found = at.table.partition
+    if found is None:
+        raise refuse(1505)
+    return found
+
+
+def checked(at: Altering, found: PartitionInfo) -> None:
+    """The definitions as a whole. Raises 1499, 1517, 1481, 1493, 1495."""
+    if len(found.definitions) > PARTITIONS:
+        raise refuse(1499)
+    check_definitions(Route(at.table.cols, cut_of(found)))
+
+
+# -- ADD -------------------------------------------------------------------------------------------
+
+
+def _add(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    if found.type not in _LISTED:
+        return _add_numbered(at, spec, found)
+    if not spec.definitions:
+        raise refuse(1492, found.type.name)
+    names = [each.name.O for each in found.definitions]
+    try:
+        check_names([*names, *(each.name for each in spec.definitions)])
+    except Refused as error:
+        if not spec.unless:
+            raise
+        return at.skip(error)
+    last = found.definitions[-1]
+    if found.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
+        raise refuse(1481)
+    added = added_definitions(at.table, found, spec.definitions)
+    if found.type == PartitionType.LIST and _has_default(found.definitions):
+        raise refuse(
+            8200,
+            "ADD List partition, already contains DEFAULT partition. "
+            "Please use REORGANIZE PARTITION instead",
+        )
+    checked(at, evolve(found, definitions=(*found.definitions, *added)))
+    return requests.add_partition(at.database, at.table, added, query=at.text)
+
+
+def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
+    return any((DEFAULT,) in each.in_values for each in definitions)
+
+
+def _add_numbered(at: Altering, spec: PartitionChange, found: PartitionInfo) -> Job | None:
+    number = len(found.definitions)
+    if spec.definitions:
+        added = added_definitions(at.table, found, spec.definitions)
+    elif spec.number is None:
+        added = numbered(number, number + 1)
+    elif spec.number == 0:
+        raise refuse(1504, "partitions")
+    else:
+        added = numbered(number, number + spec.number)
+    return _rehashed(at, found, (*found.definitions, *added))
+
+
+def _rehashed(
+    at: Altering, found: PartitionInfo, definitions: tuple[PartitionDefinition, ...]
+) -> Job:
+    """Another number of partitions moves every row."""
+    target = evolve(found, definitions=definitions, num=len(definitions))
+    checked(at, target)
+    return _moved(at, ActionCode.REORGANIZE_PARTITION, (), target)
+
+
+def _moved(at: Altering, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
+    at.warn(
+        1105,
+        "The statistics of new partitions will be outdated after reorganizing partitions. "
+        "Please use 'ANALYZE TABLE' statement if you want to update it now",
+    )
+    database, table = at.database, at.table
+    return requests.move_rows(code, database, table, names, target, MOVER, query=at.text)
+
+
+# -- DROP, TRUNCATE --------------------------------------------------------------------------------
+
+
+def _drop(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    if found.type not in _LISTED:
+        raise refuse(1512, "DROP")
+    names = tuple(dict.fromkeys(text.lower() for text in spec.names))
+    known = [text for text in names if found.definition(text) is not None]
+    if len(known) < len(names):
+        if spec.unless:
+            return at.skip(refuse(1507, "DROP"))
+        raise refuse(1507, "DROP")
+    if spec.everything or len(known) == len(found.definitions):
+        raise refuse(1508)
+    return requests.drop_partition(at.database, at.table, known, query=at.text)
+
+
+def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    names = [each.name.L for each in found.definitions]
+    if not spec.everything:
+        names = list(dict.fromkeys(text.lower() for text in spec.names))
+    for text in names:
+        if found.definition(text) is None:
+            shown = next(each for each in spec.names if each.lower() == text)
+            raise refuse(1735, shown, at.table.name.O)
+    return requests.truncate_partition(at.database, at.table, names, query=at.text)
+
+
+# -- moves -----------------------------------------------------------------------------------------
+
+
+def _coalesce(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    if found.type in _LISTED:
+        raise refuse(1509)
+    number = spec.number or 0
+    if number == 0:
+        raise refuse(1515)
+    if number >= len(found.definitions):
+        raise refuse(1508)
+    return _rehashed(at, found, found.definitions[:-number])
+
+
+def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    if found.type not in _LISTED:
+        raise refuse(1512, "REORGANIZE")
+    names = list(dict.fromkeys(text.lower() for text in spec.names))
+    places = [n for n, each in enumerate(found.definitions) if each.name.L in names]
+    if len(places) < len(names) or not names:
+        raise refuse(1567)
+    if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
+        raise refuse(1519)
+    added = added_definitions(at.table, found, spec.definitions)
+    kept = [each for each in found.definitions if each.name.L not in names]
+    before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)
+    whole = evolve(found, definitions=(*kept[:before], *added, *kept[before:]))
+    checked(at, whole)
+    if found.type == PartitionType.RANGE:
+        _check_range_kept(at, found, whole, places[-1], before + len(added) - 1)
+    target = evolve(found, definitions=added, num=len(added))
+    return _moved(at, ActionCode.REORGANIZE_PARTITION, names, target)
+
+
+def _check_range_kept(
+    at: Altering, found: PartitionInfo, whole: PartitionInfo, last: int, new_last: int
+) -> None:
+    """Only the end of the last partition may move, and only rows that fit may be there: 1493."""
+    if last == len(found.definitions) - 1:
+        return
+    old, new = Route(at.table.cols, cut_of(found)), Route(at.table.cols, cut_of(whole))
+    if old.bounds[last] != new.bounds[new_last]:
+        raise refuse(1493)
+
+
+def _by(at: Altering, spec: PartitionChange) -> Job | None:
+    assert spec.partitioning is not None
+    plain = evolve(at.table, partition=None)
+    target = partition_info(plain, spec.partitioning, at.warn)
+    return _moved(at, ActionCode.PARTITION_BY, (), target)
+
+
+def _remove(at: Altering, spec: PartitionChange) -> Job | None:
+    partition_of(at)
+    whole = PartitionDefinition(name=name(WHOLE_TABLE))
+    target = PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
+    database, table = at.database, at.table
+    code = ActionCode.REMOVE_PARTITIONING
+    return requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
+
+
+def _exchange(at: Altering, spec: PartitionChange) -> Job | None:
+    assert spec.table is not None
+    database, plain = table_named(at.session, at.txn, spec.table)
+    found = partition_of(at)
+    if plain.partition is not None:
+        raise refuse(1732, plain.name.O)
+    if plain.foreign_keys or plain.exuvia_referred:
+        raise refuse(1740, plain.name.O)
+    if found.definition(spec.names[0]) is None:
+        raise refuse(1735, spec.names[0], at.table.name.O)
+    if tables_differ(at.table, plain):
+        raise refuse(1736)
+    text = "after the exchange, please analyze related table of the exchange to update statistics"
+    at.warn(1105, text)
+    asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER)
+    return requests.exchange_partition(at.database, at.table, asked, database.id, query=at.text)
+
+
+_CHANGES = {
+    "add": _add,
+    "by": _by,
+    "coalesce": _coalesce,
+    "drop": _drop,
+    "exchange": _exchange,
+    "remove": _remove,
+    "reorganize": _reorganize,
+    "truncate": _truncate,
+}

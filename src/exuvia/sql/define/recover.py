@@ -1,0 +1,118 @@
+"""RECOVER TABLE, FLASHBACK TABLE, FLASHBACK DATABASE: which drop is meant, found in history.
+
+    RECOVER TABLE t [n]            the newest drop of t among the n newest jobs of history, or all
+    RECOVER TABLE BY JOB id        that drop or truncate
+    FLASHBACK TABLE t [TO u]       as RECOVER TABLE, under another name: t was truncated
+    FLASHBACK DATABASE d [TO e]    the newest drop of d
+
+Whether its rows are still there is judged by the job (ddl/actions/recover.py).
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import queue, requests_tables
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job, JobState
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.jobs import look, submit
+from exuvia.sql.nodes import TableName
+from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
+from exuvia.sql.result import Result
+from exuvia.sql.session.running import Running
+
+_DROPS = (ActionCode.DROP_TABLE, ActionCode.TRUNCATE_TABLE)
+Found = tuple[Job, DatabaseInfo, TableInfo]
+
+
+def recover_table(session: Running, node: RecoverTable, text: str) -> Result:
+    """RECOVER TABLE and FLASHBACK TABLE. Raises 1105, 8224, 1050, 8055."""
+    with look(session) as txn:
+        if node.table is None:
+            dropped, database, table = _dropped_by(txn, node.job or 0)
+        else:
+            dropped, database, table = _newest_drop(session, txn, node.table, node.jobs)
+        name = check_name(node.new_name or table.name.O, 1103)
+        standing = meta.get_table(txn, table.id)
+        if standing is not None:
+            verb = "flashback" if node.is_flashback else "recover"
+            said = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
+            raise Refused(1050, "42S01", f"Table {said}, can't be {verb} repeatedly")
+        if meta.find_table(txn, database.id, name) is not None:
+            raise refuse(1050, name)
+        job = requests_tables.recover_table(database, table, name, dropped.id, query=text)
+    submit(session, job)
+    return Result()
+
+
+def _dropped_by(txn: Transaction, job_id: int) -> Found:
+    job = queue.finished(txn, job_id)
+    if job is None:
+        raise refuse(8224, job_id)
+    if job.type not in _DROPS or _dropped(job) is None:
+        said = f"Job {job.id} type is {job.action_text}, not dropped/truncated table"
+        raise refuse(1105, said)
+    found = _found(txn, job)
+    if found is None:
+        raise refuse(1049, f"(Schema ID {job.schema_id})")
+    return found
+
+
+def _newest_drop(session: Running, txn: Transaction, name: TableName, jobs: int | None) -> Found:
+    wanted = (name.db or session.database).lower(), name.name.lower()
+    if not wanted[0]:
+        raise refuse(1046)
+    for job in queue.newest(txn, jobs):
+        if job.type in _DROPS and job.state == JobState.SYNCED:
+            found = _found(txn, job)
+            if found is not None and (found[1].db_name.L, found[2].name.L) == wanted:
+                return found
+    said = f"Can't find localTemporary/dropped/truncated table: {name.name} in DDL history jobs"
+    raise refuse(1105, said)
+
+
+def _found(txn: Transaction, job: Job) -> Found | None:
+    """The drop with its table, and the database as it is now."""
+    database, table = meta.get_database(txn, job.schema_id), _dropped(job)
+    if database is None or table is None or database.state != SchemaState.PUBLIC:
+        return None
+    return job, database, table
+
+
+def _dropped(job: Job) -> TableInfo | None:
+    truncated = job.type == ActionCode.TRUNCATE_TABLE
+    return job.exuvia_dropped if truncated else job.binlog.TableInfo
+
+
+def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> Result:
+    """FLASHBACK DATABASE. Raises 1105, 1007, 8055."""
+    with look(session) as txn:
+        dropped = _dropped_database(txn, node.name)
+        info = dropped.binlog.DBInfo
+        if info is None:
+            raise _no_such_drop(node.name)
+        name = check_name(node.new_name or info.db_name.O, 1102)
+        standing = meta.get_database(txn, info.id)
+        if standing is not None:
+            said = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
+            raise Refused(1007, "HY000", f"Schema {said}, can't be recover repeatedly")
+        if meta.find_database(txn, name) is not None:
+            raise refuse(1007, name)
+        job = requests_tables.flashback_database(info, name, dropped.id, query=text)
+    submit(session, job)
+    return Result()
+
+
+def _dropped_database(txn: Transaction, name: str) -> Job:
+    for job in queue.newest(txn, None):
+        is_drop = job.type == ActionCode.DROP_SCHEMA and job.state == JobState.SYNCED
+        if is_drop and job.binlog.DBInfo and job.binlog.DBInfo.db_name.L == name.lower():
+            return job
+    raise _no_such_drop(name)
+
+
+def _no_such_drop(name: str) -> Refused:
+    return refuse(1105, f"Can't find dropped database: {name} in DDL history jobs")

@@ -1,0 +1,137 @@
+"""RENAME TABLE a TO b, b TO a, ... and ALTER TABLE a RENAME TO b.
+
+The pairs are read in order, each seeing what those before it did; what comes of them all is one
+step of one job (ddl/actions/rename.py):
+
+    a TO tmp, b TO a, tmp TO b          a -> b, b -> a         tmp is never a name
+"""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.ddl import requests_tables
+from exuvia.ddl.actions.arguments import Renaming
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.jobs import SYSTEM, database_named, look, submit
+from exuvia.sql.nodes import RenameTables, RenameTo, TableName
+from exuvia.sql.result import Result
+from exuvia.sql.session.running import Running
+
+Place = tuple[int, str]
+
+
+class Renamed:
+    """What the pairs read so far have made of the names, in the snapshot `txn`."""
+
+    def __init__(self, session: Running, txn: Transaction) -> None:
+        self._session = session
+        self._txn = txn
+        self._names: dict[Place, TableInfo | None] = {}
+        self._first: dict[int, tuple[DatabaseInfo, TableInfo]] = {}
+        self._last: dict[int, tuple[DatabaseInfo, str]] = {}
+
+    def add(self, old: TableName, new: TableName, is_alter: bool = False) -> None:
+        """One pair. Raises 1146, 1050, 1025 (no such database), 1450 (a view), 1103, 1059."""
+        database = self._database(old)
+        table = None if database is None else self._at(database, old.name)
+        if database is None or table is None:
+            raise self._missing(old, new, is_alter)
+        target = self._database(new)
+        if is_alter and target is not None and _place(target, new) == _place(database, old):
+            return
+        if table.view is not None and (target is None or target.id != database.id):
+            raise refuse(1450, database.db_name.O, new.db or self._session.database)
+        if target is None:
+            raise self._no_such_database(old, new)
+        if self._at(target, new.name) is not None:
+            raise refuse(1050, self._shown(new))
+        check_name(new.name, 1103)
+        self._names[_place(database, old)] = None
+        self._names[_place(target, new)] = table
+        self._first.setdefault(table.id, (database, table))
+        self._last[table.id] = target, new.name
+
+    def job(self, text: str) -> Job | None:
+        """One job for all; None where every table is where it was."""
+        wanted = [self._renaming(table_id) for table_id in self._first]
+        wanted = [
+            each
+            for each in wanted
+            if (each.old_schema_id, each.old_name) != (each.new_schema_id, each.new_name)
+        ]
+        if not wanted:
+            return None
+        database, table = self._first[wanted[0].table_id]
+        return requests_tables.rename_tables(database, table, wanted, query=text)
+
+    def _renaming(self, table_id: int) -> Renaming:
+        database, table = self._first[table_id]
+        target, name = self._last[table_id]
+        return Renaming(
+            table_id=table_id,
+            old_schema_id=database.id,
+            old_schema=database.db_name.O,
+            old_name=table.name.O,
+            new_schema_id=target.id,
+            new_schema=target.db_name.O,
+            new_name=name,
+        )
+
+    def _database(self, name: TableName) -> DatabaseInfo | None:
+        try:
+            found = database_named(self._session, self._txn, name.db)
+        except Refused as error:
+            if error.code != 1049:
+                raise
+            return None
+        if found.db_name.L in SYSTEM:
+            raise refuse(8200, f"schema change of system table '{name.name}'")
+        return found
+
+    def _at(self, database: DatabaseInfo, name: str) -> TableInfo | None:
+        place = database.id, name.lower()
+        if place in self._names:
+            return self._names[place]
+        table_id = meta.find_table(self._txn, *place)
+        return None if table_id is None else meta.get_table(self._txn, table_id)
+
+    def _missing(self, old: TableName, new: TableName, is_alter: bool) -> Refused:
+        target = None if is_alter else self._database(new)
+        if target is not None and self._at(target, new.name) is not None:
+            return refuse(1050, self._shown(new))
+        return refuse(1146, old.db or self._session.database, old.name)
+
+    def _no_such_database(self, old: TableName, new: TableName) -> Refused:
+        said = f"Database `{new.db}` doesn't exist"
+        return refuse(1025, self._shown(old), self._shown(new), 168, said)
+
+    def _shown(self, name: TableName) -> str:
+        return f"{name.db or self._session.database}.{name.name}"
+
+
+def _place(database: DatabaseInfo, name: TableName) -> Place:
+    return database.id, name.name.lower()
+
+
+def rename_tables(session: Running, node: RenameTables, text: str) -> Result:
+    """RENAME TABLE: all of the pairs or none."""
+    with look(session) as txn:
+        renamed = Renamed(session, txn)
+        for old, new in node.pairs:
+            renamed.add(old, new)
+        job = renamed.job(text)
+    if job is not None:
+        submit(session, job)
+    return Result()
+
+
+def rename_to(at: Altering, spec: RenameTo) -> Job | None:
+    """ALTER TABLE ... RENAME TO."""
+    renamed = Renamed(at.session, at.txn)
+    old = TableName(at.table.name.O, at.database.db_name.O)
+    renamed.add(old, spec.table, is_alter=True)
+    return renamed.job(at.text)

@@ -1,0 +1,171 @@
+"""CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE: options checked as TiDB checks them (4136).
+
+           INCREMENT > 0                     INCREMENT < 0
+MINVALUE   1                                 -(2^63 - 1)
+MAXVALUE   2^63 - 2                          -1
+START      1, or MINVALUE if that is more    -1, or MAXVALUE if that is less
+CACHE      1000
+"""
+
+from collections.abc import Sequence
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import SequenceInfo, TableInfo, evolve, name
+from exuvia.catalog.sequences import base_of
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import requests
+from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.jobs import database_named, look, noted, submit
+from exuvia.sql.define.view import drop_objects
+from exuvia.sql.nodes import DropTable
+from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
+from exuvia.sql.result import Result
+from exuvia.sql.session.running import Running
+
+_LAST, _FIRST = (1 << 63) - 1, -(1 << 63)
+Options = Sequence[tuple[str, int | None]]
+
+
+def create_sequence(session: Running, node: CreateSequence, text: str) -> Result:
+    """CREATE SEQUENCE [IF NOT EXISTS]. Raises 1050, 4136."""
+    check_name(node.sequence.name, 1103)
+    try:
+        with look(session) as txn:
+            database = database_named(session, txn, node.sequence.db)
+            place = f"{database.db_name.O}.{node.sequence.name}"
+            if _exists(session, txn, database.db_name.O, node.sequence.name):
+                raise refuse(1050, place)
+            wanted = _filled(_with_options(SequenceInfo(), node.options), node.options)
+            _check(wanted, place)
+            first = base_of(wanted.sequence_start, wanted.sequence_increment)
+            comment = node.comment or ""
+            wanted = evolve(wanted, exuvia_base=first, sequence_comment=comment)
+            info = TableInfo(
+                id=0,
+                name=name(node.sequence.name),
+                charset=database.charset,
+                collate=database.collate,
+                state=SchemaState.ABSENT,
+                comment=comment,
+                sequence=wanted,
+                exuvia_db=database.id,
+            )
+            job = requests.create_sequence(database, info, query=text)
+        submit(session, job)
+    except Refused as error:
+        if error.code == 1050 and node.if_not_exists:
+            return noted(error)
+        raise
+    return Result()
+
+
+def _exists(session: Running, txn: object, database: str, wanted: str) -> bool:
+    try:
+        session.services.schemas.table(txn, database, wanted)  # type: ignore[arg-type]
+    except Refused as error:
+        if error.code == 1146:
+            return False
+        raise
+    return True
+
+
+def alter_sequence(session: Running, node: AlterSequence, text: str) -> Result:
+    """ALTER SEQUENCE [IF EXISTS]. Raises 4139, 1347, 4136."""
+    place = f"{node.sequence.db or session.database}.{node.sequence.name}"
+    try:
+        with look(session) as txn:
+            database = database_named(session, txn, node.sequence.db)
+            info = session.services.schemas.table(txn, database.db_name.O, node.sequence.name).info
+    except Refused as error:
+        if error.code not in (1049, 1146):
+            raise
+        missing = refuse(4139, place)
+        if node.if_exists:
+            return noted(missing)
+        raise missing from None
+    if info.sequence is None:
+        raise refuse(1347, *place.split(".", 1), "SEQUENCE")
+    wanted = _with_options(info.sequence, node.options)
+    _check(wanted, place)
+    wanted = _restarted(wanted, info.sequence, node.options)
+    if node.comment is not None:
+        wanted = evolve(wanted, sequence_comment=node.comment)
+    submit(session, requests.alter_sequence(database, info, wanted, query=text))
+    return Result()
+
+
+def drop_sequence(session: Running, node: DropTable, text: str) -> Result:
+    """DROP SEQUENCE [IF EXISTS] a, b. Raises 4139, 1347."""
+    return drop_objects(session, node, text, "SEQUENCE", 4139)
+
+
+def _with_options(info: SequenceInfo, options: Options) -> SequenceInfo:
+    up = info.sequence_increment > 0
+    for option, value in options:
+        if option == "increment" and value is not None:
+            up = value >= 0
+    changed: dict[str, object] = {}
+    for option, value in options:
+        if option in _VALUES:
+            changed[_VALUES[option]] = value
+        elif option == "nominvalue":
+            changed["sequence_min_value"] = 1 if up else _FIRST + 1
+        elif option == "nomaxvalue":
+            changed["sequence_max_value"] = _LAST - 1 if up else -1
+        elif option in ("cycle", "nocycle"):
+            changed["sequence_cycle"] = option == "cycle"
+        if option in ("cache", "nocache"):
+            changed["sequence_cache"] = option == "cache"
+    return evolve(info, **changed)
+
+
+_VALUES = {
+    "increment": "sequence_increment",
+    "start": "sequence_start",
+    "minvalue": "sequence_min_value",
+    "maxvalue": "sequence_max_value",
+    "cache": "sequence_cache_value",
+}
+
+
+def _filled(info: SequenceInfo, options: Options) -> SequenceInfo:
+    """What CREATE does not say depends on the direction."""
+    said = {option.removeprefix("no") for option, _ in options}
+    if info.sequence_increment < 0:
+        if "minvalue" not in said:
+            info = evolve(info, sequence_min_value=_FIRST + 1)
+        if "maxvalue" not in said:
+            info = evolve(info, sequence_max_value=-1)
+        start = min(info.sequence_max_value, -1)
+    else:
+        start = max(info.sequence_min_value, 1)
+    return info if "start" in said else evolve(info, sequence_start=start)
+
+
+def _check(info: SequenceInfo, place: str) -> None:
+    """Raises 4136."""
+    size = abs(info.sequence_increment)
+    sound = (
+        size != 0
+        and info.sequence_cache_value > 0
+        and info.sequence_min_value <= info.sequence_start <= info.sequence_max_value
+        and info.sequence_min_value < info.sequence_max_value
+        and info.sequence_max_value < _LAST
+        and info.sequence_min_value > _FIRST
+        and info.sequence_cache_value < (_LAST - size) // size
+    )
+    if not sound:
+        raise refuse(4136, place)
+
+
+def _restarted(wanted: SequenceInfo, before: SequenceInfo, options: Options) -> SequenceInfo:
+    for option, value in options:
+        if option == "restart":
+            first = wanted.sequence_start if value is None else value
+            wanted = evolve(
+                wanted,
+                exuvia_generation=before.exuvia_generation + 1,
+                exuvia_base=base_of(first, wanted.sequence_increment),
+            )
+    return wanted

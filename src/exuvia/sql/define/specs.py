@@ -1,0 +1,33 @@
+"""Which builder answers which spec of an ALTER TABLE (altering.py says what a builder is)."""
+
+from exuvia.sql import nodes
+from exuvia.sql.define import (
+    alter_columns,
+    alter_indexes,
+    alter_modify,
+    alter_table_options,
+    constraints_alter,
+    partition_alter,
+    rename,
+)
+from exuvia.sql.define.altering import Build
+
+SPECS: dict[type[nodes.Spec], Build] = {
+    nodes.AddColumn: alter_columns.add_column,
+    nodes.AddIndex: alter_indexes.add_index,
+    nodes.DropColumn: alter_columns.drop_column,
+    nodes.DropIndex: alter_indexes.drop_index,
+    nodes.ModifyColumn: alter_modify.modify_column,
+    nodes.RenameColumn: alter_modify.rename_column,
+    nodes.SetDefault: alter_modify.set_default,
+    nodes.PartitionChange: partition_alter.change,
+    nodes.RenameTo: rename.rename_to,
+    nodes.TableOptions: alter_table_options.table_options,
+    nodes.ConvertCharset: alter_table_options.convert_charset,
+    nodes.AddCheck: constraints_alter.add_check,
+    nodes.DropConstraint: constraints_alter.drop_constraint,
+    nodes.AlterCheck: constraints_alter.alter_check,
+    nodes.AddForeignKey: constraints_alter.add_key,
+    nodes.IndexVisibility: alter_indexes.set_visibility,
+    nodes.RenameIndex: alter_indexes.rename_index,
+}

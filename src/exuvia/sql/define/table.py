@@ -1,0 +1,178 @@
+"""CREATE TABLE's definition becomes a TableInfo, equal to TiDB's in its JSON (seed 001).
+
+    PRIMARY KEY of one integer column     pk_is_handle: it is the row's handle; no index listed
+    PRIMARY KEY of anything else          is_common_handle: its encoded values are the handle
+    ... NONCLUSTERED, or no primary key   a hidden row id is the handle; PRIMARY is a unique index
+
+Ids of columns and indexes begin at 1, offsets at 0; the table's id is given later. Constraints are
+in constraints_create.py.
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import INTEGER_BITS, Flag
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.catalog.state import SchemaState
+from exuvia.sql.charsets import resolve
+from exuvia.sql.define.auto_random import with_auto_random
+from exuvia.sql.define.columns import check_name, check_place, column_infos
+from exuvia.sql.define.expression_indexes import all_with_hidden
+from exuvia.sql.define.indexes import check_count, check_visible, index_info
+from exuvia.sql.define.modes import STRICT, Modes
+from exuvia.sql.define.partition import partition_info
+from exuvia.sql.define.sequence_defaults import in_database
+from exuvia.sql.define.table_options import (
+    check_charsets,
+    check_comment,
+    check_engine,
+    check_supported,
+    id_cache,
+    shard_bits,
+)
+from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
+
+Warn = Callable[[int, str], None]
+
+
+def table_info(
+    node: CreateTable, database: DatabaseInfo, warn: Warn, modes: Modes = STRICT
+) -> TableInfo:
+    """The table as asked for. Raises Refused."""
+    _refuse_what_is_missing(node, warn)
+    text = check_name(node.table.name, 1103)
+    options, charset = node.options, _charset(node.options, database)
+    for each in node.columns:
+        check_place(each, database.db_name.O, text)
+    definitions = _index_definitions(node)
+    primary = _primary_names(definitions)
+    columns = column_infos(node.columns, charset, primary, modes=modes)
+    columns = tuple(in_database(each, database.db_name.O) for each in columns)
+    definitions, columns = all_with_hidden(definitions, columns)
+    indexes = _indexes(definitions, columns, text)
+    info = TableInfo(
+        id=0,
+        name=name(text),
+        charset=charset[0],
+        collate=charset[1],
+        cols=columns,
+        index_info=indexes or None,
+        state=SchemaState.ABSENT,
+        comment=check_comment(text, options.get("comment", "")),
+        auto_inc_id=_number(options, "auto_increment"),
+        auto_id_cache=id_cache(options.get("auto_id_cache", "0")),
+        pre_split_regions=_number(options, "pre_split_regions"),
+        max_col_id=len(columns),
+        max_idx_id=len(indexes),
+        exuvia_db=database.id,
+    )
+    info = _with_shard_bits(_with_handle(info, definitions), options)
+    info = with_auto_random(info, node.columns, modes.note)
+    check_visible(info)
+    if node.partitioning is not None:
+        info = evolve(info, partition=partition_info(info, node.partitioning, warn))
+    return _with_key_flags(info)
+
+
+def _charset(options: dict[str, str], database: DatabaseInfo) -> tuple[str, str]:
+    check_charsets(options)
+    inherited = database.charset, database.collate
+    return resolve(options.get("charset"), options.get("collate"), inherited)
+
+
+def _number(options: dict[str, str], name: str) -> int:
+    text = options.get(name, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
+    bits = shard_bits(info, options.get("shard_row_id_bits", "0"))
+    return evolve(info, ShardRowIDBits=bits, max_shard_row_id_bits=bits) if bits else info
+
+
+def _refuse_what_is_missing(node: CreateTable, warn: Warn) -> None:
+    if node.temporary:
+        raise refuse(8200, "TEMPORARY tables")
+    check_supported(node.options)
+    check_engine(node.options.get("engine", "innodb"))
+
+
+def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
+    """The primary key before all, then the table's keys, then the unique columns, as TiDB.
+
+    1068."""
+    found = [_of_column(column) for column in node.columns if column.primary]
+    uniques = [
+        _of_column(column) for column in node.columns if column.unique and not column.primary
+    ]
+    found += [index for index in node.indexes if index.kind == "primary"]
+    if len(found) > 1:
+        raise refuse(1068)
+    return [*found, *(index for index in node.indexes if index.kind != "primary"), *uniques]
+
+
+def _of_column(column: ColumnDefinition) -> IndexDefinition:
+    kind = "primary" if column.primary else "unique"
+    return IndexDefinition(kind=kind, parts=(IndexPart(column.name),), clustered=column.clustered)
+
+
+def _primary_names(definitions: list[IndexDefinition]) -> frozenset[str]:
+    first = definitions[0] if definitions else None
+    if first is None or first.kind != "primary":
+        return frozenset()
+    return frozenset((part.column or "").lower() for part in first.parts)
+
+
+def _indexes(
+    definitions: list[IndexDefinition], columns: tuple[ColumnInfo, ...], table: str
+) -> tuple[IndexInfo, ...]:
+    named = [each.name.lower() for each in definitions if each.name]
+    found: list[IndexInfo] = []
+    for n, definition in enumerate(definitions):
+        taken = [index.idx_name.L for index in found]
+        if definition.name is None:
+            taken += named
+        found.append(index_info(definition, columns, name(table), n + 1, taken))
+    check_count(len(found))
+    return tuple(found)
+
+
+def _with_handle(info: TableInfo, definitions: list[IndexDefinition]) -> TableInfo:
+    if not definitions or definitions[0].kind != "primary" or definitions[0].clustered is False:
+        return info
+    primary, *others = info.indexes
+    column = info.cols[primary.idx_cols[0].offset]
+    if len(primary.idx_cols) == 1 and column.type.Tp in INTEGER_BITS:
+        renumbered = tuple(evolve(index, id=n + 1) for n, index in enumerate(others))
+        return evolve(
+            info, pk_is_handle=True, index_info=renumbered or None, max_idx_id=len(renumbered)
+        )
+    clustered = evolve(primary, exuvia_clustered=True)
+    return evolve(
+        info,
+        is_common_handle=True,
+        common_handle_version=1,
+        index_info=(clustered, *others),
+    )
+
+
+def _with_key_flags(info: TableInfo) -> TableInfo:
+    columns = list(info.cols)
+    for index in info.indexes:
+        if index.is_primary:
+            continue
+        part: IndexColumn = index.idx_cols[0]
+        single = index.is_unique and len(index.idx_cols) == 1
+        flag = Flag.UNIQUE_KEY if single else Flag.MULTIPLE_KEY
+        column = columns[part.offset]
+        kind = evolve(column.type, Flag=column.type.Flag | int(flag))
+        columns[part.offset] = evolve(column, type=kind)
+    return evolve(info, cols=tuple(columns))

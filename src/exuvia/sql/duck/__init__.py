@@ -1,0 +1,1 @@
+"""Typed expressions to DuckDB: what is relational in a query."""

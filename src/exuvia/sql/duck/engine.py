@@ -1,0 +1,153 @@
+"""DuckDB as our relational engine: one in-memory database a process, a cursor for each query, no
+threads of its own.
+
+    family                 DuckDB type
+    INT                    BIGINT
+    UINT ENUM SET BIT      UBIGINT
+    DECIMAL(p, s)          DECIMAL(min(p, 38), s): more digits are an error (1690)
+    FLOAT                  DOUBLE
+    STRING JSON            VARCHAR
+    BYTES                  BLOB
+    DATE DATETIME TIME     BIGINT, packed as in rows: zero dates survive, the order is the same
+
+Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing
+spaces, whose binary order is the collation's. ASCII is folded by DuckDB itself, the rest by
+functions registered here. A text that differs from another only by control characters after it may
+sort before it where PAD SPACE would sort it behind. Imported lazily: a process that runs no such
+query loads neither DuckDB nor Arrow."""
+
+import atexit
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals
+from exuvia.catalog.collation import collation
+from exuvia.sql import types
+
+MOST_DIGITS = 38
+_lock = threading.Lock()
+_database: Any = None
+
+
+def cursor() -> Any:
+    """A cursor on this process's database; close it."""
+    global _database
+    with _lock:
+        if _database is None:
+            _database = _open()
+        return _database.cursor()
+
+
+def _open() -> Any:
+    import duckdb
+
+    found: Any = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "python_enable_replacements": False,
+            "enable_external_access": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        },
+    )
+    for name, function in _FOLDS.items():
+        found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
+    atexit.register(found.close)
+    return found
+
+
+def _text_function(function: Callable[[str], str]) -> Callable[[Any], Any]:
+    import pyarrow
+
+    def run(texts: Any) -> Any:
+        found = [None if text is None else function(text) for text in texts.to_pylist()]
+        return pyarrow.array(found, pyarrow.string())
+
+    return run
+
+
+def _fold(name: str) -> Callable[[str], str]:
+    found = collation(name)
+
+    def run(text: str) -> str:
+        text = text.rstrip(" ") if found.pads else text
+        return text if found.fold is None else found.fold(text)
+
+    return run
+
+
+_FOLDS = {
+    "exuvia_general": _fold("utf8mb4_general_ci"),
+    "exuvia_unicode": _fold("utf8mb4_unicode_ci"),
+    "exuvia_0900": _fold("utf8mb4_0900_ai_ci"),
+}
+
+
+# -- types and values ------------------------------------------------------------------------------
+
+
+def type_of(kind: FieldType) -> str:
+    """DuckDB's type for values of a MySQL type."""
+    family = types.family_of(kind)
+    if family is Family.DECIMAL:
+        precision, scale = types.precision_of(kind)
+        return f"DECIMAL({min(precision, MOST_DIGITS)},{scale})"
+    return _TYPES[family]
+
+
+_TYPES = {
+    None: "BIGINT",
+    Family.INT: "BIGINT",
+    Family.UINT: "UBIGINT",
+    Family.FLOAT: "DOUBLE",
+    Family.STRING: "VARCHAR",
+    Family.JSON: "VARCHAR",
+    Family.BYTES: "BLOB",
+    Family.DATE: "BIGINT",
+    Family.DATETIME: "BIGINT",
+    Family.TIME: "BIGINT",
+}
+
+
+def literal(value: Any, kind: FieldType) -> str:
+    """A value as DuckDB SQL of the type's form."""
+    wanted = type_of(kind)
+    if value is None:
+        return f"CAST(NULL AS {wanted})"
+    if isinstance(value, str):
+        return text_literal(value)
+    if isinstance(value, bytes):
+        return f"unhex('{value.hex()}')"
+    if isinstance(value, Decimal):
+        scale = max(0, kind.Decimal)
+        exact = decimals.rounded(value, scale) if kind.Decimal >= 0 else value
+        return f"CAST('{exact:f}' AS {wanted})"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    return f"CAST({value} AS {wanted})"
+
+
+def text_literal(value: str) -> str:
+    """A string literal; NUL is put together from its code."""
+    parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+    return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
+
+
+def key_of(text: str, kind: FieldType, collate: str = "") -> str:
+    """What a rendered value compares, groups and sorts by."""
+    if types.family_of(kind) is not Family.STRING:
+        return text
+    name = collate or kind.Collate
+    found = collation(name)
+    if found.fold is None:
+        return f"rtrim({text}, ' ')" if found.pads else text
+    if found.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):
+        return (
+            f"CASE WHEN strlen({text}) = length({text}) THEN upper(rtrim({text}, ' ')) "
+            f"ELSE exuvia_general({text}) END"
+        )
+    return f"exuvia_unicode({text})" if found.pads else f"exuvia_0900({text})"

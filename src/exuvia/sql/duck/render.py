@@ -1,0 +1,191 @@
+"""Typed expressions to DuckDB SQL that means the same: `value` gives the value, `condition` a
+BOOLEAN.
+
+    rendered natively     logic, comparison, exact arithmetic, CASE, parts of dates (duck/calls.py)
+    constants             computed now, by `evaluate`
+    everything else       a Python function over the batch: `evaluate`'s closure, row by row
+
+So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
+evaluated."""
+
+from collections.abc import Callable
+from inspect import Parameter as SignatureParameter
+from inspect import Signature
+from typing import Any
+
+from msgspec.structs import replace as evolve
+
+from exuvia.base.types import Family
+from exuvia.sql import types
+from exuvia.sql.duck import engine as duck
+from exuvia.sql.evaluate.compile import compile_expression, is_volatile
+from exuvia.sql.expr import (
+    Aggregate,
+    Assign,
+    Call,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Outer,
+    Subquery,
+    Windowed,
+    is_constant,
+)
+
+Leaf = Callable[[Expr], str]
+LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
+
+
+class Renderer:
+    """Renders the expressions of one query block.
+
+    `leaf` gives the SQL of columns, aggregates, windows and subqueries; `functions` collects the
+    Python functions that the query needs."""
+
+    def __init__(self, leaf: Leaf, functions: "Functions", env: Any) -> None:
+        self.leaf = leaf
+        self.functions = functions
+        self.env = env
+
+    def value(self, expr: Expr) -> str:
+        """SQL of the value, in the form duck/engine.py's table gives its family."""
+        if isinstance(expr, LEAVES):
+            return self.leaf(expr)
+        if isinstance(expr, Constant):
+            return duck.literal(expr.value, expr.type)
+        if is_constant(expr) and not is_volatile(expr):
+            return duck.literal(compile_expression(expr)((), self.env), expr.type)
+        native = self._native(expr)
+        return self.functions.call(expr, self) if native is None else native
+
+    def condition(self, expr: Expr) -> str:
+        """SQL of the expression as a BOOLEAN."""
+        from exuvia.sql.duck.conditions import CONDITIONS
+
+        if isinstance(expr, Call) and not is_constant(expr):
+            maker = CONDITIONS.get(expr.function)
+            found = None if maker is None else maker(expr, self)
+            if found is not None:
+                return found
+        if isinstance(expr, Subquery) and expr.kind != "scalar":
+            return self.leaf(expr)
+        return f"({self.number(expr)} <> 0)"
+
+    def number(self, expr: Expr) -> str:
+        """The value where a number stands for truth."""
+        if isinstance(expr, Subquery) and expr.kind != "scalar":
+            return f"CAST({self.leaf(expr)} AS BIGINT)"
+        if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
+            return self.value(Cast(type=types.DOUBLE, argument=expr))
+        return self.value(expr)
+
+    def key(self, expr: Expr, collate: str = "") -> str:
+        """SQL of what the value compares by."""
+        return duck.key_of(self.value(expr), expr.type, collate)
+
+    def _native(self, expr: Expr) -> str | None:
+        from exuvia.sql.duck.calls import NATIVE, native_cast
+        from exuvia.sql.duck.conditions import CONDITIONS
+
+        if isinstance(expr, Cast):
+            return native_cast(expr, self)
+        if not isinstance(expr, Call):
+            return None
+        maker = NATIVE.get(expr.function)
+        if maker is not None:
+            return maker(expr, self)
+        if expr.function in CONDITIONS:
+            found = CONDITIONS[expr.function](expr, self)
+            return None if found is None else f"CAST({found} AS BIGINT)"
+        return None
+
+
+class Functions:
+    """The Python functions of one query: registered before it runs, removed behind it."""
+
+    def __init__(self, prefix: str, env: Any) -> None:
+        self.prefix = prefix
+        self.env = env
+        self.made: list[tuple[str, Any, list[str], str, bool]] = []
+        self.failure: BaseException | None = None
+        self._known: dict[Any, str] = {}
+
+    def call(self, expr: Expr, renderer: Renderer) -> str:
+        """SQL that calls `evaluate`'s closure of the expression over its leaves."""
+        leaves: list[Expr] = []
+        body = _with_leaves(expr, leaves)
+        volatile = is_volatile(expr)
+        name = None if volatile else self._known.get(body)
+        if name is None:
+            name = f"{self.prefix}{len(self.made)}"
+            parameters = [duck.type_of(leaf.type) for leaf in leaves] or ["DOUBLE"]
+            run = self._vectorised(body, len(leaves))
+            self.made.append((name, run, parameters, duck.type_of(expr.type), volatile))
+            if not volatile:
+                self._known[body] = name
+        given = [
+            f"CAST({renderer.value(leaf)} AS {duck.type_of(leaf.type)})" for leaf in leaves
+        ] or ["random()"]
+        return f"{name}({', '.join(given)})"
+
+    def _vectorised(self, body: Expr, leaves: int) -> Callable[..., Any]:
+        closure, env, kind = compile_expression(body), self.env, body.type
+        holder = self
+
+        def run(*vectors: Any) -> Any:
+            try:
+                columns = [vector.to_pylist() for vector in vectors]
+                rows = zip(*columns, strict=True) if leaves else [()] * len(columns[0])
+                return _arrow([closure(row, env) for row in rows], kind)
+            except BaseException as error:
+                holder.failure = error
+                raise
+
+        run.__signature__ = _signature(max(1, leaves))  # type: ignore[attr-defined]
+        return run
+
+
+def _signature(count: int) -> Signature:
+    """DuckDB counts a function's parameters by its signature."""
+    kind = SignatureParameter.POSITIONAL_ONLY
+    return Signature([SignatureParameter(f"v{n}", kind) for n in range(count)])
+
+
+def _arrow(values: list[Any], kind: Any) -> Any:
+    import pyarrow
+
+    family = types.family_of(kind)
+    if family is Family.DECIMAL:
+        from exuvia.sql.evaluate.texts import round_to
+
+        precision, scale = types.precision_of(kind)
+        exact = [None if value is None else round_to(value, scale) for value in values]
+        return pyarrow.array(exact, pyarrow.decimal128(min(precision, 38), scale))
+    if family is Family.UINT:
+        return pyarrow.array(values, pyarrow.uint64())
+    if family is Family.FLOAT:
+        return pyarrow.array(values, pyarrow.float64())
+    if family in (Family.STRING, Family.JSON):
+        return pyarrow.array(values, pyarrow.string())
+    if family is Family.BYTES:
+        return pyarrow.array(values, pyarrow.binary())
+    return pyarrow.array(values, pyarrow.int64())
+
+
+def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
+    """The expression over a row of its leaves: each leaf becomes the column of its place."""
+    if isinstance(expr, LEAVES):
+        if expr in leaves:
+            position = leaves.index(expr)
+        else:
+            position = len(leaves)
+            leaves.append(expr)
+        return Column(type=expr.type, coercibility=expr.coercibility, position=position)
+    if isinstance(expr, Cast):
+        return evolve(expr, argument=_with_leaves(expr.argument, leaves))
+    if isinstance(expr, Call):
+        return evolve(expr, arguments=tuple(_with_leaves(a, leaves) for a in expr.arguments))
+    if isinstance(expr, Assign):
+        return evolve(expr, value=_with_leaves(expr.value, leaves))
+    return expr

@@ -1,0 +1,1 @@
+"""Typed expressions to Python closures, with MySQL's semantics."""

@@ -1,0 +1,185 @@
+"""Arithmetic and bits.
+
++ - *   integers: 1690 beyond 64 bits; decimals exact; doubles: 1690 where infinite
+/ DIV % NULL for a zero divisor, with 1365; a decimal quotient keeps whole words of nine digits
+& | ^   on 64 unsigned bits
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.sql.evaluate.cast import LEAST_INT, MOST_INT, MOST_UINT
+from exuvia.sql.evaluate.env import Compiled, Maker, Row
+from exuvia.sql.evaluate.texts import DIGITS
+from exuvia.sql.expr import Call
+from exuvia.sql.types import family_of
+
+
+def _held(run: Callable[[Any, Any], Any], kind: FieldType, sign: str) -> Callable[[Any, Any], Any]:
+    family = family_of(kind)
+    if family is Family.FLOAT:
+
+        def double(a: Any, b: Any) -> float:
+            try:
+                found = run(a, b)
+            except OverflowError:
+                found = math.inf
+            if math.isinf(found) or math.isnan(found):
+                raise refuse(1690, "DOUBLE", f"({a!r} {sign} {b!r})")
+            return float(found)
+
+        return double
+    if family is Family.DECIMAL:
+        return run
+    unsigned = family is Family.UINT
+    least, most = (0, MOST_UINT) if unsigned else (LEAST_INT, MOST_INT)
+    what = "BIGINT UNSIGNED" if unsigned else "BIGINT"
+
+    def whole(a: Any, b: Any) -> int:
+        found = run(a, b)
+        if found < least or found > most:
+            raise refuse(1690, what, f"({a} {sign} {b})")
+        return int(found)
+
+    return whole
+
+
+def _arithmetic(sign: str) -> Maker:
+    plain = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
+    exact = {"+": DIGITS.add, "-": DIGITS.subtract, "*": DIGITS.multiply}[sign]
+
+    def make(call: Call, arguments: list[Compiled]) -> Compiled:
+        run = exact if family_of(call.type) is Family.DECIMAL else plain
+        return binary(_held(run, call.type, sign), arguments)
+
+    return make
+
+
+def binary(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+    """A closure of two operands; NULL where either is."""
+    left, right = arguments
+
+    def apply(row: Row, env: Any) -> Any:
+        a = left(row, env)
+        if a is None:
+            return None
+        b = right(row, env)
+        return None if b is None else run(a, b)
+
+    return apply
+
+
+_WORD = 9  # digits of one word of MySQL's decimals
+
+
+def _words(digits: int) -> int:
+    return -(-digits // _WORD) * _WORD
+
+
+def divide(left: Decimal, right: Decimal) -> Decimal:
+    """MySQL's decimal quotient: cut after whole words of nine digits, at least four digits more."""
+    a, b = left.as_tuple().exponent, right.as_tuple().exponent
+    s1 = -a if isinstance(a, int) and a < 0 else 0
+    s2 = -b if isinstance(b, int) and b < 0 else 0
+    w1, w2 = _words(s1), _words(s2)
+    more = max(0, 4 - (w1 - s1 + w2 - s2))
+    scale = _words(w1 + w2 + more)
+    return DIGITS.divide(left, right).quantize(Decimal(1).scaleb(-scale), ROUND_DOWN, DIGITS)
+
+
+def _division(call: Call, arguments: list[Compiled]) -> Compiled:
+    run = _held(operator.truediv if call.type.Tp == 5 else divide, call.type, "/")
+    return _unless_zero(run, arguments)
+
+
+def _unless_zero(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+
+    def apply(row: Row, env: Any) -> Any:
+        a, b = left(row, env), right(row, env)
+        if a is None or b is None:
+            return None
+        if b == 0:
+            env.warn(1365)
+            return None
+        return run(a, b)
+
+    return apply
+
+
+def _whole_quotient(a: Any, b: Any) -> int:
+    if isinstance(a, int) and isinstance(b, int):
+        found = abs(a) // abs(b)
+        return found if (a < 0) == (b < 0) else -found
+    left, right = DIGITS.create_decimal(a), DIGITS.create_decimal(b)
+    return int(DIGITS.divide(left, right).to_integral_value(ROUND_DOWN))
+
+
+def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
+    return _unless_zero(_held(_whole_quotient, call.type, "DIV"), arguments)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if isinstance(a, float) or isinstance(b, float):
+        return math.fmod(a, b)
+    if isinstance(a, int) and isinstance(b, int):
+        found = abs(a) % abs(b)
+        return -found if a < 0 else found
+    return DIGITS.remainder(DIGITS.create_decimal(a), DIGITS.create_decimal(b))
+
+
+def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
+    return _unless_zero(_remainder, arguments)
+
+
+def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call.type, "-")
+
+    def apply(row: Row, env: Any) -> Any:
+        value = inner(row, env)
+        return None if value is None else run(value, 0)
+
+    return apply
+
+
+def _bits(run: Callable[[int, int], int]) -> Maker:
+    return lambda call, arguments: binary(lambda a, b: run(a, b) & MOST_UINT, arguments)
+
+
+def _shift_left(a: int, b: int) -> int:
+    return a << b if 0 <= b < 64 else 0
+
+
+def _shift_right(a: int, b: int) -> int:
+    return (a & MOST_UINT) >> b if 0 <= b < 64 else 0
+
+
+def _inverted(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        value = inner(row, env)
+        return None if value is None else ~value & MOST_UINT
+
+    return run
+
+
+OPERATORS: dict[str, Maker] = {
+    **{sign: _arithmetic(sign) for sign in "+-*"},
+    "/": _division,
+    "div": _integer_division,
+    "%": _modulo,
+    "negative": _negative,
+    "|": _bits(operator.or_),
+    "&": _bits(operator.and_),
+    "^": _bits(operator.xor),
+    "<<": _bits(_shift_left),
+    ">>": _bits(_shift_right),
+    "~": _inverted,
+}

@@ -1,0 +1,245 @@
+"""Changes of type inside expressions: lenient, with warnings; assignment to columns is
+catalog/values.py.
+
+    to      from strings               from numbers                      from dates and times
+    INT     leading integer, 1292      decimals: halves away; doubles:   YYYYMMDD[hhmmss]
+                                       to even; held to 64 bits
+    FLOAT   leading number, 1292       as it is                          the number
+    text    as it is                   MySQL's text                      MySQL's text
+    DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                  cut or filled; TIME takes
+            NULL and 1292                                                today
+
+`caster` chooses once, by the two types, and returns the function that converts each value, or None
+where none is needed."""
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog import temporal
+from exuvia.sql.evaluate.cast_moments import to_date, to_moment, to_time
+from exuvia.sql.evaluate.env import Env
+from exuvia.sql.evaluate.texts import DIGITS, Caster, Value, plain_number, round_to, text_of
+from exuvia.sql.functions import json_values
+from exuvia.sql.types import family_of, is_text_like
+
+MOST_INT, LEAST_INT, MOST_UINT = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
+
+_INTEGER = re.compile(r"\s*([+-]?\d+)\s*")
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+
+
+def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> Caster | None:
+    """The conversion between two types; None if values stay as they are."""
+    wanted = family_of(target)
+    if wanted is None or source.Tp == TypeCode.NULL:
+        return None
+    made = _MAKERS[wanted](source, target, hexadecimal)
+    return made
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
+    """The number a text begins with; 1292 if more follows."""
+    found = _NUMBER.match(text)
+    if found is None or found.end() != len(text):
+        env.warn(1292, what, text)
+    if found is None:
+        return 0.0
+    return float(found[1])
+
+
+def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    family = family_of(source)
+    if family is Family.FLOAT:
+        return None
+    if hexadecimal:
+        return lambda value, env: float(int.from_bytes(value[-8:], "big"))
+    if is_text_like(source):
+        if source.Tp in (TypeCode.ENUM, TypeCode.SET):
+            return lambda value, env: float(value)
+        text = text_of(source)
+        return lambda value, env: number_from_text(text(value), env)
+    if family is Family.JSON:
+        return lambda value, env: json_values.number(value, env)
+    plain = plain_number(source)
+    return lambda value, env: float(plain(value))
+
+
+def whole(number: Any) -> int:
+    """A number rounded to an integer as MySQL does: decimals away from zero, doubles to even."""
+    if isinstance(number, float):
+        if number != number or abs(number) > 1e30:
+            return int(1e30) if number > 0 else -int(1e30)
+        return round(number)
+    if isinstance(number, Decimal):
+        return int(number.to_integral_value(ROUND_HALF_UP))
+    return int(number)
+
+
+def hold(number: int, unsigned: bool, env: Env) -> int:
+    """An integer held to 64 bits; negative ones wrap where unsigned, as CAST does."""
+    if unsigned:
+        if number < 0:
+            return max(number, LEAST_INT) & MOST_UINT
+        if number > MOST_UINT:
+            env.warn(1292, "DECIMAL", number)
+        return min(number, MOST_UINT)
+    if LEAST_INT <= number <= MOST_INT:
+        return number
+    if number > MOST_INT and number <= MOST_UINT:
+        return number - (1 << 64)
+    env.warn(1292, "DECIMAL", number)
+    return MOST_INT if number > 0 else LEAST_INT
+
+
+def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    unsigned = target.unsigned or family_of(target) is Family.UINT
+    family = family_of(source)
+    if hexadecimal:
+        return lambda value, env: int.from_bytes(value[-8:], "big")
+    if source.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.YEAR):
+        return None
+    if family in (Family.INT, Family.UINT):
+        if (family is Family.UINT) == unsigned:
+            return None
+        return lambda value, env: hold(value, unsigned, env)
+    if is_text_like(source):
+        text = text_of(source)
+        return lambda value, env: _integer_from_text(text(value), unsigned, env)
+    if family is Family.JSON:
+        return lambda value, env: hold(whole(json_values.number(value, env)), unsigned, env)
+    if family is Family.FLOAT:
+        return lambda value, env: _integer_from_double(value, unsigned, env)
+    if family is Family.TIME:
+        return lambda value, env: hold(
+            temporal.time_number(temporal.round_time(value, 0)), unsigned, env
+        )
+    if family is Family.DATETIME:
+        return lambda value, env: _moment_number(value)
+    plain = plain_number(source)
+    return lambda value, env: hold(whole(plain(value)), unsigned, env)
+
+
+def _moment_number(packed: int) -> int:
+    return temporal.datetime_number(temporal.round_datetime(packed, 0) or packed)
+
+
+def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:
+    number = whole(value)
+    if not unsigned and number > MOST_INT:
+        env.warn(1292, "INTEGER", value)
+        return MOST_INT
+    return hold(number, unsigned, env)
+
+
+def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
+    found = _INTEGER.match(text)
+    if found is None or found.end() != len(text):
+        env.warn(1292, "INTEGER", text)
+    number = 0 if found is None else int(found[1])
+    if not unsigned and number > MOST_UINT:
+        return MOST_INT
+    return hold(number, unsigned, env)
+
+
+def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    family = family_of(source)
+    scale, precision = max(0, target.Decimal), target.Flen
+    limit = Decimal(10) ** (precision - scale)
+    if family in (Family.INT, Family.UINT) and scale == 0 and precision >= 20:
+        return lambda value, env: Decimal(value)
+    if family is Family.DECIMAL and source.Decimal == scale and source.Flen <= precision:
+        return None
+    read = _decimal_reader(source, hexadecimal)
+
+    def convert(value: Value, env: Env) -> Decimal:
+        number = round_to(read(value, env), scale)
+        if abs(number) >= limit:
+            env.warn(1690, "DECIMAL", f"({precision}, {scale})")
+            most = limit - Decimal(1).scaleb(-scale)
+            return most if number > 0 else -most
+        return number
+
+    return convert
+
+
+def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, Env], Decimal]:
+    family = family_of(source)
+    if hexadecimal:
+        return lambda value, env: Decimal(int.from_bytes(value[-8:], "big"))
+    if family is Family.FLOAT:
+        return lambda value, env: Decimal(repr(value)) if abs(value) < 1e65 else Decimal("9e65")
+    if is_text_like(source) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
+        text = text_of(source)
+        return lambda value, env: _decimal_from_text(text(value), env)
+    if family is Family.JSON:
+        return lambda value, env: Decimal(repr(json_values.number(value, env)))
+    plain = plain_number(source)
+    return lambda value, env: DIGITS.create_decimal(plain(value))
+
+
+def _decimal_from_text(text: str, env: Env) -> Decimal:
+    found = _NUMBER.match(text)
+    if found is None or found.end() != len(text):
+        env.warn(1292, "DECIMAL", text)
+    return Decimal(0) if found is None else DIGITS.create_decimal(found[1])
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    limit = target.Flen if target.Tp == TypeCode.STRING and target.Flen >= 0 else -1
+    if family_of(source) in (Family.STRING, Family.JSON):
+        if limit < 0:
+            return None
+        return lambda value, env: _cut(value, limit, "CHAR", env)
+    text = text_of(source)
+    if limit < 0:
+        return lambda value, env: text(value)
+    return lambda value, env: _cut(text(value), limit, "CHAR", env)
+
+
+def _cut(value: Any, limit: int, what: str, env: Env) -> Any:
+    if len(value) <= limit:
+        return value
+    shown = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    env.warn(1292, f"{what}({limit})", shown)
+    return value[:limit]
+
+
+def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    limit = target.Flen if target.Tp == TypeCode.STRING and target.Flen >= 0 else -1
+    if family_of(source) is Family.BYTES:
+        if limit < 0:
+            return None
+        return lambda value, env: _cut(value, limit, "BINARY", env).ljust(limit, b"\0")
+    text = text_of(source)
+    if limit < 0:
+        return lambda value, env: text(value).encode("utf-8", "surrogateescape")
+    return lambda value, env: _cut(text(value).encode(), limit, "BINARY", env).ljust(limit, b"\0")
+
+
+def _to_json(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    if family_of(source) is Family.JSON:
+        return None
+    return lambda value, env: json_values.from_value(value, source)
+
+
+_MAKERS: dict[Family, Callable[[FieldType, FieldType, bool], Caster | None]] = {
+    Family.INT: _to_integer,
+    Family.UINT: _to_integer,
+    Family.DECIMAL: _to_decimal,
+    Family.FLOAT: _to_double,
+    Family.STRING: _to_string,
+    Family.BYTES: _to_bytes,
+    Family.DATE: to_date,
+    Family.DATETIME: to_moment,
+    Family.TIME: to_time,
+    Family.JSON: _to_json,
+}

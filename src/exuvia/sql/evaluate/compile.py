@@ -1,0 +1,225 @@
+"""Expressions to Python closures: `compile_expression(expr)(row, env) -> value`, with MySQL's
+semantics.
+
+    compile once per plan        closure(row, env), one call a node; NULL is None, true is 1
+    constant parts               computed once per statement (`env.memory`)
+    functions                    the table in functions/, which says how arguments were converted
+
+The binder has put a Cast wherever a type changes, so operands of one operator have one family here.
+Subqueries are the business of sql/select/plan.py: they never come here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.sql.evaluate.cast import caster, number_from_text
+from exuvia.sql.evaluate.env import Env, PlainEnv
+from exuvia.sql.evaluate.operators import OPERATORS
+from exuvia.sql.evaluate.texts import text_of
+from exuvia.sql.expr import (
+    Assign,
+    Call,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Parameter,
+    Variable,
+    is_constant,
+    walk,
+)
+from exuvia.sql.functions import FUNCTIONS, Function
+
+Value = Any
+Row = Sequence[Any]
+Compiled = Callable[[Row, Any], Any]
+
+__all__ = ["Env", "PlainEnv", "compile_expression", "evaluate_constant", "predicate", "truth"]
+
+
+def compile_expression(expr: Expr) -> Compiled:
+    """The closure of an expression. Raises Refused 1235 for what cannot be computed row by row."""
+    found = _compile(expr)
+    if isinstance(expr, Constant | Parameter | Column) or not is_constant(expr):
+        return found
+    return found if is_volatile(expr) else _remembered(expr, found)
+
+
+def is_volatile(expr: Expr) -> bool:
+    """Whether two evaluations in one statement may differ, or have effects."""
+    for node in walk(expr):
+        if isinstance(node, Assign) or (isinstance(node, Variable) and node.scope == "user"):
+            return True
+        if isinstance(node, Call):
+            function = FUNCTIONS.get(node.function)
+            if function is not None and function.volatile:
+                return True
+    return False
+
+
+def _remembered(expr: Expr, inner: Compiled) -> Compiled:
+    place = object()
+
+    def run(row: Row, env: Any) -> Value:
+        memory = env.memory
+        if place in memory:
+            return memory[place]
+        memory[place] = found = inner(row, env)
+        return found
+
+    return run
+
+
+def predicate(expr: Expr) -> Callable[[Row, Any], bool]:
+    """The closure of a condition: True only where it is true."""
+    run = compile_expression(expr)
+    family = expr.family
+    if family in (Family.STRING, Family.BYTES, Family.JSON):
+        kind = expr.type
+        return lambda row, env: truth(run(row, env), kind) is True
+    return lambda row, env: bool(run(row, env))
+
+
+def truth(value: Value, kind: FieldType) -> bool | None:
+    """A value as a condition: None for NULL, else whether it is not zero."""
+    if value is None:
+        return None
+    if isinstance(value, str | bytes):
+        return number_from_text(text_of(kind)(value), PlainEnv()) != 0
+    return bool(value != 0)
+
+
+def evaluate_constant(expr: Expr, env: Env | None = None) -> Value:
+    """The value of an expression without columns."""
+    return compile_expression(expr)((), PlainEnv() if env is None else env)
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _compile(expr: Expr) -> Compiled:
+    maker = _MAKERS.get(type(expr))
+    if maker is None:
+        raise refuse(1235, f"{type(expr).__name__.lower()} here")
+    return maker(expr)
+
+
+def _column(expr: Any) -> Compiled:
+    position = expr.position
+    return lambda row, env: row[position]
+
+
+def _constant(expr: Any) -> Compiled:
+    value = expr.value
+    return lambda row, env: value
+
+
+def _parameter(expr: Any) -> Compiled:
+    index = expr.index
+    return lambda row, env: env.parameters[index]
+
+
+def _variable(expr: Any) -> Compiled:
+    name, scope = expr.name, expr.scope
+    if scope == "user":
+        return lambda row, env: env.session.user_variable(name)[0]
+    convert: Callable[[str], Any] = _FROM_TEXT.get(expr.family, str)
+
+    def run(row: Row, env: Any) -> Value:
+        text = env.global_variable(name) if scope == "global" else env.variable(name)
+        return None if text is None else convert(text)
+
+    return run
+
+
+_FLAGS = {"ON": 1, "OFF": 0}
+
+
+def _number(text: str) -> int:
+    flag = _FLAGS.get(text)
+    return int(text) if flag is None else flag
+
+
+_FROM_TEXT: dict[Any, Callable[[str], Any]] = {
+    Family.INT: _number,
+    Family.UINT: int,
+    Family.FLOAT: float,
+}
+
+
+def _assign(expr: Any) -> Compiled:
+    name, kind, run = expr.name, expr.type, compile_expression(expr.value)
+
+    def assign(row: Row, env: Any) -> Value:
+        value = run(row, env)
+        env.session.set_user_variable(name, value, kind)
+        return value
+
+    return assign
+
+
+def _cast(expr: Any) -> Compiled:
+    inner = compile_expression(expr.argument)
+    source = expr.argument
+    convert = caster(source.type, expr.type, isinstance(source, Constant) and source.hexadecimal)
+    if convert is None:
+        return inner
+
+    def run(row: Row, env: Any) -> Value:
+        value = inner(row, env)
+        return None if value is None else convert(value, env)
+
+    return run
+
+
+def _call(expr: Any) -> Compiled:
+    arguments = [compile_expression(argument) for argument in expr.arguments]
+    special = OPERATORS.get(expr.function)
+    if special is not None:
+        return special(expr, arguments)
+    return _apply(FUNCTIONS[expr.function], arguments)
+
+
+def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
+    run = function.run
+    if function.nulls:
+        if function.env:
+            return lambda row, env: run(env, *[each(row, env) for each in arguments])
+        return lambda row, env: run(*[each(row, env) for each in arguments])
+    if function.env:
+        return _with_env(run, arguments)
+    if len(arguments) == 1:
+        only = arguments[0]
+
+        def one(row: Row, env: Any) -> Value:
+            value = only(row, env)
+            return None if value is None else run(value)
+
+        return one
+
+    def many(row: Row, env: Any) -> Value:
+        values = [each(row, env) for each in arguments]
+        return None if None in values else run(*values)
+
+    return many
+
+
+def _with_env(run: Callable[..., Any], arguments: list[Compiled]) -> Compiled:
+    def apply(row: Row, env: Any) -> Value:
+        values = [each(row, env) for each in arguments]
+        return None if None in values else run(env, *values)
+
+    return apply
+
+
+_MAKERS: dict[type, Callable[[Any], Compiled]] = {
+    Column: _column,
+    Constant: _constant,
+    Parameter: _parameter,
+    Variable: _variable,
+    Assign: _assign,
+    Cast: _cast,
+    Call: _call,
+}

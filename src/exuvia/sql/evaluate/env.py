@@ -1,0 +1,68 @@
+"""What an expression may ask of the statement it runs in: parameters, clock, session, warnings.
+
+    Env         the base: a statement's Context (sql/context.py) is one
+    PlainEnv    without a session: folding of constants, stored defaults, tests
+
+In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
+STRICT_TRANS_TABLES with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is computed once for a
+statement."""
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Any
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql.expr import Call
+from exuvia.sql.result import Note
+
+WARNINGS_KEPT = 1024
+Row = Sequence[Any]
+Compiled = Callable[[Row, Any], Any]
+Maker = Callable[[Call, list[Compiled]], Compiled]
+
+
+class Env:
+    """One serves one statement.
+
+    Subclasses have `parameters`, `warnings`, and `now`: packed, in the session's `zone` (None is
+    UTC). `utc_now` is the same moment in UTC."""
+
+    __slots__ = ("memory", "strict")
+
+    memory: dict[Any, Any]
+    strict: bool
+    parameters: Sequence[Any]
+    warnings: list[Note]
+    now: int
+    utc_now: int
+    zone: tzinfo | None
+
+    def warn(self, code: int, *arguments: object) -> None:
+        """A warning, or the error itself in a strict write."""
+        self.raise_or_note(refuse(code, *arguments))
+
+    def raise_or_note(self, error: Refused) -> None:
+        """As `warn`, for an error with a text of its own."""
+        if self.strict:
+            raise error
+        if len(self.warnings) < WARNINGS_KEPT:
+            self.warnings.append(Note("Warning", error.code, error.message))
+
+    def incorrect(self, what: str, text: object) -> None:
+        """1292 'Incorrect datetime value' (its text is not that of the truncation)."""
+        self.raise_or_note(Refused(1292, "22007", f"Incorrect {what} value: '{text}'"))
+
+
+class PlainEnv(Env):
+    """An environment without a session."""
+
+    __slots__ = ("now", "parameters", "utc_now", "warnings", "zone")
+
+    def __init__(self, parameters: Sequence[Any] = (), strict: bool = False, now: int = 0) -> None:
+        self.parameters = parameters
+        self.strict = strict
+        self.now = self.utc_now = now
+        self.zone = None
+        self.warnings = []
+        self.memory = {}

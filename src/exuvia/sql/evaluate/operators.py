@@ -1,0 +1,150 @@
+"""All operators by name, and those that go by a collation, a unit or the types of their arguments.
+
+logic, comparison, CASE    evaluate/logic.py        LIKE, REGEXP    evaluate/match.py
+arithmetic, bits           evaluate/arithmetic.py
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exuvia.base.types import Family
+from exuvia.catalog.collation import collation
+from exuvia.catalog.temporal import shift_zone
+from exuvia.sql.evaluate import arithmetic as evaluate_arithmetic
+from exuvia.sql.evaluate import logic as evaluate_logic
+from exuvia.sql.evaluate import match as evaluate_match
+from exuvia.sql.evaluate.arithmetic import binary
+from exuvia.sql.evaluate.env import Compiled, Maker, Row
+from exuvia.sql.evaluate.logic import comparison
+from exuvia.sql.expr import Call
+from exuvia.sql.functions import interval, json_functions
+from exuvia.sql.functions.text import find_text
+from exuvia.sql.types import family_of
+
+# -- by collation, by unit -------------------------------------------------------------------------
+
+
+def _locate(call: Call, arguments: list[Compiled]) -> Compiled:
+    """Arguments: part, text, start."""
+    collate = call.extra[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        part, text, start = (argument(row, env) for argument in arguments)
+        if part is None or text is None or start is None:
+            return None
+        return find_text(text, part, start, collate)
+
+    return run
+
+
+def _field(call: Call, arguments: list[Compiled]) -> Compiled:
+    needle, *items = arguments
+    equals = [comparison("=")(call, [needle, item]) for item in items]
+    return lambda row, env: next((n for n, same in enumerate(equals, 1) if same(row, env)), 0)
+
+
+def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
+    fold = collation(call.extra[0]).fold if call.arguments[0].family is Family.STRING else None
+    key = fold or (lambda value: value)  # unlike =, trailing spaces count
+
+    def run(needle: Any, joined: Any) -> int:
+        items = joined.split("," if isinstance(joined, str) else b",") if joined else []
+        return next((n for n, item in enumerate(items, 1) if key(item) == key(needle)), 0)
+
+    return binary(run, arguments)
+
+
+def _move(call: Call, arguments: list[Compiled]) -> Compiled:
+    unit, sign = call.extra
+    if family_of(call.arguments[0].type) is Family.TIME:
+        return binary(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)
+    if family_of(call.type) is Family.DATE:
+        return binary(lambda a, b: _date_of(interval.add(a << 37, b, unit, sign)), arguments)
+    return binary(lambda a, b: interval.add(a, b, unit, sign), arguments)
+
+
+def _date_of(packed: int | None) -> int | None:
+    return None if packed is None else packed >> 37
+
+
+def _difference(call: Call, arguments: list[Compiled]) -> Compiled:
+    unit = call.extra[0]
+    return binary(lambda a, b: interval.difference(a, b, unit), arguments)
+
+
+def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
+    unit, inner = call.extra[0], arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        value = inner(row, env)
+        return None if value is None else interval.extract(value, unit)
+
+    return run
+
+
+def _extract_clock(call: Call, arguments: list[Compiled]) -> Compiled:
+    unit, inner = call.extra[0], arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        value = inner(row, env)
+        return None if value is None else interval.extract_clock(value, unit)
+
+    return run
+
+
+def _at_zone(call: Call, arguments: list[Compiled]) -> Compiled:
+    zone, inner = call.extra[0], arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        value = inner(row, env)
+        return None if value is None else shift_zone(value, None, zone)
+
+    return run
+
+
+def _built(run: Callable[..., str]) -> Maker:
+    def make(call: Call, arguments: list[Compiled]) -> Compiled:
+        kinds = [argument.type for argument in call.arguments]
+        return lambda row, env: run([each(row, env) for each in arguments], kinds)
+
+    return make
+
+
+def _json_change(call: Call, arguments: list[Compiled]) -> Compiled:
+    kinds = [argument.type for argument in call.arguments[1:]]
+    name = call.function
+
+    def run(row: Row, env: Any) -> str | None:
+        document, *pairs = [each(row, env) for each in arguments]
+        if document is None or None in pairs[::2]:
+            return None
+        return json_functions.changed(name, document, pairs, kinds)
+
+    return run
+
+
+def _collated(call: Call, arguments: list[Compiled]) -> Compiled:
+    return arguments[0]
+
+
+OPERATORS: dict[str, Maker] = {
+    **evaluate_logic.OPERATORS,
+    **evaluate_arithmetic.OPERATORS,
+    **evaluate_match.OPERATORS,
+    "locate": _locate,
+    "field": _field,
+    "find_in_set": _find_in_set,
+    "date_add": _move,
+    "timestampdiff": _difference,
+    "extract": _extract,
+    "extract_time": _extract_clock,
+    "json_object": _built(json_functions.build_object),
+    "json_array": _built(json_functions.build_array),
+    "json_array_append": _json_change,
+    "json_array_insert": _json_change,
+    "json_set": _json_change,
+    "json_insert": _json_change,
+    "json_replace": _json_change,
+    "at_zone": _at_zone,
+    "collate": _collated,
+}

@@ -1,0 +1,221 @@
+"""Addresses, UUIDs, sets of flags, compression, and TiDB's own (manual, "Miscellaneous Functions").
+
+BENCHMARK computes nothing again: how long an expression takes here is not what it is asked for.
+"""
+
+import hashlib
+import ipaddress
+import uuid
+import zlib
+from typing import Any
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import pack_date, pack_datetime
+from exuvia.sql import types
+from exuvia.sql.functions.table import Function, always
+
+_FLAG = always(types.BOOLEAN)
+_BIG = always(types.BIGINT)
+_TEXT = always(types.text(255))
+_BLOB = always(types.blob(65535))
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _aton(text: str) -> int | None:
+    """INET_ATON: a.b.c.d, and the shorter forms a, a.d, a.b.d."""
+    parts = text.split(".")
+    if not 1 <= len(parts) <= 4 or not all(p.isdigit() and int(p) < 256 for p in parts):
+        return None
+    numbers = [int(part) for part in parts]
+    numbers[-1:-1] = [0] * (4 - len(numbers))
+    return int.from_bytes(bytes(numbers), "big")
+
+
+def _ntoa(value: int) -> str | None:
+    return str(ipaddress.IPv4Address(value)) if 0 <= value < 1 << 32 else None
+
+
+def _aton6(text: str) -> bytes | None:
+    found = _address(text)
+    return None if found is None else found.packed
+
+
+def _ntoa6(raw: bytes) -> str | None:
+    if len(raw) not in (4, 16):
+        return None
+    found = ipaddress.ip_address(raw)
+    mapped = getattr(found, "ipv4_mapped", None)
+    return f"::ffff:{mapped}" if mapped else str(found)
+
+
+def _is_version(version: int) -> Any:
+    def judge(text: str | None) -> int:
+        found = None if text is None else _address(text)
+        return int(found is not None and found.version == version)
+
+    return judge
+
+
+def _is_mapped(raw: bytes) -> int:
+    return int(len(raw) == 16 and raw[:12] == bytes(10) + b"\xff\xff")
+
+
+def _is_compatible(raw: bytes) -> int:
+    return int(len(raw) == 16 and raw[:12] == bytes(12) and int.from_bytes(raw[12:], "big") > 1)
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _to_binary(text: str, swap: int = 0) -> bytes | None:
+    found = _uuid(text)
+    if found is None:
+        return None
+    raw = found.bytes
+    return raw[6:8] + raw[4:6] + raw[:4] + raw[8:] if swap else raw
+
+
+def _from_binary(raw: bytes, swap: int = 0) -> str | None:
+    if len(raw) != 16:
+        return None
+    return str(uuid.UUID(bytes=raw[4:8] + raw[2:4] + raw[:2] + raw[8:] if swap else raw))
+
+
+def _make_set(bits: int | None, *parts: str | None) -> str | None:
+    if bits is None:
+        return None
+    return ",".join(part for n, part in enumerate(parts) if part is not None and bits >> n & 1)
+
+
+def _export_set(bits: int, on: str, off: str, joint: str = ",", count: int = 64) -> str:
+    size = count if 0 <= count <= 64 else 64
+    return joint.join(on if bits >> n & 1 else off for n in range(size))
+
+
+def _compress(raw: bytes) -> bytes:
+    return len(raw).to_bytes(4, "little") + zlib.compress(raw) if raw else b""
+
+
+def _uncompress(raw: bytes) -> bytes | None:
+    if not raw:
+        return b""
+    size = int.from_bytes(raw[:4], "little")
+    try:
+        found = zlib.decompressobj().decompress(raw[4:], size + 1)
+    except zlib.error:
+        return None
+    return found if len(found) == size else None
+
+
+def _bytes_text(value: float) -> str:
+    """FORMAT_BYTES."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    step = 0
+    while abs(value) >= 1024 and step < len(units) - 1:
+        value, step = value / 1024, step + 1
+    return f"{int(value)} {units[0]}" if not step else f"{value:.2f} {units[step]}"
+
+
+def _password(raw: bytes) -> str:
+    if not raw:
+        return ""
+    return "*" + hashlib.sha1(hashlib.sha1(raw).digest()).hexdigest().upper()
+
+
+def _translate(text: str, signs: str, instead: str) -> str:
+    table: dict[int, str | None] = {}
+    for n, sign in enumerate(signs):
+        table.setdefault(ord(sign), instead[n] if n < len(instead) else None)
+    return text.translate(table)
+
+
+def _moment(stamp: int) -> int | None:
+    """TIDB_PARSE_TSO: the wall time of a timestamp, packed, in UTC."""
+    if stamp <= 0:
+        return None
+    seconds, milli = divmod(stamp >> 18, 1000)
+    days, second = divmod(seconds, 86400)
+    at = _date_of(days)
+    return pack_datetime(
+        pack_date(*at), second // 3600, second // 60 % 60, second % 60, milli * 1000
+    )
+
+
+def _date_of(days: int) -> tuple[int, int, int]:
+    from datetime import date, timedelta
+
+    found = date(1970, 1, 1) + timedelta(days=days)
+    return found.year, found.month, found.day
+
+
+_NANO_UNITS = ((86_400e9, "d"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "us"))
+
+
+def _nano_text(value: float) -> str:
+    """FORMAT_NANO_TIME."""
+    for size, unit in _NANO_UNITS:
+        if abs(value) >= size:
+            return (
+                f"{value / size:.2f} {unit}"
+                if abs(value / size) < 1e5
+                else f"{value / size:.2e} {unit}"
+            )
+    return f"{value:.0f} ns"
+
+
+def _random_bytes(count: int) -> bytes:
+    """RANDOM_BYTES: uuid4 is the process's source of randomness, 15 free bytes a time."""
+    if not 1 <= count <= 1024:
+        raise Refused(1690, "22003", "length value is out of range in 'random_bytes'")
+    pieces = [hashlib.sha256(uuid.uuid4().bytes).digest() for _ in range(count // 32 + 1)]
+    return b"".join(pieces)[:count]
+
+
+def _sm3(raw: bytes) -> str | None:
+    try:
+        return hashlib.new("sm3", raw).hexdigest()
+    except ValueError:  # an OpenSSL built without it
+        return None
+
+
+FUNCTIONS = {
+    "benchmark": Function(2, 2, "ix", _BIG, lambda count, value: 0, nulls=True),
+    "bin_to_uuid": Function(1, 2, "bi", always(types.text(36)), _from_binary),
+    "compress": Function(1, 1, "b", _BLOB, _compress),
+    "export_set": Function(3, 5, "isssi", always(types.text(65535)), _export_set),
+    "current_resource_group": Function(0, 0, "", _TEXT, lambda: "default"),
+    "format_bytes": Function(1, 1, "f", _TEXT, _bytes_text),
+    "format_nano_time": Function(1, 1, "f", _TEXT, _nano_text),
+    "inet6_aton": Function(1, 1, "s", always(types.blob(16)), _aton6),
+    "inet6_ntoa": Function(1, 1, "b", always(types.text(39)), _ntoa6),
+    "inet_aton": Function(1, 1, "s", always(types.UNSIGNED), _aton),
+    "inet_ntoa": Function(1, 1, "i", always(types.text(15)), _ntoa),
+    "is_ipv4": Function(1, 1, "s", _FLAG, _is_version(4), nulls=True),
+    "is_ipv4_compat": Function(1, 1, "b", _FLAG, _is_compatible),
+    "is_ipv4_mapped": Function(1, 1, "b", _FLAG, _is_mapped),
+    "is_ipv6": Function(1, 1, "s", _FLAG, _is_version(6), nulls=True),
+    "is_uuid": Function(1, 1, "s", _FLAG, lambda text: int(_uuid(text) is not None)),
+    "make_set": Function(2, -1, "is", always(types.text(65535)), _make_set, nulls=True),
+    "password": Function(1, 1, "b", always(types.text(41)), _password),
+    "load_file": Function(1, 1, "s", _BLOB, lambda name: None),
+    "random_bytes": Function(1, 1, "i", _BLOB, _random_bytes, volatile=True),
+    "sm3": Function(1, 1, "b", always(types.text(64)), _sm3),
+    "tidb_is_ddl_owner": Function(0, 0, "", _FLAG, lambda: 1, volatile=True),
+    "tidb_parse_tso": Function(1, 1, "i", always(types.datetime(6)), _moment),
+    "tidb_parse_tso_logical": Function(1, 1, "i", _BIG, lambda stamp: stamp & (1 << 18) - 1),
+    "translate": Function(3, 3, "s", always(types.text(65535)), _translate),
+    "uncompress": Function(1, 1, "b", _BLOB, _uncompress),
+    "uncompressed_length": Function(1, 1, "b", _BIG, lambda raw: int.from_bytes(raw[:4], "little")),
+    "uuid_to_bin": Function(1, 2, "si", always(types.blob(16)), _to_binary),
+}

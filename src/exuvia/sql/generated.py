@@ -1,0 +1,142 @@
+"""Generated columns: their expressions, bound once for a table, each after those it reads.
+
+    b AS (a + 8) VIRTUAL, c AS (b + 2) STORED    ->    [b: a + 8]  [c: b + 2]
+
+VIRTUAL columns are computed when a row is read (catalog/virtual.py, which finds `virtual_steps` by
+its name), all of them when a row is written (sql/write/generated.py). Both ways give one value for
+one row: an expression sees no session, its time zone is UTC, its literals are utf8mb4_bin.
+Reading never fails on a value that does not fit its column: the nearest one is shown, as in TiDB.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.values import zero_of
+from exuvia.catalog.virtual import VirtualStep
+from exuvia.sql.bind.bind import bind
+from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.evaluate.env import Env, PlainEnv
+from exuvia.sql.expr import Expr, columns_of
+from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.write.cells import assign_to, narrowed
+
+Value = Any
+PLACE = "generated column function"
+STRICT = "exuvia_strict"  # in `change_state_info` of an index's column: its fill refuses
+
+
+class GeneratedColumn(NamedTuple):
+    """One column: where it stands, what it reads, and how its value is computed."""
+
+    position: int
+    column: ColumnInfo
+    reads: tuple[int, ...]
+    bound: Expr
+    call: Callable[[Sequence[Value], Env], Value]
+
+    def value(self, row: Sequence[Value], env: Env) -> Value:
+        """The column's value in a row. Raises 1264, 1265, 1406, ..., 1048 without a row number."""
+        found = self.call(row, env)
+        return assign_to(self.column, self.bound.type)(found, 1)
+
+    def nearest(self, row: Sequence[Value], env: Env) -> Value:
+        """As `value`, but what does not fit becomes the nearest value that does."""
+        found = None
+        with suppress(Refused, ArithmeticError):
+            found = self.call(row, env)
+        if found is None:
+            return zero_of(self.column.type) if self.column.not_null else None
+        try:
+            return assign_to(self.column, self.bound.type)(found, 1)
+        except (Refused, ArithmeticError):
+            return narrowed(found, self.bound.type, self.column)
+
+
+def scope_of(columns: Sequence[ColumnInfo]) -> Scope:
+    """Their names, by place. Of two with one name, the one that clients see."""
+    known = [(n, each) for n, each in enumerate(columns) if each.state != SchemaState.ABSENT]
+    public = {each.name.L for _, each in known if each.state == SchemaState.PUBLIC}
+    fields = [
+        Field(n, each.name.O, each.type, column=each)
+        for n, each in known
+        if each.state == SchemaState.PUBLIC or each.name.L not in public
+    ]
+    return Scope(fields, clause=PLACE)
+
+
+def bound_expression(text: str, columns: Sequence[ColumnInfo]) -> Expr:
+    """The typed expression. Raises 1054, 1582, ... as binding does."""
+    return bind(parse_expression(text), scope_of(columns))
+
+
+def names_in(tree: exp.Expression) -> list[str]:
+    """The columns that it names, in lower case, each once."""
+    return list(dict.fromkeys(each.name.lower() for each in tree.find_all(exp.Column)))
+
+
+def generated_columns(info: TableInfo) -> tuple[GeneratedColumn, ...]:
+    """All generated columns of a table that exist, each behind those it reads."""
+    made: dict[int, GeneratedColumn] = {}
+    positions = [n for n, each in enumerate(info.cols) if each.is_generated and each.state != 0]
+    for position in positions:
+        made[position] = _made(info.cols, position)
+    found: dict[int, GeneratedColumn] = {}
+    for position in positions:
+        for each in _with_inputs(position, made):
+            found.setdefault(each.position, each)
+    return tuple(found.values())
+
+
+def _made(columns: Sequence[ColumnInfo], position: int) -> GeneratedColumn:
+    column = columns[position]
+    expr = bound_expression(column.generated_expr_string, columns)
+    reads = tuple(sorted(columns_of(expr) - {position}))
+    return GeneratedColumn(position, column, reads, expr, compile_expression(expr))
+
+
+def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[GeneratedColumn]:
+    own = made[position]
+    others = {at: each for at, each in made.items() if at != position}
+    for at in own.reads:
+        if at in others:
+            yield from _with_inputs(at, others)
+    yield own
+
+
+def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:
+    """The steps of catalog/virtual.py for a table."""
+    return tuple(
+        VirtualStep(each.position, each.reads, _reading(each), _strictly(each))
+        for each in generated_columns(info)
+        if each.column.is_virtual
+    )
+
+
+def _strictly(column: GeneratedColumn) -> Callable[[Sequence[Value]], Value] | None:
+    info = column.column
+    if info.state != SchemaState.WRITE_REORG or STRICT not in (info.change_state_info or {}):
+        return None
+    env = PlainEnv(strict=True)
+    return lambda row: column.value(row, env)
+
+
+def _reading(column: GeneratedColumn) -> Callable[[Sequence[Value]], Value]:
+    env = PlainEnv()
+    assign = assign_to(column.column, column.bound.type)
+    call = column.call
+
+    def value(row: Sequence[Value]) -> Value:
+        env.warnings.clear()
+        try:
+            return assign(call(row, env), 1)
+        except (Refused, ArithmeticError):
+            return column.nearest(row, env)
+
+    return value

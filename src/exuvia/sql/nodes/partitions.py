@@ -1,0 +1,26 @@
+"""PARTITION BY and the definitions of partitions, as written."""
+
+from exuvia.sql.nodes.parts import Node, Tree
+
+
+class PartitionWritten(Node, frozen=True, kw_only=True):
+    """PARTITION p VALUES LESS THAN (..) | VALUES IN (..) | DEFAULT.
+
+    A bound is a tree; MAXVALUE and DEFAULT are exp.Var of that name. None: no such clause."""
+
+    name: str
+    less_than: tuple[Tree, ...] | None = None
+    in_values: tuple[tuple[Tree, ...], ...] | None = None
+    comment: str = ""
+
+
+class Partitioning(Node, frozen=True, kw_only=True):
+    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression."""
+
+    kind: str
+    expression: Tree | None = None
+    columns: tuple[str, ...] | None = None
+    number: int | None = None
+    definitions: tuple[PartitionWritten, ...] = ()
+    linear: bool = False
+    subpartitioned: bool = False

@@ -1,0 +1,49 @@
+"""Statements that write rows; their expressions are sqlglot trees."""
+
+from sqlglot import exp
+
+from exuvia.sql.nodes.parts import (
+    Node,
+    TableName,
+    Tree,
+)
+
+
+class Insert(Node, frozen=True, kw_only=True):
+    """INSERT and REPLACE. Exactly one of `rows` and `query`; DEFAULT in a row is exp.Column named
+    DEFAULT (test with `parse.is_default`). `columns` None means all."""
+
+    table: TableName
+    columns: tuple[str, ...] | None = None
+    rows: list[list[Tree]] | None = None
+    query: exp.Query | None = None
+    replace: bool = False
+    ignore: bool = False
+    on_duplicate: tuple[tuple[exp.Column, Tree], ...] = ()
+    row_alias: str | None = None
+    partitions: tuple[str, ...] = ()
+
+
+class Update(Node, frozen=True, kw_only=True):
+    """UPDATE. `source` is the table, with its joins for the multi-table form."""
+
+    source: exp.Select
+    assignments: tuple[tuple[exp.Column, Tree], ...]
+    where: Tree | None = None
+    order: exp.Order | None = None
+    limit: Tree | None = None
+    ignore: bool = False
+
+
+class Delete(Node, frozen=True, kw_only=True):
+    """DELETE.
+
+    `targets` names the tables to delete from (or their aliases); empty: the only table of
+    `source`."""
+
+    source: exp.Select
+    targets: tuple[TableName, ...] = ()
+    where: Tree | None = None
+    order: exp.Order | None = None
+    limit: Tree | None = None
+    ignore: bool = False

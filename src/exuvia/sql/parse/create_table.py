@@ -1,0 +1,193 @@
+"""CREATE TABLE: definitions, options, partitions, LIKE, AS (manual, "CREATE TABLE Statement")."""
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from exuvia.base.limits import IDENTIFIER_CHARS
+from exuvia.base.mysql import refuse
+from exuvia.sql.nodes import (
+    Check,
+    ColumnDefinition,
+    CreateTable,
+    ForeignKey,
+    IndexDefinition,
+    TableName,
+)
+from exuvia.sql.parse.columns import column, foreign_key, named_check
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.indexes import INDEX_HEADS, index
+from exuvia.sql.parse.partitions import partitioning
+from exuvia.sql.parse.tokens import read
+from exuvia.sql.parse.types import charset_name, word_or_string
+
+
+def if_not_exists(cursor: Cursor) -> bool:
+    """[IF NOT EXISTS]."""
+    return cursor.accept("IF", "NOT", "EXISTS")
+
+
+def create_table(cursor: Cursor, temporary: bool) -> CreateTable:
+    """What follows CREATE TABLE."""
+    absent = if_not_exists(cursor)
+    table = cursor.table()
+    facts: dict[str, object] = {
+        "table": checked(table),
+        "if_not_exists": absent,
+        "temporary": temporary,
+    }
+    if cursor.accept("LIKE"):
+        return CreateTable(**facts, like=cursor.table())  # type: ignore[arg-type]
+    if cursor.at("(", "LIKE"):
+        cursor.expect("(", "LIKE")
+        facts["like"] = cursor.table()
+        cursor.expect(")")
+        return CreateTable(**facts)  # type: ignore[arg-type]
+    if cursor.at("(") and cursor.peek(1) not in ("SELECT", "WITH", "TABLE", "VALUES"):
+        facts |= _definitions(cursor)
+    facts["options"] = table_options(cursor)
+    if cursor.at("PARTITION", "BY"):
+        facts["partitioning"] = partitioning(cursor)
+    facts["replace"] = cursor.accept("REPLACE")
+    facts["ignore"] = cursor.accept("IGNORE")
+    as_query = cursor.accept("AS")
+    if as_query or not cursor.done:
+        facts["query"] = query_rest(cursor)
+    return CreateTable(**facts)  # type: ignore[arg-type]
+
+
+def checked(table: TableName) -> TableName:
+    """The name of something new: 1059 beyond 64 characters."""
+    if len(table.name) > IDENTIFIER_CHARS:
+        raise refuse(1059, table.name)
+    return table
+
+
+def query_rest(cursor: Cursor) -> exp.Query:
+    """The remaining tokens as a query."""
+    tokens = cursor.tokens[cursor.position :]
+    if not tokens or cursor.peek() not in ("SELECT", "WITH", "(", "TABLE", "VALUES"):
+        raise cursor.error()
+    cursor.position = len(cursor.tokens)
+    tree = read(cursor.text, tokens)
+    if not isinstance(tree, exp.Query):
+        raise cursor.error()
+    return tree
+
+
+def _definitions(cursor: Cursor) -> dict[str, object]:
+    columns: list[ColumnDefinition] = []
+    indexes: list[IndexDefinition] = []
+    keys: list[ForeignKey] = []
+    checks: list[Check] = []
+    cursor.expect("(")
+    while True:
+        found = definition(cursor)
+        if isinstance(found, ColumnDefinition):
+            columns.append(found)
+        elif isinstance(found, IndexDefinition):
+            indexes.append(found)
+        elif isinstance(found, ForeignKey):
+            keys.append(found)
+        else:
+            checks.append(found)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return {
+        "columns": tuple(columns),
+        "indexes": tuple(indexes),
+        "foreign_keys": tuple(keys),
+        "checks": tuple(checks),
+    }
+
+
+def definition(cursor: Cursor) -> ColumnDefinition | IndexDefinition | ForeignKey | Check:
+    """One item between the parentheses of CREATE TABLE."""
+    if cursor.at("CHECK") or cursor.at("CONSTRAINT", "CHECK"):
+        return named_check(cursor)
+    if cursor.at("CONSTRAINT") and cursor.peek(2) == "CHECK":
+        return named_check(cursor)
+    constraint = None
+    if cursor.accept("CONSTRAINT") and not cursor.at_any(INDEX_HEADS | {"FOREIGN"}):
+        constraint = cursor.checked_name()
+    if cursor.at("FOREIGN"):
+        return foreign_key(cursor, constraint)
+    if cursor.at_any(INDEX_HEADS):
+        return index(cursor, constraint)
+    return column(cursor)
+
+
+_OPTION_WORDS = {
+    "ENGINE": "engine",
+    "AUTO_INCREMENT": "auto_increment",
+    "COMMENT": "comment",
+    "ROW_FORMAT": "row_format",
+    "AUTO_ID_CACHE": "auto_id_cache",
+    "SHARD_ROW_ID_BITS": "shard_row_id_bits",
+    "PRE_SPLIT_REGIONS": "pre_split_regions",
+    "AVG_ROW_LENGTH": "avg_row_length",
+    "CHECKSUM": "checksum",
+    "COMPRESSION": "compression",
+    "CONNECTION": "connection",
+    "DELAY_KEY_WRITE": "delay_key_write",
+    "ENCRYPTION": "encryption",
+    "KEY_BLOCK_SIZE": "key_block_size",
+    "MAX_ROWS": "max_rows",
+    "MIN_ROWS": "min_rows",
+    "PACK_KEYS": "pack_keys",
+    "STATS_AUTO_RECALC": "stats_auto_recalc",
+    "STATS_PERSISTENT": "stats_persistent",
+    "STATS_SAMPLE_PAGES": "stats_sample_pages",
+    "TABLESPACE": "tablespace",
+    "UNION": "union",
+    "INSERT_METHOD": "insert_method",
+    "SECONDARY_ENGINE": "secondary_engine",
+    "TABLE_CHECKSUM": "checksum",
+    "AUTO_RANDOM_BASE": "auto_random_base",
+    "AUTOEXTEND_SIZE": "autoextend_size",
+    "PAGE_CHECKSUM": "page_checksum",
+    "PAGE_COMPRESSED": "page_compressed",
+    "PAGE_COMPRESSION_LEVEL": "page_compression_level",
+    "TRANSACTIONAL": "transactional",
+    "IETF_QUOTES": "ietf_quotes",
+    "SEQUENCE": "sequence",
+    "TTL": "ttl",
+}
+
+
+def table_options(cursor: Cursor) -> dict[str, str]:
+    """ENGINE=.. CHARSET=.. ..., in any order, with or without commas."""
+    options: dict[str, str] = {}
+    while True:
+        mark = cursor.position
+        if options:
+            cursor.accept(",")
+        if not _table_option(cursor, options):
+            cursor.position = mark
+            return options
+
+
+def _table_option(cursor: Cursor, options: dict[str, str]) -> bool:
+    defaulted = cursor.accept("DEFAULT")
+    if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
+        options["charset"] = charset_name(cursor)
+        return True
+    if cursor.accept("COLLATE"):
+        cursor.accept("=")
+        options["collate"] = word_or_string(cursor)
+        return True
+    key = _OPTION_WORDS.get(cursor.peek())
+    if key is None or defaulted:
+        return False
+    cursor.take()
+    cursor.accept("=")
+    token = cursor.take()
+    if token.text == "(":
+        cursor.position -= 1
+        options[key] = cursor.skip_parentheses()
+    elif token.token_type is TokenType.STRING or token.text.replace("_", "a").isalnum():
+        options[key] = token.text
+    else:
+        cursor.position -= 1
+        raise cursor.error()
+    return True

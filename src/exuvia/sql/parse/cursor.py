@@ -1,0 +1,220 @@
+"""A cursor over tokens, with the few moves that MySQL's own statements need.
+
+Words are compared in upper case; quoted names and strings are never words. Every `expect` raises
+Refused 1064 at the token where it stands."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import IDENTIFIER_CHARS
+from exuvia.base.mysql import refuse
+from exuvia.sql.nodes import TableName
+from exuvia.sql.parse.tokens import read_expression, syntax_error
+from exuvia.sql.parse.words import RESERVED
+
+Parsed = TypeVar("Parsed")
+_NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NATIONAL_STRING}
+
+
+class Cursor:
+    """One statement's tokens and a position among them."""
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.position = 0
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token | None:
+        """The token under the cursor, None at the end."""
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
+
+    def peek(self, ahead: int = 0) -> str:
+        """Word or sign in upper case; "" for quoted names, strings and the end."""
+        place = self.position + ahead
+        if place >= len(self.tokens):
+            return ""
+        token = self.tokens[place]
+        return "" if token.token_type in _NOT_WORDS else token.text.upper()
+
+    def at(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return self._match(words) > 0
+
+    def _match(self, words: tuple[str, ...]) -> int:
+        """How many tokens these words take;
+
+        some tokens are two words ("PRIMARY KEY"). 0: no match."""
+        taken = matched = 0
+        while matched < len(words):
+            found = self.peek(taken).split()
+            if not found or tuple(found) != words[matched : matched + len(found)]:
+                return 0
+            matched += len(found)
+            taken += 1
+        return taken
+
+    def at_any(self, words: frozenset[str] | set[str] | tuple[str, ...]) -> bool:
+        """Whether the next word is one of these."""
+        return self.peek() in words
+
+    @property
+    def done(self) -> bool:
+        """Whether all is read."""
+        return self.position >= len(self.tokens)
+
+    def error(self) -> Refused:
+        """1064 at the cursor."""
+        token = self.token
+        return syntax_error(self.text, len(self.text) if token is None else token.start)
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def accept(self, *words: str) -> bool:
+        """Take these words if they come next."""
+        taken = self._match(words)
+        self.position += taken
+        return taken > 0
+
+    def accept_any(self, *words: str) -> str:
+        """Take the next word if it is one of these; it, or ""."""
+        word = self.peek()
+        if word and word in words:
+            self.position += 1
+            return word
+        return ""
+
+    def expect(self, *words: str) -> None:
+        """Take these words."""
+        if not self.accept(*words):
+            for word in words:
+                if not self.accept(word):
+                    raise self.error()
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if not self.done:
+            raise self.error()
+
+    def take(self) -> Token:
+        """The next token."""
+        token = self.token
+        if token is None:
+            raise self.error()
+        self.position += 1
+        return token
+
+    def name(self) -> str:
+        """An identifier, quoted or a word that is not reserved."""
+        token = self.token
+        if token is None:
+            raise self.error()
+        if token.token_type is TokenType.IDENTIFIER:
+            self.position += 1
+            return token.text
+        word = token.text
+        before = self.tokens[self.position - 1].text if self.position else ""
+        plain = token.token_type not in _NOT_WORDS and word.replace("$", "_").isidentifier()
+        digits = token.token_type is TokenType.VAR and word.replace("$", "_").isalnum()
+        if not (plain or digits) or (word.upper() in RESERVED and before != "."):
+            raise self.error()
+        self.position += 1
+        return word
+
+    def checked_name(self, code: int = 1059) -> str:
+        """A name for something new: at most 64 characters (1059)."""
+        found = self.name()
+        if len(found) > IDENTIFIER_CHARS:
+            raise refuse(code, found)
+        return found
+
+    def table(self) -> TableName:
+        """`[db.]name`."""
+        first = self.name()
+        if self.accept("."):
+            return TableName(self.name(), first)
+        return TableName(first)
+
+    def string(self) -> str:
+        """A string literal."""
+        token = self.take()
+        if token.token_type not in (TokenType.STRING, TokenType.NATIONAL_STRING):
+            self.position -= 1
+            raise self.error()
+        return token.text
+
+    def integer(self) -> int:
+        """An unsigned integer literal."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+            raise self.error()
+        self.position += 1
+        return int(token.text)
+
+    def names(self) -> tuple[str, ...]:
+        """`(a, b, ...)`."""
+        self.expect("(")
+        found = self.listed(self.name)
+        self.expect(")")
+        return found
+
+    def listed(self, one: Callable[[], Parsed]) -> tuple[Parsed, ...]:
+        """One or more, separated by commas."""
+        found = [one()]
+        while self.accept(","):
+            found.append(one())
+        return tuple(found)
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def until(self, *words: str) -> list[Token]:
+        """Tokens up to one of the words, or the closing parenthesis, outside parentheses;
+
+        or to the end."""
+        start, depth = self.position, 0
+        while not self.done:
+            sign = self.peek()
+            if depth == 0 and (sign in words or sign == ")"):
+                break
+            depth += (sign == "(") - (sign == ")")
+            self.position += 1
+        return self.tokens[start : self.position]
+
+    def expression(self, *words: str) -> exp.Expression:
+        """An expression up to one of the words."""
+        found = self.until(*words)
+        if not found:
+            raise self.error()
+        return read_expression(self.text, found)
+
+    def parenthesised(self) -> tuple[exp.Expression, str]:
+        """`(expression)`: its tree and its text without the parentheses."""
+        self.expect("(")
+        tokens = self.until()
+        if not tokens:
+            raise self.error()
+        tree = read_expression(self.text, tokens)
+        self.expect(")")
+        return tree, self.text[tokens[0].start : tokens[-1].end + 1]
+
+    def skip_parentheses(self) -> str:
+        """The text of a parenthesised group, parentheses included."""
+        start = self.position
+        self.expect("(")
+        self.until()
+        self.expect(")")
+        return self.text[self.tokens[start].start : self.tokens[self.position - 1].end + 1]
+
+    def rest(self) -> str:
+        """The remaining text; the cursor is then at the end."""
+        if self.done:
+            return ""
+        found = self.text[self.tokens[self.position].start : self.tokens[-1].end + 1]
+        self.position = len(self.tokens)
+        return found

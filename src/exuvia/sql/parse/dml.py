@@ -1,0 +1,227 @@
+"""INSERT, REPLACE, UPDATE, DELETE: our heads, sqlglot's expressions."""
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from exuvia.sql.nodes import Delete, Insert, Node, TableName, Tree, Update
+from exuvia.sql.parse.create_table import query_rest
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.tokens import read, read_expression
+
+Assignments = tuple[tuple[exp.Column, Tree], ...]
+
+
+def insert(cursor: Cursor) -> Node:
+    """INSERT | REPLACE [INTO] t [(columns)] VALUES ..
+
+    | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
+    replace = cursor.take().text.upper() == "REPLACE"
+    ignore = False
+    while cursor.at_any(("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE")):
+        ignore = cursor.take().text.upper() == "IGNORE" or ignore
+    cursor.accept("INTO")
+    facts: dict[str, object] = {"table": cursor.table(), "replace": replace, "ignore": ignore}
+    if cursor.accept("PARTITION"):
+        facts["partitions"] = cursor.names()
+    if cursor.at("(") and cursor.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
+        facts["columns"] = _column_names(cursor)
+    if cursor.accept("SET"):
+        pairs = assignments(cursor, "ON", "AS")
+        facts["columns"] = tuple(column.name for column, _ in pairs)
+        facts["rows"] = [[value for _, value in pairs]]
+    elif cursor.at_any(("VALUES", "VALUE")):
+        facts["rows"] = _rows(cursor)
+    else:
+        facts["query"] = _insert_query(cursor)
+    if cursor.accept("AS"):
+        facts["row_alias"] = cursor.name()
+        if cursor.at("("):
+            cursor.names()
+    if cursor.accept("ON", "DUPLICATE", "KEY", "UPDATE"):
+        facts["on_duplicate"] = assignments(cursor)
+    return Insert(**facts)  # type: ignore[arg-type]
+
+
+def _column_names(cursor: Cursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    if cursor.accept(")"):
+        return ()
+    found = cursor.listed(lambda: _last_name(cursor))
+    cursor.expect(")")
+    return found
+
+
+def _last_name(cursor: Cursor) -> str:
+    name = cursor.name()
+    while cursor.accept("."):
+        name = cursor.name()
+    return name
+
+
+def _rows(cursor: Cursor) -> list[list[Tree]]:
+    """VALUES (..), (..): all rows at once through the compiled parser."""
+    head = cursor.take()
+    if cursor.at("(", ")"):
+        return list(cursor.listed(lambda: _empty_row(cursor)))
+    start = cursor.position
+    _skip_rows(cursor)
+    place = (head.line, head.col, head.start, head.end)
+    before = [
+        Token(TokenType.INSERT, "INSERT", *place),
+        Token(TokenType.INTO, "INTO", *place),
+        Token(TokenType.VAR, "t", *place),
+        Token(TokenType.VALUES, "VALUES", *place),
+    ]
+    tree = read(cursor.text, [*before, *cursor.tokens[start : cursor.position]])
+    rows: list[list[Tree]] = []
+    for row in tree.expression.expressions:
+        if isinstance(row, exp.Tuple):
+            rows.append(row.expressions)
+        else:
+            rows.append([row.this if isinstance(row, exp.Paren) else row])
+    return rows
+
+
+def _empty_row(cursor: Cursor) -> list[Tree]:
+    cursor.expect("(", ")")
+    return []
+
+
+def _skip_rows(cursor: Cursor) -> None:
+    tokens, position, depth = cursor.tokens, cursor.position, 0
+    opening, closing, comma = TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA
+    while position < len(tokens):
+        kind = tokens[position].token_type
+        if kind is opening:
+            depth += 1
+        elif kind is closing:
+            depth -= 1
+        elif depth == 0 and kind is not comma and tokens[position].text.upper() != "ROW":
+            break
+        position += 1
+    cursor.position = position
+
+
+def _insert_query(cursor: Cursor) -> exp.Query:
+    start = cursor.position
+    end = next(
+        (
+            n
+            for n in range(start, len(cursor.tokens) - 3)
+            if cursor.peek(n - start) == "ON"
+            and cursor.peek(n - start + 1) == "DUPLICATE"
+            and cursor.peek(n - start + 2) == "KEY"
+        ),
+        len(cursor.tokens),
+    )
+    inner = Cursor(cursor.text, cursor.tokens[start:end])
+    found = query_rest(inner)
+    cursor.position = end
+    return found
+
+
+def assignments(cursor: Cursor, *stops: str) -> Assignments:
+    """a = 1, t.b = 2, ..."""
+    return cursor.listed(lambda: _assignment(cursor, stops))
+
+
+def _assignment(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Column, Tree]:
+    parts = [cursor.name()]
+    while cursor.accept("."):
+        parts.append(cursor.name())
+    if not (cursor.accept("=") or cursor.accept(":=")):
+        raise cursor.error()
+    value = cursor.expression(",", *stops)
+    return column_of(parts), value
+
+
+def column_of(parts: list[str]) -> exp.Column:
+    """A column tree from its name parts (at most db, table, column)."""
+    names = [exp.to_identifier(part, quoted=True) for part in parts]
+    keys = ("this", "table", "db")[: len(names)]
+    return exp.Column(**dict(zip(keys, reversed(names), strict=True)))
+
+
+def update(cursor: Cursor) -> Node:
+    """UPDATE tables SET .. [WHERE ..] [ORDER BY ..] [LIMIT n]."""
+    cursor.expect("UPDATE")
+    ignore = _modifiers(cursor)
+    source = _source(cursor, cursor.until("SET"))
+    cursor.expect("SET")
+    pairs = assignments(cursor, "WHERE", "ORDER BY", "LIMIT")
+    where, order, limit = _tail(cursor)
+    return Update(
+        source=source, assignments=pairs, where=where, order=order, limit=limit, ignore=ignore
+    )
+
+
+def _modifiers(cursor: Cursor) -> bool:
+    ignore = False
+    while cursor.at_any(("LOW_PRIORITY", "QUICK", "IGNORE")):
+        ignore = cursor.take().text.upper() == "IGNORE" or ignore
+    return ignore
+
+
+def _source(cursor: Cursor, tokens: list[Token]) -> exp.Select:
+    if not tokens:
+        raise cursor.error()
+    first = tokens[0]
+    place = (first.line, first.col, first.start, first.start)
+    head = [
+        Token(TokenType.SELECT, "SELECT", *place),
+        Token(TokenType.STAR, "*", *place),
+        Token(TokenType.FROM, "FROM", *place),
+    ]
+    tree = read(cursor.text, [*head, *tokens])
+    if not isinstance(tree, exp.Select):
+        raise cursor.error()
+    return tree
+
+
+def _tail(cursor: Cursor) -> tuple[Tree | None, exp.Order | None, Tree | None]:
+    where = order = limit = None
+    if cursor.accept("WHERE"):
+        where = cursor.expression("ORDER BY", "LIMIT")
+    if cursor.at("ORDER", "BY"):
+        tokens = cursor.until("LIMIT")
+        first = tokens[0]
+        place = (first.line, first.col, first.start, first.start)
+        head = [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.NUMBER, "1", *place)]
+        order = read(cursor.text, [*head, *tokens]).args.get("order")
+        if order is None:
+            raise cursor.error()
+    if cursor.accept("LIMIT"):
+        limit = read_expression(cursor.text, [cursor.take()])
+    return where, order, limit
+
+
+def delete(cursor: Cursor) -> Node:
+    """DELETE FROM t ..; DELETE t, u FROM ..; DELETE FROM t, u USING ..."""
+    cursor.expect("DELETE")
+    ignore = _modifiers(cursor)
+    targets: tuple[TableName, ...] = ()
+    if not cursor.at("FROM"):
+        targets = cursor.listed(lambda: _target(cursor))
+    cursor.expect("FROM")
+    tokens = cursor.until("WHERE", "ORDER BY", "LIMIT", "USING")
+    if cursor.accept("USING"):
+        names = Cursor(cursor.text, tokens)
+        targets = names.listed(lambda: _target(names))
+        tokens = cursor.until("WHERE", "ORDER BY", "LIMIT")
+    source = _source(cursor, tokens)
+    where, order, limit = _tail(cursor)
+    return Delete(
+        source=source, targets=targets, where=where, order=order, limit=limit, ignore=ignore
+    )
+
+
+def _target(cursor: Cursor) -> TableName:
+    first = cursor.name()
+    found = TableName(first)
+    if cursor.accept("."):
+        if cursor.accept("*"):
+            return found
+        found = TableName(cursor.name(), first)
+        if cursor.accept("."):
+            cursor.expect("*")
+    return found

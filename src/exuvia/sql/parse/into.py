@@ -1,0 +1,28 @@
+"""INTO @a, @b of a query, wherever it stands; sqlglot does not read it (select/into.py does it)."""
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+
+def split_into(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """The query's tokens without INTO @a, @b, and the names; none where it has no such clause."""
+    depth = 0
+    for start, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        elif token.token_type is TokenType.INTO and depth == 0:
+            names, end = _names(tokens, start + 1)
+            return (tokens[:start] + tokens[end:], names) if names else (tokens, ())
+    return tokens, ()
+
+
+def _names(tokens: list[Token], position: int) -> tuple[tuple[str, ...], int]:
+    names: list[str] = []
+    while position + 1 < len(tokens) and tokens[position].token_type is TokenType.PARAMETER:
+        names.append(tokens[position + 1].text)
+        position += 2
+        if position >= len(tokens) or tokens[position].token_type is not TokenType.COMMA:
+            break
+        position += 1
+    return tuple(names), position

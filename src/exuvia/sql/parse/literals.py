@@ -1,0 +1,148 @@
+"""The shape of a statement's text: the text with `?` where its literals stood, and the literals.
+
+    SELECT c FROM sbtest1 WHERE id=42 AND pad='x'   ->   SELECT c FROM sbtest1 WHERE id=? AND pad=?
+                                                         [42, 'x'], signature "is"
+
+Plans are kept by shape (session/plan_cache.py), so this must cost a few microseconds: one compiled
+pattern splits the text at its literals. Only what is certain is split: a text with comments,
+quoted identifiers, hexadecimal or introduced literals has no shape, and is planned by itself.
+
+    letter   Python value      letter   Python value
+    i        int < 2**63       s        str
+    u        int beyond that   b        bytes
+    d        Decimal           n        None (NULL as a value of a prepared statement)
+    f        float             t        other (a date or time bound by a driver), as text
+"""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT, Value
+
+_SLOT = "\x01"
+_SPLIT = re.compile(
+    r"((?<![\w$@.])[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w$.])"
+    r"|'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')",
+    re.DOTALL,
+).split
+_UNCERTAIN = re.compile(r"""["'#?\0;]|--|/\*|\w\x01""").search
+_ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_LONGEST = 1 << 20
+
+
+def _unescape(match: re.Match[str]) -> str:
+    sign = match.group(1)
+    if sign is None:
+        return "'"
+    if sign in "%_":
+        return "\\" + sign
+    return _ESCAPED.get(sign, sign)
+
+
+_RAW = re.compile("[\udc80-\udcff]").search
+
+
+def bytes_of(text: str) -> bytes | None:
+    """A literal whose bytes are no text: mysqldump and drivers write the bytes of a BLOB so.
+
+    The wire hands such a byte on as a lone surrogate. None for every other text."""
+    if text.isascii() or _RAW(text) is None:
+        return None
+    return text.encode("utf-8", "surrogateescape")
+
+
+def read_literal(token: str) -> tuple[Value, str]:
+    """Value and letter of one literal as it stands in the text."""
+    if token[0] == "'":
+        body = token[1:-1]
+        if "\\" in body or "'" in body:
+            body = _ESCAPE.sub(_unescape, body)
+        raw = bytes_of(body)
+        return (body, "s") if raw is None else (raw, "b")
+    if token.isdigit():
+        value = int(token)
+        if value < 1 << 63:
+            return value, "i"
+        return (value, "u") if value < 1 << 64 else (Decimal(token), "d")
+    if "e" in token or "E" in token:
+        return float(token), "f"
+    return Decimal(token), "d"
+
+
+_HEADS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLAC")
+
+
+def shape_of(text: str) -> tuple[str, list[Value], str] | None:
+    """`split` for texts that read or write rows; None for all others."""
+    text = text.strip(" \n\t\r;")
+    return split(text) if text[:6].upper() in _HEADS else None
+
+
+def split(text: str) -> tuple[str, list[Value], str] | None:
+    """(shape, literals, their letters), or None for a text whose literals are not certain."""
+    if len(text) > _LONGEST:
+        return None
+    parts = _SPLIT(text)
+    tokens = parts[1::2]
+    joined = _SLOT.join(parts[::2]) if tokens else text
+    if _UNCERTAIN(joined) is not None or ("`" in joined and _slot_in_a_name(joined)):
+        return None
+    if joined.count(_SLOT) != len(tokens):
+        return None
+    values = []
+    letters = ""
+    for token in tokens:
+        value, letter = read_literal(token)
+        values.append(value)
+        letters += letter
+    return joined.replace(_SLOT, "?"), values, letters
+
+
+def _slot_in_a_name(joined: str) -> bool:
+    names = joined.split("`")
+    return len(names) % 2 == 0 or any(_SLOT in part for part in names[1::2])
+
+
+_LETTERS = {int: "i", str: "s", Decimal: "d", float: "f", bytes: "b", type(None): "n", bool: "i"}
+
+
+def letters_of(values: Sequence[Value]) -> str:
+    """Letters of the values bound to a prepared statement."""
+    return "".join([_letter(value) for value in values])
+
+
+def _letter(value: Value) -> str:
+    if type(value) is int and value >= 1 << 63:
+        return "u"
+    return _LETTERS.get(type(value), "t")
+
+
+_PLAIN_TYPES = {"i": BIGINT, "u": UNSIGNED_BIGINT, "f": DOUBLE, "n": NULL, "b": BINARY}
+
+
+def type_of(value: Value, letter: str) -> FieldType:
+    """MySQL's type of a literal or bound value."""
+    if letter == "d":
+        return _decimal_type(value)
+    if letter == "s" or letter == "t":
+        return FieldType(
+            Tp=TypeCode.VAR_STRING,
+            Flen=max(1, len(str(value))),
+            Charset="utf8mb4",
+            Collate="utf8mb4_bin",
+        )
+    return _PLAIN_TYPES[letter]
+
+
+def _decimal_type(value: Decimal) -> FieldType:
+    _, digits, exponent = value.as_tuple()
+    scale = max(0, -exponent) if isinstance(exponent, int) else 0
+    return FieldType(
+        Tp=TypeCode.NEWDECIMAL,
+        Flag=int(Flag.BINARY),
+        Flen=max(len(digits), scale) + 2,
+        Decimal=scale,
+    )

@@ -1,0 +1,222 @@
+"""Expressions as TiDB prints and keeps them: generated columns, defaults, checks, indexes.
+
+    A+8            `A` + 8                 concat(a, ' ')      concat(`a`, _utf8mb4' ')
+    t.a > 1        `a` > 1                 b->'$.x'            json_extract(`b`, _utf8mb4'$.x')
+
+Names in backquotes without their table, words in lower case, spaces around operators, strings with
+their character set. What is printed is read back as the same expression.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from exuvia.sql.parse.literals import bytes_of
+
+_BINARY: dict[type, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.NullSafeEQ: "<=>",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Xor: "xor",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.RegexpLike: "regexp",
+}
+_NEGATED: dict[type, str] = {exp.Like: "not like", exp.RegexpLike: "not regexp"}
+_WORDS: dict[type, str] = {
+    exp.CurrentDate: "current_date()",
+    exp.CurrentTime: "current_time()",
+    exp.CurrentTimestamp: "current_timestamp()",
+    exp.CurrentUser: "current_user()",
+    exp.Null: "null",
+}
+_TYPES = {"BIGINT": "signed", "UBIGINT": "unsigned", "VARCHAR": "char", "TIMESTAMPTZ": "datetime"}
+
+
+def restored(tree: exp.Expression) -> str:
+    """The text of an expression."""
+    sign = _BINARY.get(type(tree))
+    if sign is not None:
+        return f"{restored(tree.this)} {sign} {restored(tree.expression)}"
+    word = _WORDS.get(type(tree))
+    if word is not None:
+        return word
+    maker = _MAKERS.get(type(tree))
+    return maker(tree) if maker is not None else tree.sql(dialect="mysql")
+
+
+def name_text(text: str) -> str:
+    """A name in backquotes."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def string_text(text: str) -> str:
+    """A string literal without its character set."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _list(trees: list[exp.Expression], between: str = ", ") -> str:
+    return between.join(restored(each) for each in trees)
+
+
+def _literal(tree: Any) -> str:
+    if not tree.is_string:
+        return str(tree.name)
+    raw = bytes_of(tree.name)
+    return f"x'{raw.hex()}'" if raw is not None else f"_utf8mb4{string_text(tree.name)}"
+
+
+def _introduced(tree: Any) -> str:
+    literal = tree.expression
+    if isinstance(literal, exp.Literal) and literal.is_string:
+        return f"{str(tree.this).lower()}{string_text(literal.name)}"
+    return f"{str(tree.this).lower()} {restored(literal)}"
+
+
+def _call(tree: Any) -> str:
+    return f"{str(tree.this).lower()}({_list(tree.expressions)})"
+
+
+def _cast(tree: Any) -> str:
+    kind, value = tree.to, restored(tree.this)
+    if kind.this == exp.DType.CHARACTER_SET:
+        charset = kind.args.get("kind")
+        name = charset.name.lower() if isinstance(charset, exp.Expression) else "utf8mb4"
+        if "nested" in kind.args:  # CONVERT ... USING has no such mark
+            return f"cast({value} as char charset {name})"
+        return f"convert({value} using '{name}')"
+    return f"cast({value} as {_type(kind)})"
+
+
+def _type(kind: Any) -> str:
+    if kind.this == exp.DType.ARRAY:
+        return f"{_type(kind.expressions[0])} array"
+    name = kind.this.value
+    sizes = [each.name for each in kind.expressions]
+    inside = f"({', '.join(sizes)})" if sizes else ""
+    return str(_TYPES.get(name, name.lower())) + inside
+
+
+def _not(tree: Any) -> str:
+    inner = tree.this
+    if isinstance(inner, exp.Is):
+        return f"{restored(inner.this)} is not {restored(inner.expression)}"
+    if isinstance(inner, exp.Between):
+        return _between(inner, "not between")
+    if isinstance(inner, exp.In):
+        return _in(inner, "not in")
+    word = _NEGATED.get(type(inner))
+    if word is not None:
+        return f"{restored(inner.this)} {word} {restored(inner.expression)}"
+    return f"not {restored(inner)}"
+
+
+def _like(tree: Any) -> str:
+    word = "not like" if tree.args.get("negate") else "like"
+    return f"{restored(tree.this)} {word} {restored(tree.expression)}"
+
+
+def _between(tree: Any, word: str = "between") -> str:
+    low, high = restored(tree.args["low"]), restored(tree.args["high"])
+    return f"{restored(tree.this)} {word} {low} and {high}"
+
+
+def _in(tree: Any, word: str = "in") -> str:
+    return f"{restored(tree.this)} {word} ({_list(tree.expressions, ',')})"
+
+
+def _case(tree: Any) -> str:
+    parts = ["case"]
+    if tree.this is not None:
+        parts.append(restored(tree.this))
+    for each in tree.args["ifs"]:
+        parts.append(f"when {restored(each.this)} then {restored(each.args['true'])}")
+    if tree.args.get("default") is not None:
+        parts.append(f"else {restored(tree.args['default'])}")
+    return " ".join([*parts, "end"])
+
+
+def _if(tree: Any) -> str:
+    parts = [tree.this, tree.args.get("true"), tree.args.get("false")]
+    return f"if({_list([part for part in parts if part is not None])})"
+
+
+def _substring(tree: Any) -> str:
+    parts = [tree.this, tree.args.get("start"), tree.args.get("length")]
+    return f"substring({_list([part for part in parts if part is not None])})"
+
+
+def _trim(tree: Any) -> str:
+    what, side = tree.args.get("expression"), str(tree.args.get("position") or "").lower()
+    if what is None and not side:
+        return f"trim({restored(tree.this)})"
+    head = " ".join(part for part in (side, restored(what) if what else "") if part)
+    return f"trim({head} from {restored(tree.this)})"
+
+
+def _json(name: str) -> Callable[[Any], str]:
+    def text(tree: Any) -> str:
+        path = tree.expression
+        shown = path.sql(dialect="mysql") if isinstance(path, exp.JSONPath) else path.name
+        found = f"json_extract({restored(tree.this)}, _utf8mb4{string_text(shown.strip(chr(39)))})"
+        return f"json_unquote({found})" if name else found
+
+    return text
+
+
+def _interval(tree: Any) -> str:
+    if isinstance(tree.this, exp.Tuple):
+        return f"interval({_list(tree.this.expressions)})"
+    amount = tree.this
+    shown = amount.name if isinstance(amount, exp.Literal) else restored(amount)
+    return f"interval {shown} {tree.args['unit'].name.lower()}"
+
+
+_MAKERS: dict[type, Callable[[Any], str]] = {
+    exp.Column: lambda tree: name_text(tree.name),
+    exp.Literal: _literal,
+    exp.Introducer: _introduced,
+    exp.Anonymous: _call,
+    exp.Boolean: lambda tree: "true" if tree.this else "false",
+    exp.Paren: lambda tree: f"({restored(tree.this)})",
+    exp.Neg: lambda tree: f"-{restored(tree.this)}",
+    exp.BitwiseNot: lambda tree: f"~{restored(tree.this)}",
+    exp.Not: _not,
+    exp.Is: lambda tree: f"{restored(tree.this)} is {restored(tree.expression)}",
+    exp.Like: _like,
+    exp.Escape: lambda tree: f"{restored(tree.this)} escape {string_text(tree.expression.name)}",
+    exp.StrPosition: lambda tree: f"locate({_list([tree.args['substr'], tree.this])})",
+    exp.Soundex: lambda tree: f"soundex({restored(tree.this)})",
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Cast: _cast,
+    exp.HexString: lambda tree: f"x'{tree.name.lower()}'",
+    exp.BitString: lambda tree: f"b'{tree.name}'",
+    exp.Concat: lambda tree: f"concat({_list(tree.expressions)})",
+    exp.Substring: _substring,
+    exp.Trim: _trim,
+    exp.Extract: lambda tree: f"extract({tree.name.lower()} from {restored(tree.expression)})",
+    exp.JSONExtract: _json(""),
+    exp.JSONExtractScalar: _json("unquote"),
+    exp.Collate: lambda tree: f"{restored(tree.this)} collate {tree.expression.name}",
+    exp.Interval: _interval,
+    exp.Chr: lambda tree: f"char({_list(tree.expressions)})",
+}

@@ -1,0 +1,261 @@
+"""Transactions, SET, KILL, PREPARE and their like."""
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from exuvia.sql.nodes import Node, TableName, Tree
+from exuvia.sql.nodes.session import (
+    Assignment,
+    Begin,
+    Commit,
+    DeallocateStatement,
+    Do,
+    ExecuteStatement,
+    Flush,
+    Kill,
+    LockTables,
+    PrepareStatement,
+    ReleaseSavepoint,
+    Rollback,
+    Savepoint,
+    SetStatement,
+    TableMaintenance,
+    UnlockTables,
+    Use,
+)
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.types import word_or_string
+
+_SCOPES = {"GLOBAL": "global", "SESSION": "session", "LOCAL": "session", "PERSIST": "global"}
+
+
+def begin(cursor: Cursor) -> Node:
+    """BEGIN [WORK | PESSIMISTIC | OPTIMISTIC]."""
+    cursor.take()
+    if cursor.accept("PESSIMISTIC"):
+        return Begin(pessimistic=True)
+    if cursor.accept("OPTIMISTIC"):
+        return Begin(pessimistic=False)
+    cursor.accept("WORK")
+    return Begin()
+
+
+def start(cursor: Cursor) -> Node:
+    """START TRANSACTION [characteristics]."""
+    cursor.expect("START", "TRANSACTION")
+    read_only = snapshot = False
+    while not cursor.done:
+        if cursor.accept("READ", "ONLY"):
+            read_only = True
+        elif cursor.accept("WITH", "CONSISTENT", "SNAPSHOT"):
+            snapshot = True
+        else:
+            cursor.expect("READ", "WRITE")
+        if not cursor.accept(","):
+            break
+    return Begin(read_only, snapshot)
+
+
+def commit(cursor: Cursor) -> Node:
+    """COMMIT [WORK] [AND NO CHAIN] [NO RELEASE]."""
+    cursor.take()
+    _chain(cursor)
+    return Commit()
+
+
+def _chain(cursor: Cursor) -> None:
+    cursor.accept("WORK")
+    cursor.accept("AND", "NO", "CHAIN")
+    cursor.accept("NO", "RELEASE")
+
+
+def rollback(cursor: Cursor) -> Node:
+    """ROLLBACK [WORK] [TO [SAVEPOINT] name]."""
+    cursor.take()
+    _chain(cursor)
+    if cursor.accept("TO"):
+        cursor.accept("SAVEPOINT")
+        return Rollback(cursor.name())
+    return Rollback()
+
+
+def savepoint(cursor: Cursor) -> Node:
+    """SAVEPOINT name."""
+    cursor.take()
+    return Savepoint(cursor.name())
+
+
+def release(cursor: Cursor) -> Node:
+    """RELEASE SAVEPOINT name."""
+    cursor.expect("RELEASE", "SAVEPOINT")
+    return ReleaseSavepoint(cursor.name())
+
+
+def use(cursor: Cursor) -> Node:
+    """USE database."""
+    cursor.take()
+    return Use(cursor.name())
+
+
+def kill(cursor: Cursor) -> Node:
+    """KILL [TIDB] [CONNECTION | QUERY] id."""
+    cursor.take()
+    cursor.accept("TIDB")
+    word = cursor.accept_any("CONNECTION", "QUERY")
+    return Kill(cursor.expression(), word == "QUERY")
+
+
+def prepare(cursor: Cursor) -> Node:
+    """PREPARE name FROM text."""
+    cursor.take()
+    name = cursor.name()
+    cursor.expect("FROM")
+    return PrepareStatement(name, cursor.expression())
+
+
+def execute(cursor: Cursor) -> Node:
+    """EXECUTE name [USING @a, ...]."""
+    cursor.take()
+    name = cursor.name()
+    variables = cursor.listed(lambda: _user_variable(cursor)) if cursor.accept("USING") else ()
+    return ExecuteStatement(name, variables)
+
+
+def _user_variable(cursor: Cursor) -> str:
+    cursor.expect("@")
+    token = cursor.take()
+    return token.text
+
+
+def deallocate(cursor: Cursor) -> Node:
+    """DEALLOCATE | DROP PREPARE name."""
+    cursor.take()
+    cursor.expect("PREPARE")
+    return DeallocateStatement(cursor.name())
+
+
+def do(cursor: Cursor) -> Node:
+    """DO expression, ..."""
+    cursor.take()
+    return Do(cursor.listed(lambda: cursor.expression(",")))
+
+
+def maintenance(cursor: Cursor) -> Node:
+    """CHECK | CHECKSUM | OPTIMIZE | REPAIR TABLE t, ..."""
+    kind = cursor.take().text.lower()
+    cursor.accept_any("LOCAL", "NO_WRITE_TO_BINLOG")
+    if not cursor.accept_any("TABLE", "TABLES"):
+        raise cursor.error()
+    tables = cursor.listed(cursor.table)
+    cursor.rest()
+    return TableMaintenance(kind, tables)
+
+
+def lock(cursor: Cursor) -> Node:
+    """LOCK TABLES t READ | WRITE, ..."""
+    cursor.take()
+    if not cursor.accept_any("TABLES", "TABLE"):
+        raise cursor.error()
+    return LockTables(cursor.listed(lambda: _lock(cursor)))
+
+
+def _lock(cursor: Cursor) -> tuple[TableName, str]:
+    table = cursor.table()
+    if cursor.accept("AS") or not cursor.at_any(("READ", "WRITE", "LOW_PRIORITY")):
+        cursor.name()
+    cursor.accept("LOW_PRIORITY")
+    mode = cursor.accept_any("READ", "WRITE").lower()
+    if not mode:
+        raise cursor.error()
+    cursor.accept("LOCAL")
+    return table, mode
+
+
+def unlock(cursor: Cursor) -> Node:
+    """UNLOCK TABLES."""
+    cursor.take()
+    if not cursor.accept_any("TABLES", "TABLE"):
+        raise cursor.error()
+    return UnlockTables()
+
+
+def flush(cursor: Cursor) -> Node:
+    """FLUSH ..."""
+    cursor.take()
+    return Flush(cursor.rest())
+
+
+# -- SET -------------------------------------------------------------------------------------------
+
+
+def set_statement(cursor: Cursor) -> Node:
+    """SET item, ..."""
+    cursor.take()
+    scope = cursor.peek()
+    ahead = 1 if scope in _SCOPES else 0
+    if cursor.peek(ahead) == "TRANSACTION":
+        found = _SCOPES[cursor.take().text.upper()] if ahead else None
+        cursor.take()
+        return SetStatement((Assignment("transaction", cursor.rest().upper(), None, found),))
+    return SetStatement(cursor.listed(lambda: _set_item(cursor)))
+
+
+def _set_item(cursor: Cursor) -> Assignment:
+    if cursor.at("NAMES") and cursor.peek(1) != "=":
+        cursor.take()
+        if cursor.accept("DEFAULT"):
+            return Assignment("names", "default")
+        charset = word_or_string(cursor)
+        return Assignment(
+            "names", charset, None, word_or_string(cursor) if cursor.accept("COLLATE") else None
+        )
+    if cursor.accept("CHARSET") or cursor.accept("CHARACTER", "SET"):
+        return Assignment("charset", word_or_string(cursor))
+    if cursor.accept("@"):
+        name = cursor.take().text
+        _equals(cursor)
+        return Assignment("user", name.lower(), _value(cursor))
+    scope = _scope(cursor)
+    name = cursor.name()
+    while cursor.accept("."):
+        name = f"{name}.{cursor.name()}"
+    _equals(cursor)
+    return Assignment(scope, name.lower(), _value(cursor))
+
+
+def _scope(cursor: Cursor) -> str:
+    if cursor.accept("@@"):
+        if cursor.peek(1) == "." and cursor.peek() in _SCOPES:
+            scope = _SCOPES[cursor.take().text.upper()]
+            cursor.expect(".")
+            return scope
+        return "session"
+    word = cursor.peek()
+    if word in _SCOPES and cursor.peek(1) not in ("=", ":="):
+        cursor.take()
+        if cursor.accept("@@"):
+            raise cursor.error()
+        return _SCOPES[word]
+    return "session"
+
+
+def _equals(cursor: Cursor) -> None:
+    if not (cursor.accept("=") or cursor.accept(":=")):
+        raise cursor.error()
+
+
+def _value(cursor: Cursor) -> Tree | None:
+    """An expression; a bare word (ON, utf8mb4) becomes a string; DEFAULT is None."""
+    following = cursor.peek(1)
+    token = cursor.token
+    if token is not None and following in ("", ",") and token.token_type is not TokenType.STRING:
+        after = cursor.position + 1
+        if after >= len(cursor.tokens) or cursor.tokens[after].token_type is TokenType.COMMA:
+            word = cursor.peek()
+            if word == "DEFAULT":
+                cursor.take()
+                return None
+            if word.replace("_", "a").isalnum() and not word[0].isdigit() and word != "NULL":
+                cursor.take()
+                return exp.Literal.string(token.text)
+    return cursor.expression(",")

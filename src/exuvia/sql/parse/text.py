@@ -1,0 +1,260 @@
+"""MySQL text to statements: `parse("SELECT 1; COMMIT")` -> [exp.Select, Commit].
+
+    text --open comments--> tokens --split at ;--> one reader per first word --> Node or exp.Query
+
+The reader of each first word is in the table at the end; everything without one goes to 1064.
+Errors carry MySQL's "near '...' at line N"."""
+
+from collections.abc import Callable
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from exuvia.base.mysql import refuse
+from exuvia.sql import nodes
+from exuvia.sql.nodes import Node, sequences
+from exuvia.sql.nodes.session import Explain, ExplainChange, Statement, Unsupported
+from exuvia.sql.parse import session, statistics
+from exuvia.sql.parse.admin import admin, flashback, recover
+from exuvia.sql.parse.alter import alter
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.ddl import create, drop, rename, truncate
+from exuvia.sql.parse.dml import delete, insert, update
+from exuvia.sql.parse.into import split_into
+from exuvia.sql.parse.show import describe_table, show
+from exuvia.sql.parse.source import remember_source
+from exuvia.sql.parse.tokens import (
+    Source,
+    open_comments,
+    read,
+    read_expression,
+    syntax_error,
+    tokenize,
+)
+from exuvia.sql.parse.with_clause import with_written, written_at
+
+SCHEMA_CHANGES = (
+    nodes.AlterDatabase,
+    nodes.AlterTable,
+    nodes.CreateDatabase,
+    nodes.CreateIndex,
+    nodes.CreateTable,
+    nodes.CreateView,
+    nodes.DropDatabase,
+    nodes.DropIndexStatement,
+    nodes.DropTable,
+    nodes.RenameTables,
+    nodes.TruncateTable,
+    sequences.AlterSequence,
+    sequences.CreateSequence,
+)
+QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of a text.
+
+    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long)."""
+    opened = open_comments(text)
+    if "\x00" in opened:
+        raise syntax_error(opened, opened.index("\x00"))
+    tokens = tokenize(opened)
+    found: list[Statement] = []
+    start = 0
+    for n, token in enumerate(tokens):
+        if token.token_type is TokenType.SEMICOLON:
+            if n > start:
+                found.append(_statement(opened, tokens[start:n]))
+            start = n + 1
+    if start < len(tokens):
+        found.append(_statement(opened, tokens[start:] if start else tokens))
+    if not found:
+        raise refuse(1065)
+    return found
+
+
+def parse_one(text: str) -> Statement:
+    """The only statement of a text."""
+    found = parse(text)
+    if len(found) != 1:
+        raise syntax_error(text, 0)
+    return found[0]
+
+
+def parse_expression(text: str) -> exp.Expression:
+    """An expression's tree (a stored default, a check, a generated column)."""
+    return read_expression(text, tokenize(text))
+
+
+def is_default(tree: exp.Expression) -> bool:
+    """Whether the tree is the bare word DEFAULT (in a row of VALUES, in an assignment)."""
+    if isinstance(tree, exp.Column):
+        return (
+            not tree.table and not tree.this.args.get("quoted") and tree.name.upper() == "DEFAULT"
+        )
+    return isinstance(tree, exp.Var) and tree.name.upper() == "DEFAULT"
+
+
+def _statement(text: str, tokens: list[Token]) -> Statement:
+    first = tokens[0]
+    word = (
+        "" if first.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else first.text.upper()
+    )
+    if word == "WITH":
+        start = written_at(tokens)
+        if start:
+            return with_written(text, tokens[:start], _statement(text, tokens[start:]))
+    if word in QUERY_HEADS:
+        return _query(text, tokens)
+    reader = READERS.get(word)
+    if reader is None:
+        raise syntax_error(text, first.start)
+    cursor = Cursor(text, tokens)
+    found = reader(cursor)
+    cursor.end()
+    return found
+
+
+def _query(text: str, tokens: list[Token]) -> exp.Expression:
+    tokens, variables = split_into(tokens)
+    tree = read(text, tokens)
+    if isinstance(tree, exp.Paren):
+        tree = tree.this
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise syntax_error(text, tokens[0].start)
+    remember_source(tree, Source(text, tokens))
+    if variables:
+        tree.meta["into"] = variables
+    return tree
+
+
+def _describe(cursor: Cursor) -> Statement:
+    cursor.take()
+    analyze = cursor.accept("ANALYZE")
+    form = "row"
+    if cursor.accept("FORMAT"):
+        cursor.expect("=")
+        form = cursor.take().text.lower()
+    elif cursor.accept_any("EXTENDED", "PARTITIONS"):
+        pass
+    if not analyze and cursor.peek() not in QUERY_HEADS and cursor.peek() not in READERS:
+        return describe_table(cursor)
+    rest = cursor.tokens[cursor.position :]
+    if not rest:
+        raise cursor.error()
+    cursor.position = len(cursor.tokens)
+    found = _statement(cursor.text, rest)
+    if isinstance(found, SCHEMA_CHANGES):
+        return ExplainChange(found, analyze, form)
+    return Explain(found, analyze, form)
+
+
+def item_texts(tree: exp.Expression) -> list[str]:
+    """The select list's items as they were written:
+
+    MySQL names unnamed columns so. [] where unknown."""
+    source = tree.meta.get("source")
+    if source is None or not isinstance(tree, exp.Select):
+        return []
+    text, tokens = source.text, source.tokens
+    found = list_items(Cursor(text, tokens))
+    return [text[tokens[start].start : tokens[end - 1].end + 1] for start, end in found]
+
+
+def list_items(cursor: Cursor) -> list[tuple[int, int]]:
+    """(first token, token behind) of each item of the first select list. [] where unknown."""
+    while cursor.at("("):
+        cursor.take()
+    if not cursor.accept("SELECT"):
+        return []
+    if not cursor.done and cursor.peek().startswith("/*+"):
+        cursor.take()  # hints are no part of the first item
+    while cursor.accept_any(*_MODIFIERS):
+        pass
+    found = []
+    while True:
+        start = cursor.position
+        if not cursor.until(",", *_AFTER_LIST):
+            return []
+        while cursor.at("FOR") and cursor.peek(-1) == "VALUE":  # NEXT VALUE FOR s
+            cursor.take()
+            cursor.until(",", *_AFTER_LIST)
+        found.append((start, cursor.position))
+        if not cursor.accept(","):
+            return found
+
+
+_MODIFIERS = (
+    "ALL",
+    "DISTINCT",
+    "DISTINCTROW",
+    "HIGH_PRIORITY",
+    "STRAIGHT_JOIN",
+    "SQL_SMALL_RESULT",
+    "SQL_BIG_RESULT",
+    "SQL_BUFFER_RESULT",
+    "SQL_NO_CACHE",
+    "SQL_CACHE",
+    "SQL_CALC_FOUND_ROWS",
+)
+_AFTER_LIST = (
+    *("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "FOR", "LOCK"),
+    *("UNION", "EXCEPT", "INTERSECT", "INTO", "WINDOW"),
+)
+
+
+def _unsupported(cursor: Cursor) -> Statement:
+    what = cursor.take().text.upper()
+    cursor.rest()
+    return Unsupported(what)
+
+
+READERS: dict[str, Callable[[Cursor], Statement]] = {
+    "ADMIN": admin,
+    "ALTER": alter,
+    "ANALYZE": statistics.analyze,
+    "BEGIN": session.begin,
+    "CHECK": session.maintenance,
+    "CHECKSUM": session.maintenance,
+    "COMMIT": session.commit,
+    "CREATE": create,
+    "DEALLOCATE": session.deallocate,
+    "DELETE": delete,
+    "DESC": _describe,
+    "DESCRIBE": _describe,
+    "DO": session.do,
+    "DROP": drop,
+    "EXECUTE": session.execute,
+    "EXPLAIN": _describe,
+    "FLASHBACK": flashback,
+    "FLUSH": session.flush,
+    "INSERT": insert,
+    "KILL": session.kill,
+    "LOCK": statistics.lock,
+    "OPTIMIZE": session.maintenance,
+    "PREPARE": session.prepare,
+    "RECOVER": recover,
+    "RELEASE": session.release,
+    "RENAME": rename,
+    "REPAIR": session.maintenance,
+    "REPLACE": insert,
+    "ROLLBACK": session.rollback,
+    "SAVEPOINT": session.savepoint,
+    "SET": session.set_statement,
+    "SHOW": show,
+    "START": session.start,
+    "TRUNCATE": truncate,
+    "UNLOCK": statistics.unlock,
+    "UPDATE": update,
+    "USE": session.use,
+    "CALL": _unsupported,
+    "GRANT": _unsupported,
+    "HANDLER": _unsupported,
+    "HELP": _unsupported,
+    "LOAD": _unsupported,
+    "REVOKE": _unsupported,
+    "SPLIT": _unsupported,
+    "XA": _unsupported,
+}
+
+__all__ = ["Node", "is_default", "item_texts", "parse", "parse_expression", "parse_one"]

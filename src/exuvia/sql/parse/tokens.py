@@ -1,0 +1,292 @@
+"""sqlglot, told to lose nothing: tokens, expressions and queries of MySQL.
+
+    text -> executable comments opened -> tokens -> (a) our own statement parsers, dialect_*.py
+                                                    (b) sqlglot for queries and expressions
+
+Three things are changed in what sqlglot does by itself:
+- Functions stay as they are written (`Anonymous(name, arguments)`), because sqlglot rewrites them
+  into other dialects' notions and loses format strings and units. Only calls with a grammar of
+  their own keep their classes. Its table is emptied in place: the parser is compiled and has no
+  subclasses.
+- Binary operators get MySQL's precedence again: sqlglot has & | ^ << >> on one level below + and -.
+- `DEFAULT(column)` and `\\N` are read.
+"""
+
+import re
+from itertools import pairwise
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.mysql import MySQLParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql.parse.mend import mended
+
+NESTING_LIMIT, NEAR_CHARS = 400, 80
+VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
+FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc"}
+
+_FOREIGN_SIGNS = (
+    "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}", "&<", "&>", "==", "::",
+    "?::", "|>", "=>", "#>", "#>>", "<->", "<<->>", "??", "~~~", "~~", "~~*", "~*", "-|-",
+)  # fmt: skip
+_FOREIGN_WORDS = (
+    "LOCK TABLES", "UNLOCK TABLES", "CLUSTER BY", "CONNECT BY", "DISTRIBUTE BY", "SORT BY",
+    "GROUPING SETS", "SIMILAR TO", "SQL SECURITY", "PARTITIONED BY", "FOREIGN KEY", "QUALIFY",
+)  # fmt: skip
+
+
+_OWN_GRAMMAR = {
+    *("CAST", "CHAR", "CONVERT", "EXTRACT", "GROUP_CONCAT", "JSON_VALUE", "MATCH", "POSITION"),
+    *("SUBSTR", "SUBSTRING", "TRIM", "VALUES", "WEIGHT_STRING"),
+}
+
+
+class _Tokenizer(MySQL.Tokenizer):
+    """MySQL's signs and words only; no statement is swallowed whole."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        word: kind
+        for word, kind in MySQL.Tokenizer.KEYWORDS.items()
+        if word not in _FOREIGN_SIGNS and word not in _FOREIGN_WORDS
+    }
+
+
+class Exuvia(MySQL):
+    """The dialect, as sqlglot registers it."""
+
+    Tokenizer = _Tokenizer
+
+
+class Source:
+    """Text and tokens a query came from; not copied with its tree."""
+
+    __slots__ = ("text", "tokens")
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+
+    def __deepcopy__(self, memo: object) -> "Source":
+        return self
+
+
+MySQLParser.FUNCTIONS.clear()
+for _name in set(MySQLParser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
+    del MySQLParser.FUNCTION_PARSERS[_name]
+_DIALECT = Exuvia()
+
+_LEXEMES = re.compile(
+    r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
+    r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
+    r"|`[^`]*`|/\*.*?\*/|--(?=\s|$)[^\n]*|#[^\n]*",
+    re.S,
+)
+_EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
+
+
+def open_comments(text: str) -> str:
+    """The text with `/*! ... */` and `/*T! ... */` opened; every position stays where it was."""
+    if "/*!" not in text and "/*T!" not in text:
+        return text
+    return _LEXEMES.sub(_open_one, text)
+
+
+def _open_one(match: "re.Match[str]") -> str:
+    whole = match.group()
+    head = _EXECUTABLE.match(whole) if whole.startswith("/*") else None
+    if head is None:
+        return whole
+    version, features = head.groups()
+    unknown = features is not None and not set(features.split(",")) <= FEATURES
+    if unknown or (version and int(version) > VERSION_NUMBER):
+        return re.sub(r"[^\n]", " ", whole)
+    return " " * head.end() + whole[head.end() : -2] + "  "
+
+
+def tokenize(text: str) -> list[Token]:
+    """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
+    try:
+        tokens = list(_DIALECT.tokenize(text))
+    except TokenError as error:
+        raise syntax_error(text, _last_quote(text)) from error
+    if text.count("(") > NESTING_LIMIT:
+        _check_nesting(text, tokens)
+    return tokens
+
+
+def _last_quote(text: str) -> int:
+    end = 0
+    for match in _LEXEMES.finditer(text):
+        end = match.end()
+    positions = [p for p in (text.find(quote, end) for quote in "'\"`") if p >= 0]
+    return min(positions, default=len(text))
+
+
+def _check_nesting(text: str, tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+            if depth > NESTING_LIMIT:
+                raise syntax_error(text, token.start)
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+
+
+def syntax_error(text: str, position: int) -> Refused:
+    """1064 as MySQL words it: what stands at the position, and its line."""
+    near = text[position : position + NEAR_CHARS]
+    line = text.count("\n", 0, position) + 1
+    return refuse(1064, f"near '{near}' at line {line}")
+
+
+def read(text: str, tokens: list[Token]) -> exp.Expression:
+    """The sqlglot tree of one statement. Raises Refused 1064."""
+    tokens = mended(tokens)
+    _check_commas(text, tokens)
+    try:
+        trees = _DIALECT.parser().parse(tokens, text)
+    except ParseError as error:
+        raise syntax_error(text, _position(error, text, tokens)) from error
+    except (RecursionError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise syntax_error(text, tokens[0].start) from error  # its parser stumbled: not our SQL
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None or isinstance(tree, exp.Command):
+        raise syntax_error(text, tokens[0].start)
+    return _with_precedence(cast(exp.Expression, tree), tokens)
+
+
+def read_expression(text: str, tokens: list[Token]) -> exp.Expression:
+    """The tree of one expression. Raises Refused 1064."""
+    if not tokens:
+        raise syntax_error(text, len(text))
+    first = tokens[0]
+    head = Token(TokenType.SELECT, "SELECT", first.line, first.col, first.start, first.start)
+    tree = read(text, [head, *tokens])
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(items) != 1 or isinstance(items[0], exp.Alias) or tree.args.get("from_"):
+        raise syntax_error(text, first.start)
+    item: exp.Expression = items[0]
+    return item.pop()
+
+
+def _position(error: ParseError, text: str, tokens: list[Token]) -> int:
+    details: dict[str, Any] = error.errors[0] if error.errors else {}
+    for token in tokens:
+        if token.line == details.get("line") and token.col == details.get("col"):
+            return token.start
+    return len(text)
+
+
+_LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
+    (TokenType.COMMA, after)
+    for after in (TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE)
+}
+
+
+def _check_commas(text: str, tokens: list[Token]) -> None:
+    """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
+    for token, following in pairwise([*tokens, tokens[-1]]):
+        if (token.token_type, following.token_type) in _LACKING:
+            raise syntax_error(text, following.start)
+
+
+# -- precedence ------------------------------------------------------------------------------------
+
+_RANKS: dict[type[exp.Expression], int] = {
+    exp.BitwiseOr: 1,
+    exp.BitwiseAnd: 2,
+    exp.BitwiseLeftShift: 3,
+    exp.BitwiseRightShift: 3,
+    exp.Add: 4,
+    exp.Sub: 4,
+    exp.Mul: 5,
+    exp.Div: 5,
+    exp.IntDiv: 5,
+    exp.Mod: 5,
+    exp.BitwiseXor: 6,
+}
+_DISTURBED = {TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.LT, TokenType.GT}
+_BITWISE = (
+    exp.BitwiseOr,
+    exp.BitwiseAnd,
+    exp.BitwiseXor,
+    exp.BitwiseLeftShift,
+    exp.BitwiseRightShift,
+)
+
+
+def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expression:
+    if any(token.token_type in _DISTURBED for token in tokens):
+        for node in list(tree.find_all(*_BITWISE)):
+            top: Any = node
+            while type(top.parent) in _RANKS:
+                top = top.parent
+            if not top.meta.get("ranked"):
+                _rank(top)
+    for node in list(tree.find_all(exp.Is)):
+        _lift_is(node)
+    return tree
+
+
+def _rank(top: exp.Expression) -> None:
+    """Rebuild one chain of binary operators by MySQL's ranks; the operands stay."""
+    parent, key, index = top.parent, top.arg_key, top.index
+    operands: list[exp.Expression] = []
+    operators: list[type[exp.Expression]] = []
+
+    def flatten(node: exp.Expression) -> None:
+        if type(node) in _RANKS:
+            flatten(node.this)
+            operators.append(type(node))
+            flatten(node.expression)
+        else:
+            operands.append(node)
+
+    flatten(top)
+    result = _climb(operands, operators)
+    result.meta["ranked"] = True
+    if parent is not None and key:
+        parent.set(key, result, index)
+
+
+def _climb(operands: list[exp.Expression], operators: list[type[exp.Expression]]) -> exp.Expression:
+    output = [operands[0]]
+    waiting: list[type[exp.Expression]] = []
+
+    def reduce_one() -> None:
+        right, left = output.pop(), output.pop()
+        output.append(waiting.pop()(this=left, expression=right))
+
+    for operator, operand in zip(operators, operands[1:], strict=True):
+        while waiting and _RANKS[waiting[-1]] >= _RANKS[operator]:
+            reduce_one()
+        waiting.append(operator)
+        output.append(operand)
+    while waiting:
+        reduce_one()
+    return output[0]
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+
+
+def _lift_is(node: exp.Is) -> None:
+    """`a = b IS NULL` is `(a = b) IS NULL`: IS is on the level of the comparisons."""
+    outer: exp.Expression = node.parent if isinstance(node.parent, exp.Not) else node
+    if isinstance(outer, exp.Not) and outer.this is not node:
+        return
+    comparison = outer.parent
+    if not isinstance(comparison, _COMPARISONS) or comparison.expression is not outer:
+        return
+    place, key, index = comparison.parent, comparison.arg_key, comparison.index
+    comparison.set("expression", node.this)
+    node.set("this", comparison)
+    if place is not None and key:
+        place.set(key, outer, index)

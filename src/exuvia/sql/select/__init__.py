@@ -1,0 +1,1 @@
+"""Queries: row by row from one table, or through the relational engine."""

@@ -1,0 +1,291 @@
+"""One SELECT: its clauses bound in MySQL's order, then rendered; see select/query.py for the form
+of the SQL.
+
+clause       sees                                        1054 says
+WHERE        columns                                     where clause
+list         columns, aggregates, windows                field list
+GROUP BY     columns, then names and places of the list  group statement
+HAVING       names of the list, columns, aggregates      having clause
+ORDER BY     names and places of the list, then columns  order clause
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import TypeCode
+from exuvia.sql.bind.bind import bind, bind_condition
+from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.duck import engine as duck
+from exuvia.sql.duck.groups import aggregate, windowed
+from exuvia.sql.duck.render import Leaf, Renderer
+from exuvia.sql.expr import Aggregate, Column, Expr, Outer, Subquery, Windowed, walk
+from exuvia.sql.parse.text import item_texts
+from exuvia.sql.result import OutputColumn
+from exuvia.sql.select.build import Build, Common, Frame, Planned
+from exuvia.sql.select.check import check_full_group
+from exuvia.sql.select.from_clause import from_clause
+from exuvia.sql.select.limit import limit_clause
+from exuvia.sql.select.nested import nested_leaf, subquery
+
+
+class Item(NamedTuple):
+    """One column of the select list."""
+
+    name: str
+    expr: Expr
+    field: Field | None
+
+
+class Block(NamedTuple):
+    """A SELECT, bound."""
+
+    items: list[Item]
+    where: Expr | None
+    group: list[Expr]
+    having: Expr | None
+    order: list[tuple[Expr, bool]]
+    grouped: bool
+    distinct: bool
+
+
+def plan_block(
+    tree: exp.Select, build: Build, parent: Frame | None, commons: dict[str, Common]
+) -> Planned:
+    """The block as SQL."""
+    frame = Frame(build, parent, commons)
+    source = from_clause(tree, frame)
+    block = bind_block(tree, frame)
+    if block.grouped:
+        check_full_group(block, frame)
+    rows = frame.renderer()
+    finished = _grouped_renderer(block, frame) if block.grouped else rows
+    items = [
+        f"CAST({finished.value(item.expr)} AS {duck.type_of(item.expr.type)}) AS o{n}"
+        for n, item in enumerate(block.items)
+    ]
+    keys = _order_items(block, finished)
+    sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
+    conditions = [rows.condition(block.where)] if block.where is not None else []
+    if block.having is not None and not block.grouped:
+        conditions.append(rows.condition(block.having))
+    if conditions:
+        sql += " WHERE " + " AND ".join(conditions)
+    if block.group:
+        sql += " GROUP BY " + ", ".join(rows.key(key) for key in block.group)
+    if block.having is not None and block.grouped:
+        sql += f" HAVING {finished.condition(block.having)}"
+    columns = [_output(item) for item in block.items]
+    sql = _finish(sql, block, columns, keys, limit_clause(tree, build))
+    return Planned(sql, columns, [item.expr.coercibility for item in block.items])
+
+
+def _output(item: Item) -> OutputColumn:
+    field = item.field
+    if field is None:
+        return OutputColumn(item.name, item.expr.type)
+    origin = field.column.name.O if field.column is not None else field.name
+    return OutputColumn(
+        item.name, item.expr.type, field.table, field.origin_table, origin, field.database
+    )
+
+
+def _order_items(block: Block, finished: Renderer) -> list[tuple[str, str]]:
+    """(item to add or "", ORDER BY term) of each key;
+
+    a key that is an item is not computed twice."""
+    found = []
+    for n, (key, descending) in enumerate(block.order):
+        direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
+        place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
+        if place is not None:
+            found.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
+        elif block.distinct:
+            raise refuse(1235, "DISTINCT ordered by an expression that is not selected")
+        else:
+            found.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
+    return found
+
+
+def _finish(
+    sql: str,
+    block: Block,
+    columns: Sequence[OutputColumn],
+    keys: Sequence[tuple[str, str]],
+    limit: str,
+) -> str:
+    """DISTINCT, ORDER BY and LIMIT around the finished rows."""
+    order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
+    if block.distinct:
+        from exuvia.sql.select.sets import distinct_rows
+
+        sql = distinct_rows(sql, columns)
+    if not (order or limit or block.distinct):
+        return sql
+    names = ", ".join(f"o{n}" for n in range(len(columns)))
+    return f"SELECT {names} FROM ({sql}) q{order}{limit}"
+
+
+# -- grouped rendering -----------------------------------------------------------------------------
+
+
+def _grouped_renderer(block: Block, frame: Frame) -> Renderer:
+    """Renders what is computed from groups: aggregates, and the group's own values."""
+    rows = frame.renderer()
+    outer = nested_leaf(frame)
+
+    def leaf(expr: Expr) -> str:
+        if isinstance(expr, Aggregate):
+            return aggregate(expr, rows, finished)
+        if isinstance(expr, Windowed):
+            return windowed(expr, finished)
+        if isinstance(expr, Column):
+            return f"any_value({rows.value(expr)})"
+        if isinstance(expr, Subquery):
+            return subquery(expr, frame, leaf)
+        return outer(expr)
+
+    finished = _GroupRenderer(leaf, rows, block.group)
+    return finished
+
+
+class _GroupRenderer(Renderer):
+    """A renderer that knows the group's expressions: each stands for its one value in the group."""
+
+    def __init__(self, leaf: Leaf, rows: Renderer, group: Sequence[Expr]) -> None:
+        super().__init__(leaf, rows.functions, rows.env)
+        self._rows = rows
+        self._group = [key for key in group if not isinstance(key, Column | Outer)]
+
+    def value(self, expr: Expr) -> str:
+        """The value in the group."""
+        if expr in self._group:
+            return f"any_value({self._rows.value(expr)})"
+        return super().value(expr)
+
+
+# -- binding ---------------------------------------------------------------------------------------
+
+
+def bind_block(tree: exp.Select, frame: Frame) -> Block:
+    """Bind all clauses. Raises 1054, 1052, 1111 and what expressions raise."""
+    where = tree.args.get("where")
+    condition = None
+    if where is not None:
+        condition = bind_condition(where.this, frame.scope("where clause"))
+    scope = frame.scope()
+    scope.grouped, scope.windows = [], _windows(tree)
+    items = _items(tree, frame, scope)
+    group = _group(tree, items, frame)
+    aliases = {item.name.lower(): item.expr for item in reversed(items)}
+    having_tree = tree.args.get("having")
+    having = None
+    if having_tree is not None:
+        inner = _after(scope, "having clause", aliases)
+        having = bind_condition(having_tree.this, inner)
+    order = _order(tree, items, _after(scope, "order clause", aliases))
+    aggregated = bool(scope.grouped) or bool(group)
+    distinct = tree.args.get("distinct") is not None
+    if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
+        raise refuse(1235, "a window function in HAVING")
+    return Block(items, condition, group, having, order, aggregated, distinct)
+
+
+def _after(scope: Scope, clause: str, aliases: dict[str, Expr]) -> Scope:
+    found = scope.within(clause)
+    found.aliases, found.aliases_first = aliases, True
+    return found
+
+
+def _windows(tree: exp.Select) -> dict[str, exp.Expression]:
+    named = tree.args.get("windows") or []
+    return {each.name.lower(): each for each in named}
+
+
+def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[Item]:
+    texts = item_texts(tree)
+    items: list[Item] = []
+    for n, each in enumerate(tree.expressions):
+        if isinstance(each, exp.Star):
+            items += _all_of(frame, "", "")
+        elif isinstance(each, exp.Column) and isinstance(each.this, exp.Star):
+            items += _all_of(frame, each.table, each.db)
+        else:
+            inner = each.this if isinstance(each, exp.Alias) else each
+            expr = bind(inner, scope)
+            name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
+            items.append(Item(name, expr, _field_of(expr, frame)))
+    if not items:
+        raise refuse(1051, "") if _is_from(tree) else refuse(1096)
+    return items
+
+
+def _is_from(tree: exp.Select) -> bool:
+    """Whether there is a FROM: then what it names has no column (a sequence)."""
+    return bool(tree.args.get("from_") or tree.args.get("from"))
+
+
+def _title(tree: exp.Expression, texts: Sequence[str], place: int) -> str:
+    """What MySQL calls a column without alias: its own name, or the text as written."""
+    if isinstance(tree, exp.Column):
+        return tree.name
+    if isinstance(tree, exp.Literal) and tree.is_string:
+        return tree.name
+    return texts[place] if place < len(texts) else tree.sql(dialect="mysql")
+
+
+def _field_of(expr: Expr, frame: Frame) -> Field | None:
+    return frame.fields[expr.position] if isinstance(expr, Column) else None
+
+
+def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
+    fields = [
+        field
+        for field in frame.fields
+        if (not table or field.table.lower() == table.lower())
+        and (not database or field.database.lower() == database.lower())
+        and (table or field.position not in frame.hidden)
+    ]
+    if table and not fields:
+        raise refuse(1051, table)
+    scope = frame.scope()
+    return [Item(field.name, scope.at(field), field) for field in fields]
+
+
+def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
+    group = tree.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("rollup") or group.args.get("cube") or group.args.get("grouping_sets"):
+        raise refuse(1235, "WITH ROLLUP")
+    scope = frame.scope("group statement")
+    scope.aliases = {item.name.lower(): item.expr for item in reversed(items)}
+    found = []
+    for key in group.expressions:
+        place = _place(key, items, "group statement")
+        expr = bind(key, scope) if place is None else items[place].expr
+        if any(isinstance(node, Aggregate | Windowed) for node in walk(expr)):
+            raise refuse(1111)
+        found.append(expr)
+    return found
+
+
+def _order(tree: exp.Select, items: list[Item], scope: Scope) -> list[tuple[Expr, bool]]:
+    order = tree.args.get("order")
+    found = []
+    for key in order.expressions if order is not None else ():
+        place = _place(key.this, items, "order clause")
+        expr = bind(key.this, scope) if place is None else items[place].expr
+        if expr.type.Tp != TypeCode.NULL:
+            found.append((expr, bool(key.args.get("desc"))))
+    return found
+
+
+def _place(tree: exp.Expression, items: list[Item], clause: str) -> int | None:
+    if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
+        return None
+    if not 1 <= int(tree.name) <= len(items):
+        raise refuse(1054, tree.name, clause)
+    return int(tree.name) - 1

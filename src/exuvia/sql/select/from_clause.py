@@ -1,0 +1,299 @@
+"""FROM: tables, derived tables, common table expressions and their joins.
+
+a, b               CROSS JOIN            a JOIN b ON ..      JOIN
+a LEFT JOIN b      b's columns lose NOT NULL
+USING, NATURAL     one column of each pair is shown
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import ViewInfo
+from exuvia.catalog.table import Table
+from exuvia.sql.access.by_expression import expressions_of
+from exuvia.sql.access.choose import Wanted, choose
+from exuvia.sql.access.partitioned import Everywhere, has_equality
+from exuvia.sql.access.pruning import Choice
+from exuvia.sql.access.single_table import partitions_of
+from exuvia.sql.access.terms import terms_of
+from exuvia.sql.bind.bind import bind_condition
+from exuvia.sql.bind.compare import compare
+from exuvia.sql.bind.scope import Field, fields_of, nullable
+from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.expr import IMPLICIT
+from exuvia.sql.result import OutputColumn
+from exuvia.sql.select.build import Frame
+from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan
+from exuvia.sql.select.views import planned_view
+
+NO_TABLE = "dual"
+
+
+def from_clause(tree: exp.Select, frame: Frame) -> str:
+    """SQL of FROM and its joins, "" where there is none; fills the frame."""
+    origin = tree.args.get("from_") or tree.args.get("from")
+    if origin is None or _is_dual(origin.this):
+        return ""
+    builder = _From(frame, _where_of(tree))
+    sql = builder.item(origin.this)
+    sql = builder.joined(sql, tree.args.get("joins") or [])
+    for lateral in tree.args.get("laterals") or []:
+        raise refuse(1235, lateral.key.upper())
+    _check_names(builder.names)
+    return f" FROM {sql}"
+
+
+def _is_dual(tree: exp.Expression) -> bool:
+    return isinstance(tree, exp.Table) and not tree.db and tree.name.lower() == NO_TABLE
+
+
+def _where_of(tree: exp.Select) -> exp.Expression | None:
+    where = tree.args.get("where")
+    return None if where is None else where.this
+
+
+def _check_names(names: list[tuple[str, str]]) -> None:
+    seen = set()
+    for database, name in names:
+        if (database, name.lower()) in seen:
+            raise refuse(1066, name)
+        seen.add((database, name.lower()))
+
+
+class _From:
+    """One FROM clause being built."""
+
+    def __init__(self, frame: Frame, where: exp.Expression | None) -> None:
+        self.frame = frame
+        self.where = where
+        self.names: list[tuple[str, str]] = []
+        self.single = True
+
+    def joined(self, sql: str, joins: list[exp.Join]) -> str:
+        """The item with what is joined to it."""
+        for join in joins:
+            sql = self._join(sql, join)
+        return sql
+
+    def _join(self, left_sql: str, join: exp.Join) -> str:
+        left_end = len(self.frame.fields)
+        side = (join.args.get("side") or "").upper()
+        if (join.args.get("kind") or "").upper() in (
+            "SEMI",
+            "ANTI",
+            "ASOF",
+            "FULL",
+        ) or side == "FULL":
+            raise refuse(1064, f"near '{side}' at line 1")
+        right_sql = self.item(join.this)
+        left = range(left_end)
+        right = range(left_end, len(self.frame.fields))
+        natural = (join.args.get("method") or "").upper() == "NATURAL"
+        using = [each.name for each in join.args.get("using") or ()]
+        if natural:
+            using = self._common(left, right)
+        condition = self._condition(join, using, left, right, side)
+        for position in right if side == "LEFT" else left if side == "RIGHT" else ():
+            field = self.frame.fields[position]
+            self.frame.fields[position] = field._replace(type=nullable(field.type))
+        if side in ("LEFT", "RIGHT"):
+            if condition is None:
+                raise refuse(1064, "near '' at line 1")
+            return f"({left_sql} {side} JOIN {right_sql} ON {condition})"
+        if condition is None:
+            return f"({left_sql} CROSS JOIN {right_sql})"
+        return f"({left_sql} JOIN {right_sql} ON {condition})"
+
+    def _common(self, left: range, right: range) -> list[str]:
+        fields, hidden = self.frame.fields, self.frame.hidden
+        known = {fields[n].name.lower() for n in right}
+        return [fields[n].name for n in left if n not in hidden and fields[n].name.lower() in known]
+
+    def _condition(
+        self, join: exp.Join, using: list[str], left: range, right: range, side: str
+    ) -> str | None:
+        frame = self.frame
+        parts = []
+        scope = frame.scope("from clause")
+        for name in using:
+            a, b = self._named(name, left), self._named(name, right)
+            parts.append(frame.renderer().condition(compare("=", scope.at(a), scope.at(b))))
+            frame.hidden.add(a.position if side == "RIGHT" else b.position)
+        on = join.args.get("on")
+        if on is not None:
+            bound = bind_condition(on, frame.scope("on clause"))
+            parts.append(frame.renderer().condition(bound))
+        return " AND ".join(parts) if parts else None
+
+    def _named(self, name: str, among: range) -> Field:
+        fields, hidden = self.frame.fields, self.frame.hidden
+        found = [
+            fields[n] for n in among if n not in hidden and fields[n].name.lower() == name.lower()
+        ]
+        if not found:
+            raise refuse(1054, name, "from clause")
+        if len(found) > 1:
+            raise refuse(1052, name, "from clause")
+        return found[0]
+
+    # -- items -------------------------------------------------------------------------------------
+
+    def item(self, tree: exp.Expression) -> str:
+        """One table reference; its own nested joins too."""
+        if isinstance(tree, exp.Table):
+            sql = self._table(tree)
+            return self.joined(sql, tree.args.get("joins") or [])
+        if isinstance(tree, exp.Subquery):
+            if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.alias:
+                sql = self.item(tree.this)
+                return self.joined(sql, tree.args.get("joins") or [])
+            sql = self._derived(tree)
+            return self.joined(sql, tree.args.get("joins") or [])
+        if isinstance(tree, exp.Paren):
+            return self.item(tree.this)
+        raise refuse(1235, tree.key.upper())
+
+    def _derived(self, tree: exp.Subquery) -> str:
+        from exuvia.sql.select.query import plan_query
+
+        alias = tree.args.get("alias")
+        if alias is None or not alias.name:
+            raise refuse(1248)
+        frame = self.frame
+        planned = plan_query(tree.this, frame.build, frame.parent, frame.commons)
+        titles = [each.name for each in alias.args.get("columns") or ()]
+        name = frame.build.name()
+        self._columns(name, alias.name, planned.columns, titles, planned.levels)
+        return f"({planned.sql}) AS {name}"
+
+    def _columns(
+        self,
+        name: str,
+        alias: str,
+        columns: list[OutputColumn],
+        titles: list[str],
+        levels: list[int] | None = None,
+        database: str = "",
+    ) -> None:
+        if titles and len(titles) != len(columns):
+            raise refuse(1222)
+        shown = titles or [column.name for column in columns]
+        fields = [
+            Field(
+                n,
+                shown[n],
+                column.type,
+                alias,
+                database,
+                None,
+                column.origin_table,
+                levels[n] if levels else IMPLICIT,
+            )
+            for n, column in enumerate(columns)
+        ]
+        places = [_fixed(f"{name}.o{n}") for n in range(len(columns))]
+        self.frame.add(fields, places)
+        self.names.append((database, alias))
+
+    def _table(self, tree: exp.Table) -> str:
+        frame = self.frame
+        common = None if tree.db else frame.commons.get(tree.name.lower())
+        alias = tree.alias or tree.name
+        if common is not None:
+            name = frame.build.name()
+            self._columns(name, alias, common.columns, [])
+            return f"{common.name} AS {name}"
+        if not isinstance(tree.this, exp.Identifier):
+            raise refuse(1235, "table function")
+        context = frame.build.context
+        virtual = context.virtual(tree.db, tree.name)
+        if virtual is not None:
+            return self._virtual(virtual, alias)
+        return self._stored(tree, alias)
+
+    def _virtual(self, virtual: Any, alias: str) -> str:
+        kinds = [column.type for column in virtual.columns]
+        title = f"{virtual.database}.{virtual.name}"
+        scan = RowsScan(self.frame.build.name(), kinds, virtual.rows, title)
+        fields = [
+            Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)
+            for n, column in enumerate(virtual.columns)
+        ]
+        self._scanned(scan, fields, virtual.database, alias)
+        return scan.name
+
+    def _stored(self, tree: exp.Table, alias: str) -> str:
+        frame = self.frame
+        table = frame.build.context.table(tree.db, tree.name)
+        if table.info.view is not None:
+            return self._view(table, table.info.view, alias)
+        fields = fields_of(table, alias)
+        scan = TableScan(frame.build.name(), table, alias)
+        scan.path = self._path(tree, scan, fields, alias)
+        if frame.build.handles:
+            kind = scan.kinds[scan.handle_position]
+            database = table.database.db_name.O
+            fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
+        self._scanned(scan, fields, table.database.db_name.O, alias)
+        return scan.name
+
+    def _view(self, table: Table, view: ViewInfo, alias: str) -> str:
+        frame = self.frame
+        planned = planned_view(table, view, frame.build)
+        name = frame.build.name()
+        database = table.database.db_name.O
+        self._columns(name, alias, planned.columns, [], planned.levels, database)
+        return f"({planned.sql}) AS {name}"
+
+    def _scanned(self, scan: Scan, fields: list[Field], database: str, alias: str) -> None:
+        self.frame.build.scans.append(scan)
+        self.frame.add(fields, [_used(scan, field.position) for field in fields])
+        self.names.append((database, alias))
+
+    def _path(self, tree: exp.Table, scan: TableScan, fields: list[Field], alias: str) -> Any:
+        """The access path of a selective key; None to read the table whole.
+
+        The terms of a WHERE are all false for NULL, so they hold below outer joins too."""
+        table, named = scan.table, partitions_of(tree)
+        zone = self.frame.build.context.zone
+        keys = [field for field in fields if not is_shifted(field.type, zone)]
+        positions = {field.name.lower(): field.position for field in keys}
+        taken = {field.name.lower() for field in self.frame.fields}
+
+        def resolve(column: exp.Column) -> int | None:
+            name = column.name.lower()
+            if column.table:
+                return positions.get(name) if column.table.lower() == alias.lower() else None
+            return positions.get(name) if self._alone() and name not in taken else None
+
+        hints = tuple(
+            hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
+        )
+        terms = terms_of(self.where, resolve, expressions_of(table))
+        path = choose(table, terms, hints, Wanted())
+        if table.is_partitioned:
+            scan.choice = Choice(table, terms, named)
+            path = Everywhere(path, scan.choice)
+        elif named:
+            raise refuse(1747)
+        return path if path.short or has_equality(path) else None
+
+    def _alone(self) -> bool:
+        """Whether this is the only table of its FROM, so that plain names are its own."""
+        return not self.names and self.single
+
+
+def _fixed(text: str) -> Any:
+    return lambda: text
+
+
+def _used(scan: Scan, position: int) -> Any:
+    return lambda: scan.use(position)
+
+
+def table_names(tree: exp.Expression) -> Iterator[exp.Table]:
+    """All tables named in a query, for EXPLAIN and privileges."""
+    return tree.find_all(exp.Table)

@@ -1,0 +1,188 @@
+"""SELECT: `plan(node, context) -> Plan`; `.columns`, `.run()` -> batches of rows, `.explain()`.
+
+    no FROM and nothing nested      evaluated here, without DuckDB
+    everything else                 one DuckDB query over Arrow readers of the context's transaction
+
+A plan belongs to its statement: literals, parameters and LIMIT are in it. What fails inside a
+Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a scalar
+subquery of two rows 1242."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.sql.evaluate.compile import compile_expression, predicate
+from exuvia.sql.expr import Subquery, walk
+from exuvia.sql.result import OutputColumn, Row
+from exuvia.sql.select.block import Block, bind_block
+from exuvia.sql.select.build import Build, Frame, Planned
+from exuvia.sql.select.from_clause import NO_TABLE
+from exuvia.sql.select.limit import limits
+from exuvia.sql.select.query import plan_query
+
+BATCH_ROWS = 2_000
+
+
+class Plan(ABC):
+    """See the module."""
+
+    columns: list[OutputColumn]
+
+    @abstractmethod
+    def run(self) -> Iterator[list[Row]]:
+        """The rows, in batches."""
+
+    @abstractmethod
+    def explain(self) -> list[tuple[str, str, str, str, str]]:
+        """Rows of EXPLAIN: id, estRows, task, access object, operator info."""
+
+
+def plan(node: exp.Expression, context: Any, handles: bool = False) -> Plan:
+    """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
+    if _is_plain(node):
+        block = bind_block(node, Frame(Build(context), None, {}))  # type: ignore[arg-type]
+        if not block.grouped and not any(_nested(item.expr) for item in block.items):
+            return PlainPlan(node, block, context)
+    build = Build(context)
+    build.handles = handles
+    return RelationalPlan(plan_query(node, build, None, {}), build)
+
+
+def _is_plain(node: exp.Expression) -> bool:
+    if not isinstance(node, exp.Select) or node.args.get("with_") or node.args.get("distinct"):
+        return False
+    origin = node.args.get("from_") or node.args.get("from")
+    if origin is not None:
+        dual = isinstance(origin.this, exp.Table) and origin.this.name.lower() == NO_TABLE
+        if not dual or node.args.get("joins"):
+            return False
+    return node.find(exp.Subquery, exp.Window, exp.Exists) is None
+
+
+def _nested(expr: Any) -> bool:
+    return any(isinstance(part, Subquery) for part in walk(expr))
+
+
+class PlainPlan(Plan):
+    """SELECT without FROM: one row, or none."""
+
+    def __init__(self, node: exp.Expression, block: Block, context: Any) -> None:
+        self._block = block
+        self._context = context
+        self._limits = limits(node, context)
+        self.columns = [OutputColumn(item.name, item.expr.type) for item in block.items]
+        self._closures = [compile_expression(item.expr) for item in block.items]
+
+    def run(self) -> Iterator[list[Row]]:
+        """One batch."""
+        most, skip = self._limits
+        conditions = [c for c in (self._block.where, self._block.having) if c is not None]
+        kept = all(predicate(condition)((), self._context) for condition in conditions)
+        if kept and most != 0 and not skip:
+            yield [[closure((), self._context) for closure in self._closures]]
+
+    def explain(self) -> list[tuple[str, str, str, str, str]]:
+        """One row."""
+        return [("TableDual_1", "1.00", "root", "", "rows:1")]
+
+
+class RelationalPlan(Plan):
+    """A query that DuckDB runs. It can run once."""
+
+    def __init__(self, planned: Planned, build: Build) -> None:
+        self.columns = planned.columns
+        self.sql = planned.sql
+        self._build = build
+        self._cursor: Any = None
+
+    def run(self) -> Iterator[list[Row]]:
+        """Batches of rows, as DuckDB produces them."""
+        from exuvia.sql.duck import engine as duck
+
+        build = self._build
+        cursor = self._cursor = duck.cursor()
+        functions = []
+        try:
+            for name, run, parameters, result, volatile in build.functions.made:
+                cursor.create_function(
+                    name,
+                    run,
+                    parameters,
+                    result,
+                    type="arrow",
+                    null_handling="special",
+                    side_effects=volatile,
+                )
+                functions.append(name)
+            for scan in build.scans:
+                cursor.register(scan.name, scan.reader(build.context))
+            yield from self._rows(cursor)
+        finally:
+            for name in functions:
+                with suppress(Exception):  # the cursor may have been interrupted
+                    cursor.remove_function(name)
+            for scan in build.scans:
+                with suppress(Exception):
+                    cursor.unregister(scan.name)
+            cursor.close()
+            self._cursor = None
+
+    def interrupt(self) -> None:
+        """Stop a running query (KILL). Any thread."""
+        cursor = self._cursor
+        if cursor is not None:
+            cursor.interrupt()
+
+    def _rows(self, cursor: Any) -> Iterator[list[Row]]:
+        import duckdb
+
+        try:
+            reader = cursor.sql(self.sql).to_arrow_reader(BATCH_ROWS)
+            for batch in reader:
+                columns = [column.to_pylist() for column in batch.columns]
+                yield [list(row) for row in zip(*columns, strict=True)]
+        except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> None:
+        import duckdb
+
+        build = self._build
+        if build.functions.failure is not None:
+            raise build.functions.failure from error
+        for scan in build.scans:
+            if scan.failure is not None:
+                raise scan.failure from error
+        text = str(error)
+        if "More than one row returned" in text:
+            raise refuse(1242) from error
+        if isinstance(error, duckdb.InterruptException):
+            raise refuse(1317) from error
+        if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
+            raise refuse(1690, *_overflowed(text)) from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise refuse(1105, "Out of memory in a query") from error
+        raise refuse(1105, text.partition("\n")[0]) from error
+
+    def explain(self) -> list[tuple[str, str, str, str, str]]:
+        """What reads the tables; how DuckDB puts it together is its own."""
+        found = [("Relational_1", "", "root", "", "DuckDB over Arrow batches")]
+        for n, scan in enumerate(self._build.scans, 2):
+            operator, access = scan.describe()
+            read = ", ".join(f"c{position}" for position in scan.used)
+            found.append((f"└─{operator}_{n}", "", "root", access, f"columns: {read or 'none'}"))
+        return found
+
+
+def _overflowed(text: str) -> tuple[str, str]:
+    """What 1690 says: the type that was left, and the operation where it is known."""
+    operation = re.search(r"\((-?[\d.]+ \S+ -?[\d.]+)\)", text)
+    shown = f"({operation[1]})" if operation else "an expression of the query"
+    if "DECIMAL" in text.upper():
+        return "DECIMAL", shown
+    return ("BIGINT UNSIGNED" if "UINT" in text else "BIGINT"), shown

@@ -1,0 +1,209 @@
+"""SELECT from one table, row by row: by key, in the table's or an index's order, or sorted.
+
+    path -> WHERE -> ORDER BY -> select list -> DISTINCT -> LIMIT          or one row of aggregates
+
+What needs more (joins, GROUP BY, HAVING, windows, subqueries) is not for this module: `plan` says
+None. A big table read without a key and not in its order is left to DuckDB too. FOR UPDATE: the
+rows found must not change before the transaction commits (they are required). SKIP LOCKED leaves
+out rows that another session holds, before LIMIT counts them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.sql import expressions
+from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
+from exuvia.sql.access.single_table import Source, source_of, tree_of
+from exuvia.sql.access.sorting import equal_key
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Tree
+from exuvia.sql.result import OutputColumn, Result, Row, Value
+from exuvia.sql.select.read_aggregates import Accumulators, is_supported
+from exuvia.sql.select.read_items import Item, items_of
+from exuvia.sql.select.relational import relational
+from exuvia.sql.session.plans import KeptPlan
+
+MOST_ROWS = 20_000
+_SIMPLE = frozenset(
+    ("expressions", "from_", "from", "where", "order", "limit", "offset", "distinct", "locks")
+)
+
+
+def is_simple(node: exp.Select) -> bool:
+    """Whether it has only the clauses this module does."""
+    used = {name for name, value in node.args.items() if value}
+    distinct = node.args.get("distinct")
+    if used - _SIMPLE or (distinct is not None and distinct.args.get("on")):
+        return False
+    where, order = node.args.get("where"), node.args.get("order")
+    return not any(part is not None and part.find(exp.Select) for part in (where, order))
+
+
+def plan(node: exp.Select, context: Context) -> "ReadRows | None":
+    """The plan of a simple query on one table that is stored; None for any other.
+
+    Raises Refused."""
+    tree = tree_of(node)
+    if tree is None or not is_simple(node) or context.virtual(tree.db, tree.name) is not None:
+        return None
+    source = source_of(tree, context)
+    if not source.table.info.is_stored:
+        return None
+    items = items_of(node, [source.visible], context)
+    if items is None or not all(is_supported(item.aggregate) for item in items):
+        return None
+    return ReadRows(node, source, items, context)
+
+
+class ReadRows(KeptPlan):
+    """See the module. `steps` are what EXPLAIN prints above the rows."""
+
+    def __init__(
+        self, node: exp.Select, source: Source, items: Sequence[Item], context: Context
+    ) -> None:
+        super().__init__(source.table, source.database, source.name)
+        self.columns: list[OutputColumn] = [item.column for item in items]
+        self._node = node
+        self._items = items
+        self._aggregates = items[0].aggregate is not None
+        self._distinct = node.args.get("distinct") is not None
+        self._clauses: list[exp.Lock] = node.args.get("locks") or []
+        self.locks = bool(self._clauses)
+        limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
+        late = self._distinct or self._aggregates
+        order = [] if self._aggregates else order_keys(node, items, source, context)
+        where = node.args.get("where")
+        self.filter = Filter(
+            source, where.this if where else None, order, None if late else limit, context
+        )
+        self._late_limit: Limit | None = limit if late else None
+        self.short = self.filter.path.short
+        self._project = None if self._aggregates else projection(items)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What is done with the rows found, last first."""
+        names = (("Limit", self._late_limit), ("Distinct", self._distinct))
+        found = tuple(name for name, used in names if used)
+        return (*found, "StreamAgg") if self._aggregates else found
+
+    def run(self, context: Context) -> Result:
+        """The rows; through the relational engine where there are too many for this one."""
+        skipped = self._be_patient(context) if self.locks else None
+        opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped)
+        if opened is None:
+            return relational(self._node, context)
+        pairs, found = opened
+        if self.locks:
+            asked = () if skipped is not None else found.keys
+            pairs = self._locked(pairs, asked, context)
+        project = self._project
+        if project is None:
+            rows = Accumulators(self._items).rows(pairs, context)
+        else:
+            rows = [project(row, context) for _, row in pairs]
+        if self._distinct:
+            rows = distinct(rows, self.columns)
+        if self._late_limit is not None:
+            rows = list(islice(rows, *self._late_limit.bounds(context)))
+        return Result(self.columns, rows)
+
+    def _be_patient(self, context: Context) -> Callable[[bytes], bool] | None:
+        """NOWAIT, WAIT n, SKIP LOCKED; for the last, which handles to leave out."""
+        locks, key = context.locks, self.table.row_key
+        if locks is None:
+            return None
+        for clause in self._clauses:
+            wait = clause.args.get("wait")
+            if wait is False:
+                return lambda handle: locks.is_others(key(handle))
+            if wait is not None:
+                locks.wait_s = 0.0 if wait is True else float(wait.name)
+        return None
+
+    def _locked(
+        self, pairs: Iterator[tuple[bytes, Row]], asked: Iterable[bytes], context: Context
+    ) -> Iterator[tuple[bytes, Row]]:
+        for key in asked:
+            context.txn.require(key)
+        row_key = self.table.row_key
+        for handle, row in pairs:
+            context.txn.require(row_key(handle))
+            yield handle, row
+
+
+def clause_value(node: exp.Select, name: str) -> Tree | None:
+    """What LIMIT or OFFSET is given."""
+    clause = node.args.get(name)
+    return None if clause is None else clause.expression
+
+
+Project = Callable[[Row, Context], Row]
+
+
+def projection(items: Sequence[Item]) -> Project:
+    """A function from a table's row to the row of the answer."""
+    positions = [item.position for item in items]
+    if None not in positions:
+        plain = [position for position in positions if position is not None]
+        if len(plain) == 1:
+            (only,) = plain
+            return lambda row, context: [row[only]]
+        return lambda row, context: [row[position] for position in plain]
+    getters = [_getter(item) for item in items]
+    return lambda row, context: [getter(row, context) for getter in getters]
+
+
+def _getter(item: Item) -> Callable[[Row, Context], Value]:
+    if item.position is not None:
+        position = item.position
+        return lambda row, context: row[position]
+    if item.compiled is None:
+        raise refuse(1111)
+    return item.compiled.call
+
+
+def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
+    """The first of each set of equal rows, under the columns' collations."""
+    keys = [equal_key(column.type) for column in columns]
+    seen = set()
+    found = []
+    for row in rows:
+        key = tuple([each(value) for each, value in zip(keys, row, strict=True)])
+        if key not in seen:
+            seen.add(key)
+            found.append(row)
+    return found
+
+
+def order_keys(
+    node: exp.Select, items: Sequence[Item], source: Source, context: Context
+) -> list[SortKey]:
+    """ORDER BY: a position in the select list, an alias, or an expression. Raises 1054."""
+    order = node.args.get("order")
+    found = []
+    for each in order.expressions if order is not None else ():
+        tree = each.this if isinstance(each, exp.Ordered) else each
+        descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
+        item = named_item(tree, items)
+        tree = tree if item is None else item.tree
+        compiled = expressions.compiled(tree, [source.visible], context, "order clause")
+        position = source.resolve(tree) if isinstance(tree, exp.Column) else None
+        found.append(SortKey(compiled, descending, position))
+    return found
+
+
+def named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
+    """The item of the select list that a part of ORDER BY means. Raises 1054 for a bad position."""
+    if isinstance(tree, exp.Literal) and not tree.is_string:
+        number = int(tree.name) if tree.name.isdigit() else 0
+        if not 1 <= number <= len(items):
+            raise refuse(1054, tree.name, "order clause")
+        return items[number - 1]
+    if not isinstance(tree, exp.Column) or tree.table:
+        return None
+    wanted = tree.name.lower()
+    return next((item for item in items if item.column.name.lower() == wanted), None)

@@ -1,0 +1,38 @@
+"""SELECT through the relational engine (plan.py): joins, groups, windows, sorts of many rows.
+
+The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
+"""
+
+from sqlglot import exp
+
+from exuvia.sql.context import Context
+from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.session.plans import Plan
+
+
+class RelationalPlan(Plan):
+    """Planned for one snapshot; run once."""
+
+    def __init__(self, node: object, context: Context) -> None:
+        from exuvia.sql.select import plan as select
+
+        assert isinstance(node, exp.Expression)
+        self._plan = select.plan(node, context)
+        self.columns = [OutputColumn(*column) for column in self._plan.columns]
+
+    def run(self, context: Context) -> Result:
+        """Collect every batch."""
+        return Result(self.columns, [row for batch in self._plan.run() for row in batch])
+
+
+def found_rows(node: exp.Select, context: Context) -> tuple[list[OutputColumn], list[Row]]:
+    """Columns and rows of a query that may also ask for the handles of its tables."""
+    from exuvia.sql.select import plan as select
+
+    plan = select.plan(node, context, handles=True)
+    return plan.columns, [row for batch in plan.run() for row in batch]
+
+
+def relational(node: object, context: Context) -> Result:
+    """Plan and run in one go."""
+    return RelationalPlan(node, context).run(context)

@@ -1,0 +1,57 @@
+"""A view in a FROM: its query is read and planned in its place, as a derived table.
+
+Its names are its own: neither common table expressions nor columns of the query around it are in
+sight. What no longer fits (a table or column that is gone) is 1356; a view that stands for itself,
+which a rename can make, is 1462.
+"""
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, Flag
+from exuvia.catalog.model import ViewInfo, evolve
+from exuvia.catalog.table import Table
+from exuvia.sql.parse.text import parse_one
+from exuvia.sql.select.build import Build, Planned
+
+REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
+_GONE = frozenset((1046, 1049, 1052, 1054, 1146, 1222, 1305, 1356))
+
+
+_KEPT = Flag.NOT_NULL | Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB
+_FLAGS = _KEPT | Flag.ENUM | Flag.SET
+
+
+def plain_type(kind: FieldType) -> FieldType:
+    """The type of a view's column: keys and defaults are its table's affair."""
+    return evolve(kind, Flag=int(Flag(kind.Flag) & _FLAGS))
+
+
+def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
+    """The view's query, planned, its columns named as the view's. Raises 1356, 1462."""
+    from exuvia.sql.select.query import plan_query
+
+    place = table.database.db_name.O, table.info.name.O
+    replaced = build.context.memory.get(REPLACED, (0, None))
+    if table.info.id == replaced[0]:
+        raise replaced[1]
+    if table.info.id in build.views:
+        raise refuse(1462, *place)
+    tree = parse_one(view.view_select)
+    handles, build.handles = build.handles, False
+    build.views.append(table.info.id)
+    try:
+        assert isinstance(tree, exp.Expression)
+        planned = plan_query(tree, build, None, {})
+    except Refused as error:
+        gone = error.code in _GONE and error is not replaced[1]
+        raise refuse(1356, *place) if gone else error from None
+    finally:
+        build.views.pop()
+        build.handles = handles
+    if len(planned.columns) != len(table.info.cols):
+        raise refuse(1356, *place)
+    pairs = zip(table.info.cols, planned.columns, strict=True)
+    columns = [shown._replace(name=own.name.O, table="") for own, shown in pairs]
+    return planned._replace(columns=columns)

@@ -1,0 +1,1 @@
+"""One client's statements: dispatch, transactions, plans, variables."""

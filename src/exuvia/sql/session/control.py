@@ -1,0 +1,152 @@
+"""Transaction control, USE, KILL, PREPARE ... EXECUTE, and what is accepted and does nothing."""
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.sql import constants
+from exuvia.sql.context import Context
+from exuvia.sql.nodes.session import (
+    Begin,
+    Commit,
+    DeallocateStatement,
+    ExecuteStatement,
+    Flush,
+    Kill,
+    LockTables,
+    PrepareStatement,
+    ReleaseSavepoint,
+    Rollback,
+    Savepoint,
+    UnlockTables,
+    Unsupported,
+    Use,
+)
+from exuvia.sql.result import Result
+from exuvia.sql.session.prepared import describe
+from exuvia.sql.session.running import Ready, Running
+
+
+def begin(session: Running, node: Begin, text: str) -> Result:
+    """BEGIN, START TRANSACTION: commits what is open, takes a snapshot now."""
+    read_only = node.read_only or session.variable("transaction_read_only") == "ON"
+    session.begin(read_only, node.pessimistic)
+    return Result()
+
+
+def commit(session: Running, node: Commit, text: str) -> Result:
+    """COMMIT."""
+    session.commit()
+    return Result()
+
+
+def rollback(session: Running, node: Rollback, text: str) -> Result:
+    """ROLLBACK [TO savepoint]. Raises 1305."""
+    if node.savepoint is None:
+        session.rollback()
+    elif session.current is None:
+        raise refuse(1305, "SAVEPOINT", node.savepoint)
+    else:
+        session.current.back_to(node.savepoint)
+    return Result()
+
+
+def savepoint(session: Running, node: Savepoint, text: str) -> Result:
+    """SAVEPOINT; outside a transaction it does nothing, as in MySQL."""
+    if session.current is None and not session.settings.autocommit:
+        session.begin()
+    if session.current is not None:
+        session.current.savepoint(node.name)
+    return Result()
+
+
+def release(session: Running, node: ReleaseSavepoint, text: str) -> Result:
+    """RELEASE SAVEPOINT. Raises 1305."""
+    if session.current is None:
+        raise refuse(1305, "SAVEPOINT", node.name)
+    session.current.release(node.name)
+    return Result()
+
+
+def use(session: Running, node: Use, text: str) -> Result:
+    """USE. Raises 1049, 1046 (no name at all)."""
+    if not node.database:
+        raise refuse(1046)
+    txn = session.services.store.begin()
+    try:
+        session.database = session.services.schemas.database(txn, node.database).db_name.O
+    finally:
+        txn.rollback()
+    return Result()
+
+
+def kill(session: Running, node: Kill, text: str) -> Result:
+    """KILL [CONNECTION | QUERY] id. Raises 1094."""
+
+    def work(context: Context) -> Result:
+        value, _ = constants.evaluate(node.connection, context)
+        number = int(value) if str(value).isdigit() else -1
+        if not session.services.processes.kill(number, node.query_only):
+            raise refuse(1094, value)
+        return Result()
+
+    return session.run(work)
+
+
+def prepare(session: Running, node: PrepareStatement, text: str) -> Result:
+    """PREPARE name FROM 'text' or @variable."""
+    source = node.source
+    if isinstance(source, exp.Parameter):
+        value, _ = session.user_variable(source.name)
+    else:
+        value = source.name
+    session.prepared.pop(node.name.lower(), None)
+    session.prepared[node.name.lower()] = describe(session, "NULL" if value is None else str(value))
+    return Result()
+
+
+def execute(session: Running, node: ExecuteStatement, text: str) -> Result:
+    """EXECUTE name USING @a, @b. Raises 1243, 1210."""
+    prepared = _prepared(session, node.name, "EXECUTE")
+    values = [session.user_variable(each)[0] for each in node.variables]
+    return prepared.run(session, values)
+
+
+def deallocate(session: Running, node: DeallocateStatement, text: str) -> Result:
+    """DEALLOCATE PREPARE name. Raises 1243."""
+    _prepared(session, node.name, "DEALLOCATE PREPARE")
+    del session.prepared[node.name.lower()]
+    return Result()
+
+
+def _prepared(session: Running, name: str, what: str) -> Ready:
+    found = session.prepared.get(name.lower())
+    if found is None:
+        raise refuse(1243, name, what)
+    return found
+
+
+def lock_tables(session: Running, node: LockTables, text: str) -> Result:
+    """LOCK TABLES ends what is open and locks nothing: a dump reads one snapshot instead."""
+    session.commit()
+    return Result()
+
+
+def unlock_tables(session: Running, node: UnlockTables, text: str) -> Result:
+    """UNLOCK TABLES."""
+    return Result()
+
+
+def flush(session: Running, node: Flush, text: str) -> Result:
+    """FLUSH STATS_DELTA writes row counts; nothing else is held back. Raises 1105 where it asks for
+    a lock."""
+    if node.text.upper().startswith("STATS_DELTA") and session.services.deltas is not None:
+        session.services.deltas.flush()
+    if "WITH READ LOCK" in node.text.upper():
+        words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
+        raise refuse(1105, words)
+    return Result()
+
+
+def unsupported(session: Running, node: Unsupported, text: str) -> Result:
+    """A statement that is known and not done."""
+    raise refuse(1235, node.what)

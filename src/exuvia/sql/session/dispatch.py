@@ -1,0 +1,103 @@
+"""Which function answers which statement.
+
+    INSIDE   in the session's transaction, or one of its own       (context, statement) -> Result
+    BESIDE   about the session or the catalog itself          (session, statement, text) -> Result
+
+Statements that read or write rows are in neither: they are planned (session/planner.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exuvia.sql import nodes
+from exuvia.sql.context import Context
+from exuvia.sql.define import alter as ddl_alter
+from exuvia.sql.define import create as ddl_create
+from exuvia.sql.define import drop as ddl_drop
+from exuvia.sql.define import recover as ddl_recover
+from exuvia.sql.define import rename as ddl_rename
+from exuvia.sql.define import sequence as ddl_sequence
+from exuvia.sql.define import view as ddl_view
+from exuvia.sql.nodes import sequences, session, statistics
+from exuvia.sql.result import Result
+from exuvia.sql.session import control, set_variables
+from exuvia.sql.session.running import Running
+from exuvia.sql.show import (
+    admin,
+    admin_jobs,
+    admin_notifier,
+    analyze,
+    explain,
+    explain_change,
+    maintenance,
+    show,
+    stats_locks,
+)
+
+Inside = Callable[[Context, Any], Result]
+Beside = Callable[[Running, Any, str], Result]
+
+INSIDE: dict[type, Inside] = {
+    session.AdminShowDdl: admin.show_ddl,
+    session.AdminShowDdlJobs: admin_jobs.show_ddl_jobs,
+    session.AdminShowDdlNotifier: admin_notifier.show_ddl_notifier,
+    session.AdminShowDdlJobQueries: admin_jobs.show_ddl_job_queries,
+    session.AdminShowNextRowId: admin.show_next_row_id,
+    session.Describe: show.describe,
+    session.Do: maintenance.do,
+    session.Explain: explain.explain,
+    session.Show: show.show,
+}
+
+BESIDE: dict[type, Beside] = {
+    session.AdminAlterJob: admin_jobs.alter,
+    session.AdminCheckIndex: admin.check_index_statement,
+    session.AdminChecksum: admin.unsupported,
+    session.AdminCheckTable: admin.check_table,
+    session.AdminJobs: admin_jobs.command,
+    session.AdminRepairIndex: admin.unsupported,
+    session.AdminSkipEvent: admin_notifier.skip_event,
+    session.Begin: control.begin,
+    session.Commit: control.commit,
+    session.DeallocateStatement: control.deallocate,
+    session.ExecuteStatement: control.execute,
+    session.Flush: control.flush,
+    session.Kill: control.kill,
+    session.LockTables: control.lock_tables,
+    session.PrepareStatement: control.prepare,
+    session.FlashbackDatabase: ddl_recover.flashback_database,
+    session.RecoverTable: ddl_recover.recover_table,
+    session.ReleaseSavepoint: control.release,
+    session.Rollback: control.rollback,
+    session.Savepoint: control.savepoint,
+    session.SetStatement: set_variables.set_statement,
+    session.TableMaintenance: maintenance.maintain,
+    session.UnlockTables: control.unlock_tables,
+    session.Unsupported: control.unsupported,
+    session.Use: control.use,
+    statistics.AnalyzeTable: analyze.analyze,
+    statistics.DropStats: stats_locks.drop_stats,
+    statistics.LockStats: stats_locks.lock_stats,
+    sequences.AlterSequence: ddl_sequence.alter_sequence,
+    sequences.CreateSequence: ddl_sequence.create_sequence,
+    nodes.AlterDatabase: ddl_create.alter_database,
+    nodes.AlterTable: ddl_alter.alter_table,
+    nodes.CreateDatabase: ddl_create.create_database,
+    nodes.CreateIndex: ddl_create.create_index,
+    nodes.CreateTable: ddl_create.create_table,
+    nodes.CreateView: ddl_view.create_view,
+    nodes.DropDatabase: ddl_drop.drop_database,
+    nodes.DropIndexStatement: ddl_drop.drop_index,
+    nodes.DropTable: ddl_drop.drop_table,
+    nodes.RenameTables: ddl_rename.rename_tables,
+    nodes.TruncateTable: ddl_drop.truncate_table,
+}
+
+
+def _explain_change(running: Running, node: session.ExplainChange, text: str) -> Result:
+    """EXPLAIN of a schema change, by the function that answers it."""
+    handler = BESIDE[type(node.statement)]
+    return explain_change.explain_change(handler, running, node, text)
+
+
+BESIDE[session.ExplainChange] = _explain_change

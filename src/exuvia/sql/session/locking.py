@@ -1,0 +1,70 @@
+"""The row locks of one statement that writes, or reads FOR UPDATE.
+
+    look          `seen` is noted, then comes the snapshot
+    work          what it wrote and read to keep is known afterwards, as keys
+    take          all are ours and unchanged: done
+                  STALE: they are ours, but something committed since: run it again
+                  another's: undo the statement, wait for that key, run it again
+
+A statement finds its rows on the newest snapshot (a current read, as in InnoDB), so that waiting
+for a row ends in its new value and not in a conflict. Keys that are required shared (the parents
+of foreign keys) are waited for and not taken, so that children of one parent do not wait for each
+other; a parent that goes meanwhile is found by the commit. What it says of waiting overrides the
+session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and SKIP LOCKED asks
+`is_others` for each row.
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.errors import Duplicate
+from exuvia.base.mysql import refuse
+from exuvia.cluster.row_locks import STALE, Locker, RowLocks
+from exuvia.kv.transaction import Transaction
+
+
+class StatementLocks:
+    """See the module. `wait_s` is how long to wait for each lock; 0 is not at all."""
+
+    __slots__ = ("_before", "_locker", "_locks", "_seen", "_shared", "wait_s")
+
+    def __init__(self, locks: RowLocks, locker: Locker, wait_s: float) -> None:
+        self._locks = locks
+        self._locker = locker
+        self._before = len(locker.keys)
+        self._seen = 0
+        self._shared = b""
+        self.wait_s = wait_s
+
+    def look(self) -> None:
+        """To be called right before the snapshot is taken."""
+        self._seen = self._locks.now
+
+    def is_others(self, key: bytes) -> bool:
+        """Whether another session holds the key now."""
+        return self._locks.is_others(self._locker, key)
+
+    def take(self, txn: Transaction, mark: int, expecting: int) -> bytes | None:
+        """Take what the statement touched since then; see RowLocks.take."""
+        for key in txn.shared_since(expecting):
+            if self.is_others(key):
+                self._shared = key
+                return key
+        return self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
+
+    def judge(self, taken: Duplicate) -> bytes | None:
+        """Whether a 1062 stands: None, or what to wait for before it can be said."""
+        return self._locks.take(self._locker, [taken.key], self._seen) if taken.key else None
+
+    def wait(self, key: bytes, check: Callable[[], None]) -> None:
+        """Wait for another's key. Raises 1205, 1213, 3572, WouldWait, what `check` raises."""
+        if key is STALE:
+            return
+        if self.wait_s <= 0:
+            raise refuse(3572)
+        self._locks.wait(self._locker, key, self.wait_s, check)
+        if key == self._shared and self._locker.keys[-1:] == [key]:
+            self._locks.release(self._locker, len(self._locker.keys) - 1)
+
+    def give_back(self) -> None:
+        """Let go of what this statement took: it failed."""
+        self._locks.release(self._locker, self._before)

@@ -1,0 +1,49 @@
+"""Plans by the shape of their statement, shared by the sessions of a node.
+
+    (surroundings, shape, letters) -> a plan    bind the literals, if its tables are the same
+                                   -> REFUSED   the shape depends on its literals: plan each text
+
+Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
+plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
+(law 1); nothing invalidates it but new statistics (ANALYZE), on the node that asked for them.
+"""
+
+from typing import Final
+
+Key = tuple[str, str, str]
+
+
+class Refusal:
+    """Marks a shape that has no plan of its own."""
+
+
+REFUSED: Final = Refusal()
+
+
+class PlanCache:
+    """Thread-safe by being one dict.
+
+    Emptied when it is full, which costs each shape one planning."""
+
+    def __init__(self, most: int = 4096, most_characters: int = 16 << 20) -> None:
+        self._plans: dict[Key, object] = {}
+        self._most = most
+        self._most_characters = most_characters
+        self._characters = 0
+        self.find = self._plans.get
+
+    def put(self, key: Key, plan: object) -> None:
+        """Keep a plan, or REFUSED."""
+        self._characters += len(key[1])
+        if len(self._plans) >= self._most or self._characters > self._most_characters:
+            self._plans.clear()
+            self._characters = len(key[1])
+        self._plans[key] = plan
+
+    def forget(self) -> None:
+        """Plan every shape anew: statistics may choose otherwise now."""
+        self._plans.clear()
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._plans)

@@ -1,0 +1,126 @@
+"""From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
+
+exp.Select    read.plan          one table, by key or streamed        kept by shape
+              select.plan        joins, grouping, windows, ...        planned each time
+              select/locked.py    ... FOR UPDATE                      planned each time
+Insert        dml_insert.plan    VALUES                               kept; SELECT is not
+Update        dml_update.plan    one table                            kept
+Delete        dml_delete.plan    one table                            kept
+              write/found.py       several tables, subqueries           planned each time
+"""
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql.access.by_expression import expressions_of
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Delete, Insert, Update
+from exuvia.sql.nodes.session import Statement
+from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.text import parse
+from exuvia.sql.result import Result
+from exuvia.sql.select import read, read_small
+from exuvia.sql.select.into import IntoVariables
+from exuvia.sql.select.locked import LockedQuery
+from exuvia.sql.select.relational import RelationalPlan
+from exuvia.sql.session.plan_cache import REFUSED, Key
+from exuvia.sql.session.plans import KeptPlan, Plan
+from exuvia.sql.write import delete as dml_delete
+from exuvia.sql.write import insert as dml_insert
+from exuvia.sql.write import update as dml_update
+from exuvia.sql.write.found import DeleteFound, UpdateFound, needs_query
+
+NOT_KEPT = Result()
+
+
+def plan(node: Statement | exp.Query, context: Context) -> Plan:
+    """The plan of a statement that reads or writes rows.
+
+    Raises Refused, 1235 for what is not done."""
+    found = _plan(node, context)
+    into = node.meta.get("into") if isinstance(node, exp.Query) else None
+    return IntoVariables(found, into) if into else found
+
+
+def _plan(node: Statement | exp.Query, context: Context) -> Plan:
+    found = _kept(node, context)
+    if found is not None:
+        return found
+    if isinstance(node, exp.Select):
+        small = read_small.plan(node, context)
+        if small is not None:
+            return small
+        if node.args.get("locks"):
+            return LockedQuery(node, context)
+    if isinstance(node, exp.Query):
+        return RelationalPlan(node, context)
+    if isinstance(node, Insert):
+        assert node.query is not None
+        return dml_insert.InsertQuery(node, plan(node.query, context), context)
+    if isinstance(node, Update):
+        return UpdateFound(node, context)
+    if isinstance(node, Delete):
+        return DeleteFound(node, context)
+    raise refuse(1235, type(node).__name__)
+
+
+def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
+    if isinstance(node, exp.Select):
+        return read.plan(node, context)
+    if isinstance(node, Insert):
+        return dml_insert.plan(node, context)
+    if isinstance(node, Update):
+        return None if needs_query(node) else dml_update.plan(node, context)
+    if isinstance(node, Delete):
+        return None if needs_query(node) else dml_delete.plan(node, context)
+    return None
+
+
+def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan | None:
+    """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
+
+    An error is no answer either: the statement is planned then, and says it in its own words."""
+    try:
+        statement = parse_shape(key[1]) if node is None else node
+        found = None if statement is None or depends(statement) else _kept(statement, context)
+        if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
+            found = None  # a literal may be part of an expression that an index holds
+    except Refused:
+        found = None
+    context.session.services.plans.put(key, REFUSED if found is None else found)
+    return found
+
+
+def tree_of_shape(shape: str) -> Statement | None:
+    """As `parse_shape`; None too where it is no statement at all."""
+    try:
+        return parse_shape(shape)
+    except Refused:
+        return None
+
+
+def locks_rows(node: Statement | exp.Query | None) -> bool:
+    """Whether a statement writes rows, or reads them FOR UPDATE."""
+    if isinstance(node, exp.Query):
+        return node.find(exp.Lock) is not None
+    return isinstance(node, Insert | Update | Delete)
+
+
+def parse_shape(shape: str) -> Statement | None:
+    """The one statement of a shape, or None where there are none or several."""
+    statements = parse(shape)
+    if len(statements) != 1:
+        return None
+    number_placeholders(statements[0])
+    return statements[0]
+
+
+def depends(node: Statement) -> bool:
+    """Whether a literal decides more than a value: a column's name, a position, a display."""
+    if not isinstance(node, exp.Select):
+        return False
+    if "into" in node.meta:
+        return True
+    parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
+    return any(part is not None and part.find(exp.Placeholder) for part in parts)

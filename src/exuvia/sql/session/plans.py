@@ -1,0 +1,42 @@
+"""A plan: a statement that reads or writes rows, ready for any snapshot with the same tables.
+
+    run(context) -> Result      reads parameters from the context, never from the plan
+    fresh(context) -> bool      its tables are those of the context's snapshot (law 1)
+
+A KeptPlan serves every statement of its shape: it does not depend on the literals. `short` plans
+touch few keys, a point or a bounded range, and may run where nothing may block. Plans that lock
+write rows, or read them FOR UPDATE.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from exuvia.catalog.table import Table
+from exuvia.sql.context import Context
+from exuvia.sql.result import OutputColumn, Result
+
+
+class Plan(ABC):
+    """See the module. `columns` is empty for a statement that writes."""
+
+    columns: Sequence[OutputColumn] = ()
+
+    @abstractmethod
+    def run(self, context: Context) -> Result:
+        """Do it."""
+
+
+class KeptPlan(Plan):
+    """A plan of one table that may be kept by shape."""
+
+    short = False
+    locks = False
+
+    def __init__(self, table: Table, database: str, name: str) -> None:
+        self.table = table
+        self._database = database
+        self._name = name
+
+    def fresh(self, context: Context) -> bool:
+        """True while the name means this table at this revision."""
+        return context.table(self._database, self._name) is self.table

@@ -1,0 +1,88 @@
+"""A prepared statement: parsed once, planned by the types of the values it is given."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql.context import Context
+from exuvia.sql.nodes.session import (
+    DeallocateStatement,
+    ExecuteStatement,
+    PrepareStatement,
+    Statement,
+)
+from exuvia.sql.parse.literals import letters_of
+from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.text import parse
+from exuvia.sql.result import OutputColumn, Result, Value
+from exuvia.sql.session import planner
+from exuvia.sql.session.plans import KeptPlan
+from exuvia.sql.session.running import Running
+
+
+class Prepared:
+    """`columns` is what it will answer with, empty for a statement without rows."""
+
+    def __init__(self, text: str, node: Statement, parameters: int) -> None:
+        self.text = text
+        self.node = node
+        self.parameters = parameters
+        self.columns: Sequence[OutputColumn] = ()
+        self._plan: object = None
+
+    @property
+    def short(self) -> bool:
+        """Whether it was last run by a plan that touches few keys."""
+        return isinstance(self._plan, KeptPlan) and self._plan.short
+
+    def run(self, session: Running, values: Sequence[Value]) -> Result:
+        """Execute with values for its `?`. Raises 1210."""
+        if len(values) != self.parameters:
+            raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
+        letters = letters_of(values)
+        result = session.run_shape(self.text, values, letters, self.node)
+        if result is None:
+            return session.run_statement(self.node, self.text, values)
+        key = (session.settings.flavour(session.database), self.text, letters)
+        self._plan = session.services.plans.find(key)
+        return result
+
+
+_NOT_PREPARED = "This command is not supported in the prepared statement protocol yet"
+
+
+def parsed(text: str) -> Prepared:
+    """A statement ready to be given values. Raises 1064 for several, 1295."""
+    statements = parse(text)
+    if len(statements) != 1:
+        raise refuse(1064, "near ';'")
+    (node,) = statements
+    if isinstance(node, PrepareStatement | ExecuteStatement | DeallocateStatement):
+        raise Refused(1295, "HY000", _NOT_PREPARED)
+    return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
+
+
+def describe(session: Running, text: str) -> Prepared:
+    """Parse; a query is also planned, with NULL for each `?`, to know its columns."""
+    prepared = parsed(text)
+    if isinstance(prepared.node, exp.Query):
+        prepared.columns = _columns(session, prepared.node, prepared.parameters)
+    return prepared
+
+
+def _columns(session: Running, node: exp.Query, count: int) -> Sequence[OutputColumn]:
+    found: list[Sequence[OutputColumn]] = []
+
+    def work(context: Context) -> Result:
+        found.append(planner.plan(node, context).columns)
+        return Result()
+
+    try:
+        session.run(work, [None] * count, "n" * count)
+    except Refused as error:
+        if error.code in (1046, 1049, 1054, 1064, 1146):
+            raise
+        return ()
+    return found[0]

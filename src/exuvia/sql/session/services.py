@@ -1,0 +1,73 @@
+"""The parts of a node that sessions stand on, wired by node/ (or by a test)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from exuvia.base.clock import Clock
+from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.infoschema import Schemas
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.member import Member
+from exuvia.cluster.row_locks import RowLocks
+from exuvia.ddl.submit import Submitter
+from exuvia.kv.store import Store
+from exuvia.sql.session.plan_cache import PlanCache
+from exuvia.stats.deltas import Deltas
+
+
+class Process(NamedTuple):
+    """One line of SHOW PROCESSLIST. `time_s` is the age of what it does now."""
+
+    id: int
+    user: str
+    host: str
+    database: str
+    command: str
+    time_s: int
+    state: str
+    info: str
+
+
+class Processes(Protocol):
+    """The connections of this node."""
+
+    def list(self) -> list[Process]:
+        """All of them."""
+
+    def kill(self, connection_id: int, query_only: bool) -> bool:
+        """End a connection or what it runs; False when there is none of that id."""
+
+
+class NoProcesses:
+    """A node without connections: tests and embedded sessions."""
+
+    def list(self) -> list[Process]:
+        """None."""
+        return []
+
+    def kill(self, connection_id: int, query_only: bool) -> bool:
+        """There is nothing to end."""
+        return False
+
+
+def _no_pause(attempt: int) -> None:
+    """Retry at once."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """See the module. `pause(attempt)` waits before a statement is run again: longer each time."""
+
+    store: Store
+    schemas: Schemas
+    ids: IdAllocator
+    submitter: Submitter
+    locks: MetadataLocks
+    member: Member
+    clock: Clock
+    pause: Callable[[int], None] = _no_pause
+    processes: Processes = field(default_factory=NoProcesses)
+    plans: PlanCache = field(default_factory=PlanCache)
+    row_locks: RowLocks = field(default_factory=RowLocks)
+    deltas: Deltas | None = None  # where row counts go; None: nowhere

@@ -1,0 +1,183 @@
+"""SET: session and global variables, user variables, NAMES, TRANSACTION.
+
+SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the store, for all nodes
+SET @x = v                        this session's own SET NAMES c         three variables at once
+SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads what is newest; all others one snapshot
+SET autocommit = 1                commits what is open
+"""
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+from exuvia.base.errors import Conflict, Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog import values, variables
+from exuvia.catalog.variable import Setting
+from exuvia.ddl import queue
+from exuvia.kv.transaction import Transaction
+from exuvia.sql import constants
+from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Tree
+from exuvia.sql.nodes.session import Assignment, SetStatement
+from exuvia.sql.result import Note, Result
+from exuvia.sql.session.running import Running
+
+_GLOBAL_ATTEMPTS = 16
+_BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_lock"})
+
+
+def set_statement(session: Running, node: SetStatement, text: str) -> Result:
+    """SET. Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
+    notes: list[Note] = []
+    for item in node.assignments:
+        warning = _SCOPES[item.scope](session, item)
+        if warning is not None:
+            notes.append(Note("Warning", warning.code, warning.message))
+    return Result(warnings=notes)
+
+
+def _value(session: Running, tree: Tree) -> tuple[Setting, FieldType]:
+    """What stands right of `=`: a bare word is its own text, as in `SET sql_mode = ANSI`."""
+    if isinstance(tree, exp.Column) and not tree.table:
+        return tree.name, _TEXT
+    if isinstance(tree, exp.Var):
+        return tree.name, _TEXT
+    found: list[tuple[Setting, FieldType]] = []
+
+    def work(context: Context) -> Result:
+        found.append(constants.evaluate(tree, context))
+        return Result()
+
+    session.run(work)
+    return found[0]
+
+
+_TEXT = FieldType(Tp=TypeCode.VAR_STRING, Flen=64, Charset="utf8mb4", Collate="utf8mb4_bin")
+
+
+def _setting(session: Running, tree: Tree) -> Setting:
+    value, kind = _value(session, tree)
+    if value is None or isinstance(value, str | int | float | Decimal | bytes):
+        if kind.Tp in (TypeCode.NULL, TypeCode.NEWDECIMAL, TypeCode.VAR_STRING, TypeCode.VARCHAR):
+            return value
+        if kind.family in (Family.INT, Family.UINT, Family.FLOAT, Family.STRING, Family.BYTES):
+            return value
+    return values.to_text(value, kind)
+
+
+def _session(session: Running, item: Assignment) -> Refused | None:
+    name = variables.canonical(item.name)
+    if item.value is None:
+        session.settings.reset_session(name)
+        return None
+    value = _setting(session, item.value)
+    if name == "autocommit":
+        return _autocommit(session, value)
+    warning = session.settings.set_session(name, value)
+    return warning
+
+
+def _autocommit(session: Running, value: Setting) -> Refused | None:
+    warning = session.settings.set_session("autocommit", value)
+    if session.settings.autocommit:
+        session.commit()
+    return warning
+
+
+def _global(session: Running, item: Assignment) -> Refused | None:
+    value = None if item.value is None else _setting(session, item.value)
+    for _ in range(_GLOBAL_ATTEMPTS):
+        txn = session.services.store.begin()
+        try:
+            session.services.member.guard(txn)
+            _require_no_jobs(txn, item, value)
+            if item.value is None:
+                variables.reset_global(txn, item.name)
+                warning = None
+            else:
+                warning = variables.set_global(txn, item.name, value).warning
+            txn.commit()
+            return warning
+        except Conflict:
+            continue  # another session set the same variable
+        finally:
+            txn.rollback()
+    raise refuse(1213)
+
+
+def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None:
+    """How jobs are run changes only between jobs. Refused 1105."""
+    name = variables.canonical(item.name)
+    if name in _BETWEEN_JOBS:
+        found = variables.find(name)
+        wanted = found.default if item.value is None else variables.check(found, value).text
+        if wanted != variables.get_global(txn, name):
+            queue.require_none(txn)
+
+
+def _user(session: Running, item: Assignment) -> Refused | None:
+    if item.value is None:
+        raise refuse(1064, f"near 'DEFAULT' in @{item.name}")
+    value, kind = _value(session, item.value)
+    session.set_user_variable(item.name, value, kind)
+    return None
+
+
+def _names(session: Running, item: Assignment) -> Refused | None:
+    charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
+    if item.extra:
+        resolve(charset, item.extra, ("utf8mb4", "utf8mb4_bin"))
+    collate = collation_named(item.extra) if item.extra else CHARSETS[charset][0]
+    for name in ("character_set_client", "character_set_connection", "character_set_results"):
+        session.settings.set_session(name, charset)
+    session.settings.set_session("collation_connection", collate)
+    return None
+
+
+def _charset(session: Running, item: Assignment) -> Refused | None:
+    """SET CHARACTER SET: what is sent, and what is answered; texts are the database's."""
+    charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
+    settings = session.settings
+    for name in ("character_set_client", "character_set_results"):
+        settings.set_session(name, charset)
+    settings.set_session("character_set_connection", settings.get("character_set_database"))
+    settings.set_session("collation_connection", settings.get("collation_database"))
+    return None
+
+
+def _transaction(session: Running, item: Assignment) -> Refused | None:
+    if item.extra is None and session.current is not None:
+        raise refuse(1568)
+    for part in item.name.split(","):
+        _characteristic(session, item, part.strip())
+    return None
+
+
+def _characteristic(session: Running, item: Assignment, text: str) -> None:
+    level = text.removeprefix("ISOLATION LEVEL").strip().replace(" ", "-")
+    if item.extra is None:  # of the next transaction alone
+        if text.startswith("ISOLATION LEVEL"):
+            session.next_isolation = level
+        else:
+            session.next_is_read_only = text == "READ ONLY"
+        return
+    if text.startswith("ISOLATION LEVEL"):
+        name, value = "transaction_isolation", level
+    else:
+        name, value = "transaction_read_only", "ON" if text == "READ ONLY" else "OFF"
+    scope = "global" if item.extra == "global" else "session"
+    literal = exp.Literal.string(value)
+    _SCOPES[scope](session, Assignment(scope, name, literal))
+
+
+_SCOPES = {
+    "session": _session,
+    "global": _global,
+    "user": _user,
+    "names": _names,
+    "charset": _charset,
+    "transaction": _transaction,
+}

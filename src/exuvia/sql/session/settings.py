@@ -1,0 +1,104 @@
+"""System variables as one session sees them (definitions: catalog/variables.py).
+
+    @@session.x   what this session set, else the global value when it began
+    @@global.x    read in a snapshot of its own: always the newest; so is @@x of what is global only
+
+What statements ask at every turn (autocommit, the locks) is kept beside the texts.
+"""
+
+from datetime import tzinfo
+
+from exuvia.base.errors import Refused
+from exuvia.catalog import variables
+from exuvia.catalog.variable import Setting
+from exuvia.sql.bind.zones import zone_of
+from exuvia.sql.session.services import Services
+
+_FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
+
+
+class Settings:
+    """One per session."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        txn = services.store.begin()
+        try:
+            self._texts = variables.all_globals(txn)
+        finally:
+            txn.rollback()
+        self._flavours: dict[str, str] = {}
+        self.autocommit = True
+        self.metadata_lock = True
+        self.pessimistic = True
+        self.lock_wait_s = 50.0
+        self.isolation = ""
+        self.zone: tzinfo | None = None
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.autocommit = self.get("autocommit") == "ON"
+        self.metadata_lock = self.get("tidb_enable_metadata_lock") == "ON"
+        self.pessimistic = self.get("tidb_txn_mode") == "pessimistic"
+        self.isolation = self.get("transaction_isolation")
+        self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
+        self.zone = zone_of(self.get("time_zone"))
+        self._flavours = {}
+
+    def get(self, name: str) -> str:
+        """Text of a variable in this session. Raises 1193."""
+        lower = variables.canonical(name)
+        found = variables.find(name)
+        if found.scope == "G" and not found.read_only:
+            return self.read_global(lower)
+        text = self._texts.get(lower)
+        return found.default if text is None else text
+
+    def flavour(self, database: str) -> str:
+        """What plans depend on besides their shape, as one text."""
+        found = self._flavours.get(database)
+        if found is None:
+            parts = (database.lower(), *(self._texts.get(each, "") for each in _FLAVOURS))
+            found = self._flavours[database] = "\0".join(parts)
+        return found
+
+    def read_global(self, name: str) -> str:
+        """The global value now. Raises 1193."""
+        txn = self._services.store.begin()
+        try:
+            return variables.get_global(txn, name)
+        finally:
+            txn.rollback()
+
+    def set_session(self, name: str, value: Setting) -> Refused | None:
+        """Give a variable a value here; a warning where it was clamped.
+
+        Raises 1193, 1229, 1231 ..."""
+        found = variables.find_settable(name, False)
+        checked = variables.check(found, value)
+        self._texts[found.name] = checked.text
+        self._refresh()
+        return checked.warning
+
+    def reset_session(self, name: str) -> None:
+        """Back to the global value. Raises 1193, 1229."""
+        found = variables.find_settable(name, False)
+        self._texts[found.name] = self.read_global(name)
+        self._refresh()
+
+    def put(self, name: str, text: str) -> None:
+        """Set a variable that clients only read."""
+        self._texts[name] = text
+
+    def texts(self) -> dict[str, str]:
+        """Every variable as this session sees it, by name."""
+        txn = self._services.store.begin()
+        try:
+            now = variables.all_globals(txn)
+        finally:
+            txn.rollback()
+        found = {}
+        for name, each in variables.VARIABLES.items():
+            texts = now if each.scope == "G" and not each.read_only else self._texts
+            found[name] = texts.get(name, each.default)
+        return found

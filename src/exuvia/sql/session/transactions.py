@@ -1,0 +1,247 @@
+"""The transaction of a session: its snapshot, the tables it writes, what its end means.
+
+    statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run it again
+    BEGIN ... COMMIT                 Conflict        -> 1213, all is rolled back (with row locks,
+                                                        session/locking.py: of another front only)
+                                     SchemaChanged   -> 1412 if the table had moved before the first
+                                                        write to it, else 8028; all is rolled back
+                                     a late 1062     -> that 1062; all is rolled back
+
+Before the first write to a table its metadata lock is taken, so that a schema change waits for
+this transaction instead of refusing it (DESIGN section 6). The fence of the member is required by
+every commit (law 2); a member without a lease commits nothing (law 8).
+"""
+
+from typing import NamedTuple
+
+from exuvia.base.errors import Conflict, Deposed, Duplicate, SchemaChanged, Unavailable
+from exuvia.base.mysql import refuse
+from exuvia.catalog import writer
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.packet import Snapshot
+from exuvia.sql.session.services import Services
+from exuvia.stats.deltas import Ledger
+
+
+class Savepoint(NamedTuple):
+    """A name and the point in the transaction's writes it stands for."""
+
+    name: str
+    mark: int
+
+
+class OpenTransaction:
+    """One transaction of one session. `token` names it among the metadata locks."""
+
+    __slots__ = (
+        "_ledger",
+        "_metadata_lock",
+        "_overtaken",
+        "_services",
+        "_tables",
+        "about",
+        "explicit",
+        "first",
+        "pessimistic",
+        "read_committed",
+        "read_only",
+        "savepoints",
+        "token",
+        "txn",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        token: tuple[int, int],
+        explicit: bool,
+        read_only: bool = False,
+        metadata_lock: bool = True,
+        pessimistic: bool = False,
+    ) -> None:
+        self._services = services
+        self._tables: dict[int, Table] = {}
+        self._overtaken = False
+        self._ledger = Ledger()
+        self._metadata_lock = metadata_lock
+        self.about = ""
+        self.explicit = explicit
+        self.pessimistic = pessimistic
+        self.read_committed = False
+        self.first: Snapshot | None = None
+        self.read_only = read_only
+        self.savepoints: list[Savepoint] = []
+        self.token = token
+        self.txn = services.store.begin()
+        self._guard()
+
+    def _guard(self) -> None:
+        """Bind it to the epoch it began in, not to one its member takes later (law 2)."""
+        try:
+            self._services.member.guard(self.txn)
+        except Deposed:
+            self.txn.rollback()
+            raise refuse(8027) from None
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything was written."""
+        return self.txn.mark() > 0
+
+    def read_newest(self) -> None:
+        """Read what is committed now, until `read_first`: a current read."""
+        newest = self._services.store.snapshot()
+        self.first = self.txn.read_from(newest)
+        try:
+            self.first.get(keys.FORMAT)  # it is in use: an idle snapshot would be ended
+        except Unavailable:
+            self.read_first()
+            raise
+
+    def read_first(self) -> None:
+        """Read the transaction's own snapshot again."""
+        if self.first is not None:
+            self.txn.read_from(self.first).close()
+            self.first = None
+
+    def undo(self, mark: int, expecting: int) -> None:
+        """Forget a statement: what it wrote, and what it required."""
+        self.forget(mark)
+        self.txn.forget_expected(expecting)
+
+    def forget(self, mark: int) -> None:
+        """Undo what was written after the mark, and its counts."""
+        self.txn.back_to(mark)
+        self._ledger.back_to(mark)
+
+    def counted(self, table_id: int, rows: int, modified: int) -> None:
+        """A statement wrote so many rows of a (physical) table: for statistics."""
+        self._ledger.add(self.txn.mark(), table_id, rows, modified)
+
+    def writing(self, table: Table) -> None:
+        """Take the metadata lock before the first write to a table. Raises 1792, 1412."""
+        table_id = table.info.id
+        if self._tables.get(table_id) is table:
+            return
+        if self.read_only:
+            raise refuse(1792)
+        if self.first is not None:
+            self._look_back(table, self.first)
+        if table_id in self._tables:
+            self._tables[table_id] = table
+            return
+        self._tables[table_id] = table
+        if not self._metadata_lock:
+            return
+        locks, session = self._services.locks, self.token[0]
+        locks.hold(self.token, table_id, table.revision, self.about, session)
+        if self.explicit:
+            self._look_ahead(table)
+
+    def _look_back(self, table: Table, first: Snapshot) -> None:
+        """A current read plans with the newest schema: it must be the first snapshot's, or next
+        to it."""
+        raw = first.get(keys.revision(table.info.id))
+        revision = 0 if raw is None else keys.read_number(raw[8:])
+        if table.revision > revision:
+            self._overtaken = True
+        if table.revision > revision + 1:
+            raise refuse(1412)
+
+    def learn(self) -> bool:
+        """Let the first snapshot's tables read what was written under the next revision.
+
+        True if there is any."""
+        found = False
+        for table_id, later in self._tables.items():
+            table = self._services.schemas.table_by_id(self.txn, table_id)
+            if table is not None and table.revision < later.revision:
+                table.learn(later.info)
+                found = True
+        return found
+
+    def _look_ahead(self, table: Table) -> None:
+        """A table that moved two revisions since the snapshot cannot be written any more."""
+        snapshot = self._services.store.snapshot()
+        try:
+            raw = snapshot.get(keys.revision(table.info.id))
+        finally:
+            snapshot.close()
+        revision = keys.read_number(raw[8:]) if raw is not None else table.revision + 2
+        if revision > table.revision:
+            self._overtaken = True
+        if revision > table.revision + 1:
+            raise refuse(1412)
+
+    def commit(self) -> None:
+        """Commit. Raises what the store raises; the transaction is over in any case."""
+        try:
+            if self.writes:
+                self._check_member()
+            self.txn.commit()
+            if self._services.deltas is not None:
+                self._services.deltas.merge(self._ledger.sums())
+        finally:
+            self.close()
+
+    def _check_member(self) -> None:
+        services = self._services
+        if not services.member.serving(services.clock.monotonic()):
+            raise refuse(8027)
+
+    def commit_for_client(self) -> None:
+        """Commit an explicit transaction; refusals of the store become MySQL's errors."""
+        try:
+            self.commit()
+        except SchemaChanged:
+            raise refuse(1412 if self._overtaken and self._metadata_lock else 8028) from None
+        except Conflict as conflict:
+            raise lost(conflict) from None
+        except Duplicate as duplicate:
+            raise self.explain(duplicate) from None
+
+    def explain(self, error: Duplicate) -> Duplicate:
+        """A Duplicate of the store with MySQL's text: its key names the table."""
+        physical_id = int.from_bytes(error.key[1:9], "big")
+        for table in self._tables.values():
+            if physical_id in table.info.physical_ids:
+                return writer.explain_duplicate(table.part(physical_id), error)
+        return error
+
+    def close(self) -> None:
+        """Roll back what is not committed and let the metadata locks go. Twice is harmless."""
+        self.read_first()
+        self.txn.rollback()
+        if self._tables:
+            self._services.locks.release(self.token)
+
+    # -- savepoints --------------------------------------------------------------------------------
+
+    def savepoint(self, name: str) -> None:
+        """Set a savepoint; one of the same name is moved."""
+        wanted = name.lower()
+        self.savepoints = [point for point in self.savepoints if point.name != wanted]
+        self.savepoints.append(Savepoint(wanted, self.txn.mark()))
+
+    def back_to(self, name: str) -> None:
+        """Undo what was written after the savepoint, which stays. Raises 1305."""
+        position = self._position(name)
+        self.forget(self.savepoints[position].mark)
+        del self.savepoints[position + 1 :]
+
+    def release(self, name: str) -> None:
+        """Forget a savepoint and those set after it. Raises 1305."""
+        del self.savepoints[self._position(name) :]
+
+    def _position(self, name: str) -> int:
+        wanted = name.lower()
+        for position, point in enumerate(self.savepoints):
+            if point.name == wanted:
+                return position
+        raise refuse(1305, "SAVEPOINT", name)
+
+
+def lost(conflict: Conflict) -> Exception:
+    """What a client is told of a conflict it has to handle: 1213, or 8028 for a schema change."""
+    return refuse(8028) if isinstance(conflict, SchemaChanged) else refuse(1213)

@@ -1,0 +1,1 @@
+"""What is told of itself: SHOW, ADMIN, EXPLAIN, information_schema."""

@@ -1,0 +1,121 @@
+"""ADMIN statements about schema changes: what runs and ran, and what an operator does to it.
+
+ADMIN SHOW DDL JOBS [n] [WHERE ...]             a row a job, one more for each of its sub-jobs
+ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
+ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
+ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
+"""
+
+from collections.abc import Iterable
+
+from exuvia.base import limits
+from exuvia.base.errors import Refused
+from exuvia.ddl import admin, queue
+from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
+from exuvia.pipeline.settings import Own
+from exuvia.sql import constants
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Tree
+from exuvia.sql.nodes.session import (
+    AdminAlterJob,
+    AdminJobs,
+    AdminShowDdlJobQueries,
+    AdminShowDdlJobs,
+)
+from exuvia.sql.result import Result, Row, Value
+from exuvia.sql.session.running import Running
+from exuvia.sql.show.listing import columns_of, listing
+
+_JOBS = "{}# {} {} {} {} {}# {}# {}# {}@ {}@ {}@ {} {}:1024".format(*ROW_COLUMNS)
+_SIZES = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib": 1 << 50}
+_MOST_SPEED = 1 << 50
+HISTORY_SHOWN = 10
+_OPTIONS = {
+    "thread": ("concurrency", limits.REORG_WORKERS),
+    "batch_size": ("batch_size", limits.REORG_BATCH_ROWS),
+    "max_write_speed": ("max_write_speed", (0, 0, _MOST_SPEED)),
+}
+
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+def rows_of(jobs: Iterable[Job]) -> list[Row]:
+    """The rows of jobs, each followed by those of its sub-jobs."""
+    return [list(row) for job in jobs for row in (job.row(), *sub_rows(job))]
+
+
+def show_ddl_jobs(context: Context, node: AdminShowDdlJobs) -> Result:
+    """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished ones by id, then the newest n of history."""
+    count = HISTORY_SHOWN if node.limit is None else node.limit
+    known = [*queue.unfinished(context.txn), *queue.history(context.txn, count)]
+    return listing(context, columns_of(_JOBS), rows_of(known), None, node.where)
+
+
+def show_ddl_job_queries(context: Context, node: AdminShowDdlJobQueries) -> Result:
+    """ADMIN SHOW DDL JOB QUERIES ids | LIMIT m OFFSET n."""
+    txn = context.txn
+    if node.limit is None:
+        found = [queue.get(txn, each) or queue.finished(txn, each) for each in node.ids]
+        return Result(columns_of("QUERY:1024"), [[job.query] for job in found if job is not None])
+    offset, count = node.limit
+    every: list[Job] = [*reversed(queue.unfinished(txn)), *queue.history(txn, offset + count)]
+    rows = [[str(job.id), job.query] for job in every[offset : offset + count]]
+    return Result(columns_of("JOB_ID QUERY:1024"), rows)
+
+
+# -- acting ----------------------------------------------------------------------------------------
+
+
+def command(session: Running, node: AdminJobs, text: str) -> Result:
+    """ADMIN CANCEL | PAUSE | RESUME DDL JOBS. What is open is committed, as for a change."""
+    session.commit()
+    services = session.services
+    guard = services.member.guard
+    answers = admin.command_now(services.store, node.kind, node.ids, guard=guard)
+    rows: list[Row] = [[str(job_id), _result(error)] for job_id, error in answers]
+    return Result(columns_of("JOB_ID RESULT:128"), rows)
+
+
+def _result(error: Refused | None) -> str:
+    return "successful" if error is None else f"error: [ddl:{error.code}]{error.message}"
+
+
+def alter(session: Running, node: AdminAlterJob, text: str) -> Result:
+    """ADMIN ALTER DDL JOBS id THREAD | BATCH_SIZE | MAX_WRITE_SPEED = n. Raises 1105."""
+
+    def work(context: Context) -> Result:
+        own = Own(**dict(_option(*each, context) for each in node.options.items()))
+        admin.alter(context.txn, node.id, own)
+        return Result()
+
+    session.commit()
+    return session.run(work)
+
+
+def _option(name: str, tree: Tree, context: Context) -> tuple[str, int]:
+    if name not in _OPTIONS:
+        raise _wrong(f"unsupported admin alter ddl jobs config: {name}")
+    field, (least, _, most) = _OPTIONS[name]
+    value, _ = constants.evaluate(tree, context)
+    number = _number(name, value)
+    if not least <= number <= most:
+        raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")
+    return field, number
+
+
+def _number(name: str, value: Value) -> int:
+    """A whole number; a speed may be written as '10MiB'."""
+    if isinstance(value, int):
+        return value
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    digits = text.strip().rstrip("BKMGTPibkmgtp ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    factor = _SIZES.get(unit.removesuffix("b") + "b" if "i" in unit else unit.removesuffix("b"))
+    if name != "max_write_speed" or factor is None or not digits.replace(".", "", 1).isdigit():
+        raise _wrong(f"the value for {name} is invalid, only integer is allowed")
+    return int(float(digits) * factor)
+
+
+def _wrong(said: str) -> Refused:
+    return Refused(1105, "HY000", said)

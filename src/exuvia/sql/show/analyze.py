@@ -1,0 +1,217 @@
+"""ANALYZE TABLE: asked here, done by the stats owner; the session waits for its answer.
+
+The front's own row counts are flushed first, so that an analysis begins where they end. What was
+open is committed. A session that is interrupted, or whose client has gone, stops its analysis.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from exuvia.base.errors import Conflict, Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog.table import Table
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.nodes.statistics import AnalyzeTable
+from exuvia.sql.result import Note, Result
+from exuvia.sql.session.running import Running
+from exuvia.sql.show.admin import existing_table
+from exuvia.stats import locked, meta, requests
+from exuvia.stats.orders import BUCKETS, TOP_N, Order
+
+WAIT_S = 0.5
+TRIES = 100
+_SAMPLED = 110_000
+_LIMITS = {
+    "buckets": (1, 100_000),
+    "topn": (0, 100_000),
+    "cmsketch": (0, 1 << 31),
+    "samples": (1, 500_000),
+    "samplerate": (0, 1),
+}
+_BY_INDEX = "The version 2 would collect all statistics not only the selected indexes"
+
+
+def analyze(session: Running, node: AnalyzeTable, text: str) -> Result:
+    """ANALYZE TABLE. Raises 1105, 1146, 1317, 1735, 8131, 8137."""
+    options = _options(node)
+    if session.services.deltas is not None:
+        session.services.deltas.flush()
+    notes: list[Note] = []
+    for name in node.tables:
+        table = existing_table(session, name)
+        _refuse_unstored(table)
+        order = _order(session, table, node, options)
+        if not _is_locked(session, table, notes):
+            if node.indexes is not None:
+                notes.append(Note("Warning", 1105, _BY_INDEX))
+            notes += _rates(session, table, order)
+            _do(session, order)
+            session.services.plans.forget()
+    result = Result()
+    result.warnings = notes
+    return result
+
+
+def _options(node: AnalyzeTable) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word, number in node.options:
+        least, most = _LIMITS[word]
+        if not least <= number <= most:
+            shown = int(number) if number == int(number) else number
+            said = f"Value of analyze option {word.upper()} should be positive and not larger than"
+            raise refuse(1105, f"{said} {most}, but got {shown}")
+        if word in ("buckets", "topn", "samples"):
+            found[word] = int(number)
+    return found
+
+
+def _refuse_unstored(table: Table) -> None:
+    """1105: a view or a sequence has nothing to be analyzed."""
+    info = table.info
+    if not info.is_stored:
+        noun = "sequence" if info.view is None else "view"
+        raise refuse(1105, f"analyze {noun} {info.name.O} is not supported now")
+
+
+def _order(session: Running, table: Table, node: AnalyzeTable, options: dict[str, int]) -> Order:
+    info = table.info
+    columns = []
+    for name in node.columns:
+        column = next((c for c in info.public_columns if c.name.L == name.lower()), None)
+        if column is None:
+            raise refuse(8137, name, info.name.O)
+        columns.append(column.id)
+    for name in node.indexes or ():
+        if info.index(name.lower()) is None:
+            raise refuse(8131, name, info.name.O)
+    return Order(
+        table_id=info.id,
+        partitions=partition_ids(table, node.partitions),
+        columns=tuple(columns),
+        buckets=options.get("buckets", BUCKETS),
+        top_n=options.get("topn", TOP_N),
+        samples=options.get("samples", 0),
+        instance=session.services.member.info.address,
+        process_id=session.connection_id,
+    )
+
+
+def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Physical ids of partitions. Raises 1735."""
+    if not names:
+        return ()
+    partition = table.info.partition
+    known = {} if partition is None else {d.name.L: d.id for d in partition.definitions}
+    for name in names:
+        if name.lower() not in known:
+            raise refuse(1735, name, table.info.name.O)
+    return tuple(known[name.lower()] for name in names)
+
+
+def _is_locked(session: Running, table: Table, notes: list[Note]) -> bool:
+    txn = session.services.store.begin()
+    try:
+        if locked.get(txn, meta.whole_id(table)) is None:
+            return False
+    finally:
+        txn.rollback()
+    shown = f"{table.database.db_name.O}.{table.info.name.O}"
+    notes.append(Note("Warning", 1105, f"skip analyze locked table: {shown}"))
+    return True
+
+
+def _rates(session: Running, table: Table, order: Order) -> list[Note]:
+    """What share of the rows is sampled, in TiDB's words."""
+    if order.samples:
+        return []
+    info, database = table.info, table.database.db_name.O
+    names = {meta.whole_id(table): ""}
+    if info.partition is not None:
+        chosen = order.partitions or tuple(each.id for each in info.partition.definitions)
+        names = {d.id: f"'s partition {d.name.O}" for d in info.partition.definitions}
+        names = {each: names[each] for each in chosen}
+    txn = session.services.store.begin()
+    try:
+        found = []
+        for physical_id, suffix in names.items():
+            known = meta.get(txn, physical_id)
+            rows = 0 if known is None else known.rows
+            rate = min(1.0, _SAMPLED / rows) if rows else 1.0
+            reason = "TiDB assumes that the table is empty, use sample-rate=1"
+            if rows:
+                reason = f"use min(1, {_SAMPLED}/{rows}) as the sample-rate={rate:g}"
+            said = f"Analyze use auto adjusted sample rate {rate:.6f} for table"
+            shown = f"{database}.{info.name.O}{suffix}"
+            found.append(
+                Note("Note", 1105, f'{said} {shown}, reason to use this rate is "{reason}"')
+            )
+        return found
+    finally:
+        txn.rollback()
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def _do(session: Running, order: Order) -> None:
+    """Have it done. Raises what the owner refuses, 1317."""
+    store, member = session.services.store, session.services.member
+    number = 0
+
+    def ask(txn: Transaction) -> None:
+        nonlocal number
+        number = requests.ask(txn, member.id, order)
+
+    commit_beside(session, ask)
+    interrupted: Refused | None = None
+    while True:
+        seen = store.counter(requests.ANSWERED)
+        txn = store.begin()
+        try:
+            request = requests.get(txn, number)
+        finally:
+            txn.rollback()
+        if request is None or request.done:
+            break
+        if interrupted is None:
+            interrupted = _interrupted(session)
+            if interrupted is not None:
+                commit_beside(session, lambda txn: _stop(txn, number))
+        store.wait(requests.ANSWERED, seen, WAIT_S)
+    commit_beside(session, lambda txn: txn.delete(requests.key_of(number)))
+    if interrupted is not None:
+        raise interrupted
+    if request is not None and request.code:
+        raise Refused(request.code, request.state, request.text)
+
+
+def _stop(txn: Transaction, number: int) -> None:
+    request = requests.get(txn, number)
+    if request is not None and not request.done:
+        requests.put(txn, number, msgspec.structs.replace(request, stop=True))
+
+
+def _interrupted(session: Running) -> Refused | None:
+    try:
+        session.check_interrupt()
+    except Refused as refused:
+        return refused
+    return None
+
+
+def commit_beside(session: Running, write: Callable[[Transaction], None]) -> None:
+    """One transaction beside the session's, again after a conflict."""
+    for attempt in range(TRIES):
+        txn = session.services.store.begin()
+        try:
+            session.services.member.guard(txn)
+            write(txn)
+            txn.commit()
+            return
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+            session.services.pause(min(attempt, 6))
+        finally:
+            txn.rollback()

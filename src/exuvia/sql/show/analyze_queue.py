@@ -1,0 +1,82 @@
+"""information_schema.auto_analyze_queue: which tables wait for an analysis, and why in that order.
+
+    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/score.py
+
+The queue lives on the stats owner; it is asked for (stats/shown.py), so a query waits for its
+answer, a few milliseconds, or not at all where nobody owns statistics. A job that is to be retried
+has no score until it is queued again.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from exuvia.catalog import meta
+from exuvia.catalog.model import TableInfo
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+from exuvia.stats import shown
+from exuvia.stats.jobs import Job
+from exuvia.stats.score import parts
+
+COLUMNS = (
+    "TABLE_SCHEMA TABLE_NAME PARTITION_NAME TABLE_ID# STATE CHANGE_PERCENT% TABLE_SIZE%"
+    " AGE_SECONDS% CHANGE_SCORE% SIZE_SCORE% AGE_SCORE% EVENT_SCORE% SCORE% PARTITIONS#"
+    " NEW_INDEXES#"
+)
+_UNSCORED = 10
+
+
+def rows(context: Context) -> Iterable[Row]:
+    """Running jobs, waiting ones by their score, and those to be retried."""
+    services = context.session.services
+    answer = shown.ask(services.store, services.clock)
+    if answer is None:
+        return
+    names = _Names(context)
+    for state, jobs in (("running", answer.running), ("waiting", answer.waiting)):
+        for job in jobs:
+            yield [
+                *names.of(job.table_id, job.key, job.partition),
+                state,
+                *_scored(job, answer.at_s),
+            ]
+    for key, table_id in answer.must_retry.items():
+        yield [*names.of(table_id, key, key), "must retry", *[None] * _UNSCORED]
+
+
+def _scored(job: Job, at_s: float) -> Iterator[object]:
+    indicators = job.indicators(at_s)
+    found = parts(indicators, job.has_new_index)
+    yield from indicators
+    yield from found
+    yield found.total
+    yield len(job.partitions)
+    yield len(job.indexes) + sum(len(indexes) for _, indexes in job.missing)
+
+
+class _Names:
+    """Names by ids, each table read once."""
+
+    def __init__(self, context: Context) -> None:
+        self._txn = context.txn
+        self._databases: dict[int, str | None] = {}
+
+    def of(self, table_id: int, key: int, partition: int) -> Row:
+        """Schema, table, partition and the physical id; NULLs for what is gone."""
+        table = meta.get_table(self._txn, table_id)
+        if table is None:
+            return [None, None, None, key]
+        return [self._database(table.exuvia_db), table.name.O, _partition(table, partition), key]
+
+    def _database(self, database_id: int) -> str | None:
+        if database_id not in self._databases:
+            found = meta.get_database(self._txn, database_id)
+            self._databases[database_id] = None if found is None else found.db_name.O
+        return self._databases[database_id]
+
+
+def _partition(table: TableInfo, key: int) -> str | None:
+    cut = table.partition.definitions if table.partition is not None else ()
+    return next((each.name.O for each in cut if each.id == key), None)
+
+
+TABLES = (("AUTO_ANALYZE_QUEUE", COLUMNS, rows),)

@@ -1,0 +1,144 @@
+"""EXPLAIN of a schema change: the statement's own handler asked, its jobs caught, nothing done.
+
+    id              estRows  task           access object        operator info
+    add index_1     1000.00  reorg worker   table:d.t            4 steps, 4 versions, 1 reorg(s)
+    ├─Step_2                 owner          d.t                  none -> delete only, version +1
+    ├─Reorg_6       1000.00  inline         fill and verify ia   reads 48000 bytes, writes ...
+    ├─Waits_7                               job 12 (add column d.t)
+    └─Refuses_8              owner          d.t                  index name is taken; ...
+
+The handler gets a session whose submitter keeps what it is given, and whose open transaction stays
+open. What it refuses at once is refused here with the same error. The steps are the decisions that
+the owner would take (ddl/explain.py); ids are taken from a transaction that is rolled back.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.model import evolve
+from exuvia.ddl import foresee, queue
+from exuvia.ddl.apply import read_world
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.explain import decisions, step_text
+from exuvia.ddl.job import Job, timestamp
+from exuvia.ddl.submit import numbered
+from exuvia.ddl.world import Decision
+from exuvia.kv.transaction import Transaction
+from exuvia.sql import nodes
+from exuvia.sql.nodes.session import ExplainChange
+from exuvia.sql.result import Result, Row, text_columns
+from exuvia.sql.session.running import Running
+from exuvia.sql.show.listing import columns_of
+
+Handler = Callable[[Any, Any, str], Result]
+
+_COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
+_TABLE_FORMATS = ("row", "brief", "traditional", "tree")
+
+
+class _Collector:
+    """In the submitter's place: every job has ended well as soon as it is asked for."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit_nowait(self, job: Job) -> int:
+        """Its place."""
+        self.jobs.append(job)
+        return len(self.jobs) - 1
+
+    def wait(self, place: int, *_: Any, **__: Any) -> Job:
+        """As if it had been done."""
+        return evolve(self.jobs[place], state=JobState.SYNCED)
+
+
+class _Settings:
+    """The session's, read only."""
+
+    def __init__(self, settings: Any) -> None:
+        self._settings = settings
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._settings, name)
+
+    def put(self, name: str, text: str) -> None:
+        """What a statement that was not run says of itself is not kept."""
+
+
+class _Asked:
+    """The session as the handler sees it."""
+
+    def __init__(self, session: Running) -> None:
+        self._session = session
+        self.collector = _Collector()
+        self.services = dataclasses.replace(session.services, submitter=self.collector)  # type: ignore[arg-type]
+        self.settings = _Settings(session.settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def commit(self) -> None:
+        """Nothing is committed: nothing is changed."""
+
+
+def explain_change(handler: Handler, session: Running, node: ExplainChange, text: str) -> Result:
+    """EXPLAIN of that handler's statement. Raises what the statement would, 1235 for ANALYZE."""
+    if node.analyze:
+        raise refuse(1235, "EXPLAIN ANALYZE of a schema change")
+    if isinstance(node.statement, nodes.CreateTable) and node.statement.query is not None:
+        raise refuse(1235, "EXPLAIN CREATE TABLE ... SELECT")
+    if node.format not in (*_TABLE_FORMATS, "json"):
+        raise refuse(1235, f"EXPLAIN FORMAT = {node.format}")
+    asked = _Asked(session)
+    answer = handler(asked, node.statement, text)
+    rows = list(_rows(session, asked.collector.jobs))
+    if node.format == "json":
+        names = ("id", "estRows", "taskType", "accessObject", "operatorInfo")
+        shown = [dict(zip(names, row, strict=True)) for row in rows]
+        whole = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
+        return Result(text_columns("TiDB_JSON"), [[whole]], warnings=answer.warnings)
+    return Result(columns_of(_COLUMNS), rows, warnings=answer.warnings)
+
+
+def _rows(session: Running, jobs: list[Job]) -> Iterator[Row]:
+    txn = session.services.store.begin()
+    try:
+        now = timestamp(session.services.clock.wall_ns())
+        for job in numbered(txn, jobs, now):
+            yield from _job_rows(session, txn, job, now)
+    finally:
+        txn.rollback()
+
+
+def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterator[Row]:
+    store = session.services.store
+    world = read_world(txn, job, now)
+    runs: list[Decision] = []
+    steps = list(decisions(job, world, runs))
+    works = [work for run in runs if (work := foresee.work_of(store, txn, run))]
+    place = ".".join(each for each in (job.schema_name, job.table_name) if each)
+    rows = sum(work.rows for work in works)
+    versions = sum(step.moves and not step.silent for step in steps)
+    touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
+    info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
+    worker = "reorg worker" if queue.is_reorg(job) else "general worker"
+    lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
+    before = None
+    for step in steps:
+        lines.append(["Step", "", "owner", place, step_text(before, step)])
+        before = step
+    pace = foresee.pace_of(txn, job.type)
+    for work in works:
+        size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
+        told = f"{size}, {pace.tell(work.rows)}"
+        lines.append(["Reorg", f"{work.rows:.2f}", foresee.runner(txn, work), work.what, told])
+    for wait in foresee.waits_of(txn, job, session.services.locks):
+        lines.append(["Waits", "", "", wait, "now"])
+    lines.append(["Refuses", "", "owner", place, "; ".join(foresee.refusals_of(job)) or "nothing"])
+    for n, (title, *others) in enumerate(lines, 1):
+        mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
+        yield [f"{mark}{title}_{n}", *others]

@@ -1,0 +1,96 @@
+"""information_schema: tables that are computed from the statement's snapshot when they are read.
+
+    show/schema_tables.py   SCHEMATA TABLES COLUMNS ...
+    show/objects.py         VIEWS SEQUENCES
+    show/schema_keys.py     STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
+    show/schema_server.py   ENGINES CHARACTER_SETS COLLATIONS PROCESSLIST DDL_JOBS ...
+    show/analyze_queue.py   AUTO_ANALYZE_QUEUE
+    show/statistics.py      ANALYZE_STATUS
+
+A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
+bigint, `name%` a double, `name@` a datetime.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+from exuvia.base.types import FieldType
+from exuvia.catalog.model import ColumnInfo, name
+from exuvia.sql.context import Context, Virtual
+from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
+from exuvia.sql.show import (
+    analyze_queue,
+    mdl_view,
+    objects,
+    partitions,
+    schema_keys,
+    schema_server,
+    schema_tables,
+    statistics,
+)
+
+Rows = Callable[[Context], Iterable[Row]]
+
+
+class Definition(NamedTuple):
+    """Name, columns and how to compute the rows."""
+
+    name: str
+    columns: tuple[ColumnInfo, ...]
+    rows: Rows
+
+
+def _type_of(mark: str) -> FieldType:
+    if mark.endswith("#"):
+        return BIGINT
+    if mark.endswith("@"):
+        return DATETIME
+    if mark.endswith("%"):
+        return DOUBLE
+    return text_type(int(mark.partition(":")[2] or 64))
+
+
+def _columns(line: str) -> tuple[ColumnInfo, ...]:
+    marks = line.split()
+    return tuple(
+        ColumnInfo(
+            id=n + 1,
+            name=name(mark.partition(":")[0].rstrip("#@%")),
+            offset=n,
+            type=_type_of(mark),
+        )
+        for n, mark in enumerate(marks)
+    )
+
+
+@cache
+def definitions() -> dict[str, Definition]:
+    """Every table by its lower-case name."""
+    found = (
+        *schema_tables.TABLES,
+        *partitions.TABLES,
+        *schema_keys.TABLES,
+        *objects.TABLES,
+        *schema_server.TABLES,
+        *analyze_queue.TABLES,
+        *statistics.TABLES,
+    )
+    return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
+
+
+def system_view(context: Context, wanted: str) -> Virtual | None:
+    """A computed table of the database `mysql`, or None."""
+    if wanted.lower() != mdl_view.NAME:
+        return None
+    columns = _columns(mdl_view.COLUMNS)
+    return Virtual("mysql", mdl_view.NAME, columns, lambda: mdl_view.rows(context))
+
+
+def table(context: Context, wanted: str) -> Virtual | None:
+    """The computed table of that name, or None."""
+    found = definitions().get(wanted.lower())
+    if found is None:
+        return None
+    rows = found.rows
+    return Virtual("information_schema", found.name, found.columns, lambda: rows(context))

@@ -1,0 +1,59 @@
+"""An answer that is a list, filtered by LIKE on its first column or by WHERE over all of them."""
+
+from collections.abc import Iterable, Sequence
+
+from exuvia.base.types import FieldType
+from exuvia.catalog.model import ColumnInfo, name
+from exuvia.sql import expressions
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Tree
+from exuvia.sql.result import BIGINT, DATETIME, OutputColumn, Result, Row, text_type
+from exuvia.sql.show.patterns import like_pattern
+
+
+def columns_of(line: str) -> list[OutputColumn]:
+    """Columns from words: `Name` is text, `Name#` a bigint, `Name@` a datetime, `Name:9` text of 9.
+
+    An underscore stands for a space where the word has a `~` in front."""
+    return [_column(word) for word in line.split()]
+
+
+def _column(word: str) -> OutputColumn:
+    title = word.partition(":")[0].rstrip("#@")
+    if word.startswith("~"):
+        title = title[1:].replace("_", " ")
+    kind: FieldType = text_type(int(word.partition(":")[2] or 64))
+    if word.endswith("#"):
+        kind = BIGINT
+    elif word.endswith("@"):
+        kind = DATETIME
+    return OutputColumn(title, kind)
+
+
+def listing(
+    context: Context,
+    columns: Sequence[OutputColumn],
+    rows: Iterable[Row],
+    like: str | None = None,
+    where: Tree | None = None,
+) -> Result:
+    """The rows that fit. `like` looks at the first column, without regard to case."""
+    found = [list(row) for row in rows]
+    if like is not None:
+        matches = like_pattern(like)
+        found = [row for row in found if matches(str(row[0]))]
+    if where is not None:
+        found = _where(context, columns, found, where)
+    return Result(columns, found)
+
+
+def _where(
+    context: Context, columns: Sequence[OutputColumn], rows: list[Row], where: Tree
+) -> list[Row]:
+    infos = tuple(
+        ColumnInfo(id=n + 1, name=name(each.name), offset=n, type=each.type)
+        for n, each in enumerate(columns)
+    )
+    visible = [expressions.Visible("", "", infos, infos)]
+    keeps = expressions.condition(where, visible, context)
+    return [row for row in rows if keeps(row, context)]

@@ -1,0 +1,155 @@
+"""information_schema: what the server is and does. Columns as in TiDB 8.5."""
+
+from collections.abc import Iterable
+
+from exuvia.ddl import queue
+from exuvia.ddl.job import Job, sub_rows
+from exuvia.sql.charsets import CHARSETS, COLLATIONS
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+from exuvia.sql.show.schema_tables import nothing
+
+ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
+
+
+def engines(context: Context) -> Iterable[Row]:
+    """ENGINE, SUPPORT, COMMENT, TRANSACTIONS, XA, SAVEPOINTS."""
+    yield ["InnoDB", "DEFAULT", ENGINE_COMMENT, "YES", "NO", "YES"]
+
+
+def character_sets(context: Context) -> Iterable[Row]:
+    """CHARACTER_SET_NAME, DEFAULT_COLLATE_NAME, DESCRIPTION, MAXLEN."""
+    for charset, (collate, description, width) in CHARSETS.items():
+        yield [charset, collate, description, width]
+
+
+def collations(context: Context) -> Iterable[Row]:
+    """COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT, IS_COMPILED, SORTLEN, PAD_ATTRIBUTE."""
+    for collate, (charset, number) in COLLATIONS.items():
+        default = "Yes" if CHARSETS[charset][0] == collate else ""
+        pad = "NO PAD" if "0900" in collate or collate == "binary" else "PAD SPACE"
+        yield [collate, charset, number, default, "Yes", 1, pad]
+
+
+def _applicability(context: Context) -> Iterable[Row]:
+    for collate, (charset, _) in COLLATIONS.items():
+        yield [collate, charset]
+
+
+def _processlist(context: Context) -> Iterable[Row]:
+    for each in context.session.services.processes.list():
+        yield [
+            each.id,
+            each.user,
+            each.host,
+            each.database or None,
+            each.command,
+            each.time_s,
+            each.state,
+            each.info or None,
+        ]
+
+
+def all_jobs(context: Context) -> list[Job]:
+    """Unfinished jobs by id, then history, newest first."""
+    return [*queue.unfinished(context.txn), *queue.history(context.txn, None)]
+
+
+def _ddl_jobs(context: Context) -> Iterable[Row]:
+    for job in all_jobs(context):
+        for row in (job.row(), *sub_rows(job)):
+            yield [*row[:12], job.query, row[12]]
+
+
+def _variables(context: Context) -> Iterable[Row]:
+    for name, text in sorted(context.session.texts().items()):
+        yield [name.upper(), text]
+
+
+def _privileges(context: Context) -> Iterable[Row]:
+    grantee = f"'{context.session.user}'@'%'"
+    for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER"):
+        yield [grantee, "def", privilege, "YES"]
+
+
+_GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
+
+TABLES = (
+    ("ENGINES", "ENGINE SUPPORT COMMENT:80 TRANSACTIONS XA SAVEPOINTS", engines),
+    (
+        "CHARACTER_SETS",
+        "CHARACTER_SET_NAME DEFAULT_COLLATE_NAME DESCRIPTION MAXLEN#",
+        character_sets,
+    ),
+    (
+        "COLLATIONS",
+        "COLLATION_NAME CHARACTER_SET_NAME ID# IS_DEFAULT IS_COMPILED SORTLEN# PAD_ATTRIBUTE",
+        collations,
+    ),
+    (
+        "COLLATION_CHARACTER_SET_APPLICABILITY",
+        "COLLATION_NAME CHARACTER_SET_NAME",
+        _applicability,
+    ),
+    ("PROCESSLIST", "ID# USER HOST DB COMMAND TIME# STATE INFO:65535", _processlist),
+    (
+        "DDL_JOBS",
+        "JOB_ID# DB_NAME TABLE_NAME JOB_TYPE SCHEMA_STATE SCHEMA_ID# TABLE_ID# ROW_COUNT#"
+        " CREATE_TIME@ START_TIME@ END_TIME@ STATE QUERY:65535 COMMENTS:1024",
+        _ddl_jobs,
+    ),
+    ("SESSION_VARIABLES", "VARIABLE_NAME VARIABLE_VALUE:1024", _variables),
+    ("USER_PRIVILEGES", f"{_GRANTEE} PRIVILEGE_TYPE IS_GRANTABLE", _privileges),
+    (
+        "SCHEMA_PRIVILEGES",
+        f"{_GRANTEE} TABLE_SCHEMA PRIVILEGE_TYPE IS_GRANTABLE",
+        nothing,
+    ),
+    (
+        "TABLE_PRIVILEGES",
+        f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+        nothing,
+    ),
+    (
+        "COLUMN_PRIVILEGES",
+        f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+        nothing,
+    ),
+    (
+        "ROUTINES",
+        "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE DATA_TYPE"
+        " DTD_IDENTIFIER:65535 ROUTINE_BODY ROUTINE_DEFINITION:65535 IS_DETERMINISTIC"
+        " SQL_DATA_ACCESS SECURITY_TYPE CREATED@ LAST_ALTERED@ SQL_MODE:8192"
+        " ROUTINE_COMMENT:65535 DEFINER:93",
+        nothing,
+    ),
+    (
+        "PARAMETERS",
+        "SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ORDINAL_POSITION# PARAMETER_MODE"
+        " PARAMETER_NAME DATA_TYPE ROUTINE_TYPE",
+        nothing,
+    ),
+    (
+        "TRIGGERS",
+        "TRIGGER_CATALOG:512 TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION EVENT_OBJECT_CATALOG"
+        " EVENT_OBJECT_SCHEMA EVENT_OBJECT_TABLE ACTION_ORDER# ACTION_CONDITION:65535"
+        " ACTION_STATEMENT:65535 ACTION_ORIENTATION ACTION_TIMING CREATED@ SQL_MODE:8192"
+        " DEFINER:77",
+        nothing,
+    ),
+    (
+        "EVENTS",
+        "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME DEFINER:77 TIME_ZONE EVENT_BODY"
+        " EVENT_DEFINITION:65535 EVENT_TYPE EXECUTE_AT@ STATUS",
+        nothing,
+    ),
+    ("PLUGINS", "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_LIBRARY", nothing),
+    (
+        "FILES",
+        "FILE_ID# FILE_NAME:4000 FILE_TYPE TABLESPACE_NAME LOGFILE_GROUP_NAME ENGINE"
+        " TOTAL_EXTENTS# INITIAL_SIZE# EXTENT_SIZE# EXTRA:255",
+        nothing,
+    ),
+    ("COLUMN_STATISTICS", "SCHEMA_NAME TABLE_NAME COLUMN_NAME HISTOGRAM:65535", nothing),
+    ("TABLESPACES", "TABLESPACE_NAME ENGINE TABLESPACE_TYPE", nothing),
+)

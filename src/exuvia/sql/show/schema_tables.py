@@ -1,0 +1,153 @@
+"""information_schema: databases, tables and columns. Columns as in TiDB 8.5."""
+
+from collections.abc import Iterable, Iterator
+
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo
+from exuvia.kv import keys
+from exuvia.sql.charsets import CHARSETS
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+from exuvia.sql.show.type_text import (
+    default_text,
+    extra_text,
+    is_text,
+    key_text,
+    type_name,
+    type_text,
+)
+
+PRIVILEGES = "select,insert,update,references"
+
+
+def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
+    """Every public table of every public database, by name."""
+    schemas = context.session.services.schemas
+    for database in schemas.databases(context.txn):
+        for table in schemas.tables(context.txn, database.db_name.O):
+            yield database, table
+
+
+def _schemata(context: Context) -> Iterable[Row]:
+    for each in context.session.services.schemas.databases(context.txn):
+        yield ["def", each.db_name.O, each.charset, each.collate, None, None]
+
+
+def kind_of(database: DatabaseInfo, table: TableInfo) -> str:
+    """TABLE_TYPE."""
+    if not table.is_stored:
+        return "SEQUENCE" if table.view is None else "VIEW"
+    return "SYSTEM VIEW" if database.db_name.L == "information_schema" else "BASE TABLE"
+
+
+def row_count(context: Context, table: TableInfo) -> int:
+    """About how many rows it has."""
+    count = context.session.services.store.count
+    return sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
+
+
+def next_auto(context: Context, table: TableInfo) -> int | None:
+    """The id AUTO_INCREMENT gives next, None for a table without."""
+    if not any(column.auto_increment for column in table.public_columns):
+        return None
+    return context.session.services.ids.peek(context.txn, table.id)
+
+
+def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row:
+    """A row of TABLES; of a view little is known."""
+    if table.view is not None:
+        head: Row = ["def", database.db_name.O, table.name.O, "VIEW", *[None] * 16]
+        return [*head, "VIEW", table.id, None, "NONCLUSTERED", None]
+    rows = row_count(context, table)
+    clustered = table.pk_is_handle or table.is_common_handle
+    facts: Row = ["def", database.db_name.O, table.name.O, kind_of(database, table), "InnoDB", 10]
+    facts += ["Compact", rows, 0, 0, 0, 0, 0, next_auto(context, table)]
+    options = "partitioned" if table.partition is not None else ""
+    facts += [None, None, None, table.collate, None, options, table.comment, table.id]
+    return [*facts, _sharding(table), "CLUSTERED" if clustered else "NONCLUSTERED", None]
+
+
+def _sharding(table: TableInfo) -> str:
+    """TIDB_ROW_ID_SHARDING_INFO."""
+    if table.auto_random_bits:
+        return f"PK_AUTO_RANDOM_BITS={table.auto_random_bits}"
+    if table.pk_is_handle:
+        return "NOT_SHARDED(PK_IS_HANDLE)"
+    bits = table.ShardRowIDBits
+    return f"SHARD_BITS={bits}" if bits else "NOT_SHARDED"
+
+
+def _tables(context: Context) -> Iterable[Row]:
+    for database, table in all_tables(context):
+        yield table_row(context, database, table)
+
+
+def column_row(database: DatabaseInfo, table: TableInfo, column: ColumnInfo, n: int) -> Row:
+    """A row of COLUMNS; `n` counts from 1."""
+    kind = column.type
+    row: Row = ["def", database.db_name.O, table.name.O, column.name.O, n, default_text(column)]
+    row += ["NO" if column.not_null else "YES", type_name(kind), *_lengths(kind)]
+    row += [kind.Charset, kind.Collate] if is_text(kind) else [None, None]
+    row += [type_text(kind), key_text(column), extra_text(column), PRIVILEGES]
+    return [*row, column.comment, column.generated_expr_string, None]
+
+
+def _lengths(kind: FieldType) -> Row:
+    """Characters, octets, precision, scale, digits of seconds."""
+    if is_text(kind):
+        width = CHARSETS.get(kind.Charset, ("", "", 4))[2]
+        octets = kind.Flen if kind.Flag & Flag.BLOB else kind.Flen * width
+        return [kind.Flen, octets, None, None, None]
+    if kind.family == Family.BYTES:
+        return [kind.Flen, kind.Flen, None, None, None]
+    if kind.Tp in (TypeCode.DATETIME, TypeCode.TIMESTAMP, TypeCode.TIME):
+        return [None, None, None, None, max(kind.Decimal, 0)]
+    if kind.Tp in INTEGER_BITS:
+        return [None, None, _PRECISION[kind.Tp] + (kind.Tp == 8 and kind.unsigned), 0, None]
+    if kind.Tp == TypeCode.NEWDECIMAL:
+        return [None, None, kind.Flen, kind.Decimal, None]
+    if kind.Tp in (TypeCode.FLOAT, TypeCode.DOUBLE, TypeCode.BIT):
+        return [None, None, kind.Flen, kind.Decimal if kind.Decimal >= 0 else None, None]
+    return [None, None, None, None, None]
+
+
+_PRECISION = {1: 3, 2: 5, 9: 7, 3: 10, 8: 19}
+
+
+def _columns(context: Context) -> Iterable[Row]:
+    for database, table in all_tables(context):
+        for n, column in enumerate(table.public_columns):
+            yield column_row(database, table, column, n + 1)
+
+
+def nothing(context: Context) -> Iterable[Row]:
+    """No rows: kinds of objects that do not exist here."""
+    return ()
+
+
+TABLES = (
+    (
+        "SCHEMATA",
+        "CATALOG_NAME:512 SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME"
+        " SQL_PATH:512 TIDB_PLACEMENT_POLICY_NAME",
+        _schemata,
+    ),
+    (
+        "TABLES",
+        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION# ROW_FORMAT"
+        " TABLE_ROWS# AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH# INDEX_LENGTH# DATA_FREE#"
+        " AUTO_INCREMENT# CREATE_TIME@ UPDATE_TIME@ CHECK_TIME@ TABLE_COLLATION CHECKSUM#"
+        " CREATE_OPTIONS:255 TABLE_COMMENT:2048 TIDB_TABLE_ID# TIDB_ROW_ID_SHARDING_INFO:255"
+        " TIDB_PK_TYPE TIDB_PLACEMENT_POLICY_NAME",
+        _tables,
+    ),
+    (
+        "COLUMNS",
+        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION#"
+        " COLUMN_DEFAULT:65535 IS_NULLABLE DATA_TYPE CHARACTER_MAXIMUM_LENGTH#"
+        " CHARACTER_OCTET_LENGTH# NUMERIC_PRECISION# NUMERIC_SCALE# DATETIME_PRECISION#"
+        " CHARACTER_SET_NAME COLLATION_NAME COLUMN_TYPE:65535 COLUMN_KEY EXTRA:256"
+        " PRIVILEGES:80 COLUMN_COMMENT:1024 GENERATION_EXPRESSION:65535 SRS_ID#",
+        _columns,
+    ),
+)

@@ -1,0 +1,156 @@
+"""Types, defaults and flags as SHOW and information_schema print them (TiDB 8.5's words)."""
+
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo
+
+_NUMBERS = {
+    TypeCode.TINY: "tinyint",
+    TypeCode.SHORT: "smallint",
+    TypeCode.INT24: "mediumint",
+    TypeCode.LONG: "int",
+    TypeCode.LONGLONG: "bigint",
+    TypeCode.NEWDECIMAL: "decimal",
+    TypeCode.FLOAT: "float",
+    TypeCode.DOUBLE: "double",
+}
+_TIMES = {
+    TypeCode.DATETIME: "datetime",
+    TypeCode.TIMESTAMP: "timestamp",
+    TypeCode.TIME: "time",
+}
+_OTHERS = {
+    TypeCode.DATE: "date",
+    TypeCode.YEAR: "year",
+    TypeCode.JSON: "json",
+    TypeCode.BIT: "bit",
+    TypeCode.ENUM: "enum",
+    TypeCode.SET: "set",
+    TypeCode.NULL: "null",
+}
+_SIZES = {
+    TypeCode.TINY_BLOB: "tiny",
+    TypeCode.BLOB: "",
+    TypeCode.MEDIUM_BLOB: "medium",
+    TypeCode.LONG_BLOB: "long",
+}
+
+
+def type_name(kind: FieldType) -> str:
+    """DATA_TYPE: the type's noun."""
+    code = TypeCode(kind.Tp)
+    for names in (_NUMBERS, _TIMES, _OTHERS):
+        if code in names:
+            return names[code]
+    is_bytes = kind.Charset == "binary"
+    if code in TEXT_BLOBS:
+        return _SIZES[code] + ("blob" if is_bytes else "text")
+    if code == TypeCode.STRING:
+        return "binary" if is_bytes else "char"
+    return "varbinary" if is_bytes else "varchar"
+
+
+def type_text(kind: FieldType) -> str:
+    """COLUMN_TYPE, as in "int unsigned"."""
+    name = type_name(kind)
+    code = TypeCode(kind.Tp)
+    if code in _NUMBERS:
+        return name + _digits(kind) + _sign(kind)
+    if code in _TIMES:
+        return f"{name}({kind.Decimal})" if kind.Decimal > 0 else name
+    if code in (TypeCode.ENUM, TypeCode.SET):
+        return f"{name}({','.join(quoted(each) for each in kind.Elems or ())})"
+    if code in TEXT_BLOBS or code in (TypeCode.DATE, TypeCode.JSON, TypeCode.NULL):
+        return name
+    return f"{name}({kind.Flen})"
+
+
+def _digits(kind: FieldType) -> str:
+    """Integers show their width only where it says something: ZEROFILL, and TINYINT(1) (BOOL)."""
+    if kind.Tp in INTEGER_BITS:
+        is_bool = kind.Tp == TypeCode.TINY and kind.Flen == 1
+        return f"({kind.Flen})" if is_bool or kind.Flag & Flag.ZEROFILL else ""
+    if kind.Tp == TypeCode.NEWDECIMAL or kind.Decimal >= 0:
+        return f"({kind.Flen},{kind.Decimal})"
+    return ""
+
+
+def _sign(kind: FieldType) -> str:
+    unsigned = " unsigned" if kind.unsigned else ""
+    return unsigned + (" zerofill" if kind.Flag & Flag.ZEROFILL else "")
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
+
+
+def identifier(text: str) -> str:
+    """A quoted name."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def is_text(kind: FieldType) -> bool:
+    """Whether it has a character set to show."""
+    return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
+
+
+def default_text(column: ColumnInfo) -> str | None:
+    """COLUMN_DEFAULT; None where there is none."""
+    if column.default_bit is not None:
+        return _bit_text(column)
+    return None if column.default is None else str(column.default)
+
+
+def _bit_text(column: ColumnInfo) -> str:
+    raw = bytes.fromhex(column.default_bit or "")
+    if column.type.Tp == TypeCode.BIT:
+        return f"b'{int.from_bytes(raw, 'big'):b}'"
+    return raw.decode("utf-8", "replace")
+
+
+def is_now_default(column: ColumnInfo) -> bool:
+    """Whether its default is the statement's time."""
+    default = column.default
+    return isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP") and _is_time(column)
+
+
+def _is_time(column: ColumnInfo) -> bool:
+    return column.type.Tp in (TypeCode.DATETIME, TypeCode.TIMESTAMP)
+
+
+def extra_text(column: ColumnInfo) -> str:
+    """EXTRA."""
+    if column.auto_increment:
+        return "auto_increment"
+    if column.is_generated:
+        return "STORED GENERATED" if column.generated_stored else "VIRTUAL GENERATED"
+    words = []
+    if column.default_is_expr:
+        words.append("DEFAULT_GENERATED")
+    if column.type.Flag & Flag.ON_UPDATE_NOW:
+        if not words:
+            words.append("DEFAULT_GENERATED")
+        words.append(f"on update {now_text(column)}")
+    return " ".join(words)
+
+
+def expression_of(table: TableInfo, part: IndexColumn) -> str | None:
+    """The expression that a part of an index stands for; None where it is a column."""
+    column = table.column_by_id(part.exuvia_column)
+    return column.generated_expr_string if column is not None and column.hidden else None
+
+
+def now_text(column: ColumnInfo) -> str:
+    """CURRENT_TIMESTAMP with the column's digits."""
+    digits = column.type.Decimal
+    return f"CURRENT_TIMESTAMP({digits})" if digits > 0 else "CURRENT_TIMESTAMP"
+
+
+def key_text(column: ColumnInfo) -> str:
+    """COLUMN_KEY: PRI, UNI, MUL or nothing."""
+    flag = column.type.Flag
+    if flag & Flag.PRI_KEY:
+        return "PRI"
+    if flag & Flag.UNIQUE_KEY:
+        return "UNI"
+    return "MUL" if flag & Flag.MULTIPLE_KEY else ""

@@ -1,0 +1,146 @@
+"""`SET a = x, b = y`: new values of a row.
+
+    UPDATE             every expression sees the row as it was (TiDB; MySQL goes left to right)
+    ON DUPLICATE KEY   each expression sees the assignments before it
+
+    apply(old row, more, context) -> new row    `more`: values behind the row that expressions may
+                                                read (ON DUPLICATE KEY UPDATE's new row)
+
+A column with ON UPDATE CURRENT_TIMESTAMP that is not named takes the time when another one
+changed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType, Flag
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.values import STRICT, Mode
+from exuvia.sql import expressions
+from exuvia.sql.access.bounds import constant_of
+from exuvia.sql.access.single_table import Source
+from exuvia.sql.bind.defaults import is_own_default
+from exuvia.sql.context import Context
+from exuvia.sql.expressions import Visible
+from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.text import is_default
+from exuvia.sql.result import Row, Value
+from exuvia.sql.write.cells import Assign, assign_to, narrowed
+from exuvia.sql.write.column_sources import default_for, now_for
+from exuvia.sql.write.strictness import strictness
+
+Getter = Callable[[Row, Context], Value]
+
+
+class Given(NamedTuple):
+    """A value that was computed before: its place behind the row, and its type."""
+
+    place: int
+    type: FieldType
+
+
+class Step:
+    """One assignment."""
+
+    __slots__ = ("assign", "column", "getter", "kind", "position")
+
+    def __init__(
+        self,
+        position: int,
+        column: ColumnInfo,
+        getter: Getter,
+        kind: FieldType | None,
+        mode: Mode = STRICT,
+    ) -> None:
+        self.position = position
+        self.column = column
+        self.getter = getter
+        self.kind = kind
+        self.assign: Assign | None = None if kind is None else assign_to(column, kind, mode)
+
+
+class Assignments:
+    """All assignments of a statement."""
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[exp.Column, Tree | Given]],
+        source: Source,
+        visible: Sequence[Visible],
+        context: Context,
+        ignore: bool = False,
+        in_turn: bool = False,
+    ) -> None:
+        self._in_turn = in_turn
+        self._forgiven, mode = strictness(context, ignore)[2:]
+        self._steps = [_step(name, tree, source, visible, context, mode) for name, tree in pairs]
+        named = {step.position for step in self._steps}
+        self._moments = [
+            (position, column)
+            for position, column in enumerate(source.table.info.cols)
+            if column.type.Flag & Flag.ON_UPDATE_NOW and position not in named
+        ]
+        self.positions = frozenset(named)
+
+    def apply(self, old: Row, more: Row, context: Context, number: int) -> Row:
+        """The row with its new values. Raises 1048, 1264, 1265, ... with column and row number."""
+        width = len(old)
+        row = [*old, *more] if more else list(old)
+        seen = row if self._in_turn or len(self._steps) == 1 else row.copy()
+        for step in self._steps:
+            value = step.getter(seen, context)
+            row[step.position] = self._assigned(step, value, context, number)
+        if more:
+            del row[width:]
+        if self._moments and row != old:
+            for position, column in self._moments:
+                row[position] = now_for(column, context)
+        return row
+
+    def _assigned(self, step: Step, value: Value, context: Context, number: int) -> Value:
+        if step.assign is None or step.kind is None:
+            return value
+        try:
+            return step.assign(value, number)
+        except Refused as error:
+            if error.code not in self._forgiven:
+                raise
+            context.note(error.code, error.message)
+            return narrowed(value, step.kind, step.column)
+
+
+def _step(
+    name: exp.Column,
+    tree: Tree | Given,
+    source: Source,
+    visible: Sequence[Visible],
+    context: Context,
+    mode: Mode,
+) -> Step:
+    position = source.position(name)
+    column = source.table.info.cols[position]
+    if column.is_generated:
+        own = not isinstance(tree, Given) and is_own_default(tree, column.name.L)
+        if not own and (isinstance(tree, Given) or not is_default(tree)):
+            raise refuse(3105, column.name.O, source.table.info.name.O)
+        return Step(position, column, lambda row, at: row[position], None)
+    if isinstance(tree, Given):
+        place = len(source.table.info.cols) + tree.place
+        return Step(position, column, lambda row, at: row[place], tree.type, mode)
+    if is_default(tree):
+        return Step(position, column, lambda row, at: default_for(column, at), None)
+    constant = constant_of(tree)
+    if constant is not None:
+        kind = expressions.constant_type(tree, context)
+        return Step(position, column, lambda row, at: constant(at), kind, mode)
+    compiled = expressions.compiled(tree, visible, context)
+    call = compiled.call
+
+    def getter(row: Row, at: Context) -> Value:
+        return call(row, at)
+
+    return Step(position, column, getter, compiled.type, mode)

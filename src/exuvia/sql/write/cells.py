@@ -1,0 +1,77 @@
+"""Values on their way into columns: what a cell or an assignment gives, converted and checked.
+
+cell    literal, `?`     the value itself, its type known when planned
+        DEFAULT          the column's default, 1364 where it has none
+        expression       bound and evaluated, row by row
+
+assign(value, row number) -> the value as the column holds it; strict mode's errors name column
+and row
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
+from exuvia.catalog import narrow, values
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.values import STRICT, Mode
+from exuvia.sql.result import Value
+
+Assign = Callable[[Value, int], Value]
+
+NARROWED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 3140})
+
+
+def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Assign:
+    """How a value of a type goes into a column.
+
+    The assigner raises Refused 1048, 1264, 1265, ..."""
+    target = column.type
+    general = _general(column, source, mode)
+    if source.Tp == TypeCode.NULL:
+        return general
+    if target.Tp in INTEGER_BITS and source.family in (Family.INT, Family.UINT):
+        return _integer(target, general)
+    is_text = target.family == Family.STRING and source.family == Family.STRING
+    plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset != "ascii"
+    if plain and target.Flen >= 0:
+        return _text(target.Flen, general)
+    return general
+
+
+def _general(column: ColumnInfo, source: FieldType, mode: Mode) -> Assign:
+    target, name = column.type, column.name.O
+
+    def assign(value: Value, row: int) -> Value:
+        try:
+            return values.convert(value, source, target, mode)
+        except Refused as error:
+            raise values.named(error, name, row) from None
+
+    return assign
+
+
+def _integer(target: FieldType, general: Assign) -> Assign:
+    bits = INTEGER_BITS[TypeCode(target.Tp)]
+    least, most = (0, (1 << bits) - 1) if target.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
+
+    def assign(value: Value, row: int) -> Value:
+        if value is not None and least <= value <= most:
+            return value
+        return general(value, row)
+
+    return assign
+
+
+def _text(length: int, general: Assign) -> Assign:
+    def assign(value: Value, row: int) -> Value:
+        if value is not None and len(value) <= length and value[-1:] != " ":
+            return value
+        return general(value, row)
+
+    return assign
+
+
+def narrowed(value: Value, source: FieldType, column: ColumnInfo) -> Value:
+    """What is written where strict mode refuses: the nearest value, else the type's zero."""
+    return narrow.narrowed(value, source, column.type)

@@ -1,0 +1,67 @@
+"""CHECK constraints of a row that is about to be written: 3819 for the first that is false.
+
+A condition sees the row alone: no session, no clock (define/constraints.py refuses what would ask
+for one), so what was once true of a row stays true. NULL is not false. Bound once for a table.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from exuvia.base.mysql import refuse
+from exuvia.catalog.constraint_info import ConstraintInfo
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.table import Table
+from exuvia.sql.bind.bind import bind_condition
+from exuvia.sql.evaluate.compile import compile_expression, truth
+from exuvia.sql.evaluate.env import Env, PlainEnv
+from exuvia.sql.expr import columns_of
+from exuvia.sql.generated import scope_of
+from exuvia.sql.parse.text import parse_expression
+
+Value = Any
+_KEPT = "checks"
+
+
+class RowCheck(NamedTuple):
+    """One constraint: its name, the positions it reads, and whether a row breaks it."""
+
+    name: str
+    reads: tuple[int, ...]
+    breaks: Callable[[Sequence[Value], Env], bool]
+
+
+def row_check(info: ConstraintInfo, columns: Sequence[ColumnInfo]) -> RowCheck:
+    """The constraint, bound to the columns' positions. Raises 1054, 1582, ... as binding does."""
+    bound = bind_condition(parse_expression(info.expr_string), scope_of(columns))
+    call, kind = compile_expression(bound), bound.type
+
+    def breaks(row: Sequence[Value], env: Env) -> bool:
+        return truth(call(row, env), kind) is False
+
+    return RowCheck(info.constraint_name.O, tuple(sorted(columns_of(bound))), breaks)
+
+
+class RowChecks:
+    """What every row of a table must obey."""
+
+    def __init__(self, checks: Sequence[RowCheck]) -> None:
+        self._checks = checks
+
+    def judge(self, row: Sequence[Value]) -> None:
+        """Raises 3819."""
+        env = PlainEnv()
+        for each in self._checks:
+            if each.breaks(row, env):
+                raise refuse(3819, each.name)
+
+
+def row_checks(table: Table) -> RowChecks | None:
+    """The constraints a writer of the table obeys; None where there are none."""
+    if table.info.constraint_info is None:
+        return None
+    if _KEPT not in table.kept:
+        binding = [each for each in table.info.checks if each.binds]
+        found = [row_check(each, table.info.cols) for each in binding]
+        table.kept[_KEPT] = RowChecks(found) if found else None
+    kept: RowChecks | None = table.kept[_KEPT]
+    return kept

@@ -1,0 +1,143 @@
+"""Rules for the pipeline (pipeline/checking.py finds `judge` by its name): the rows that stand are
+held to what rows that are written are held to.
+
+    check          the condition, row by row          3819
+    foreign key    each value once: has it a parent   1452
+
+Both see one snapshot, taken when every writer already obeys.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.mysql import refuse
+from exuvia.catalog import meta, references
+from exuvia.catalog.constraint_info import FkInfo
+from exuvia.catalog.table import Table
+from exuvia.catalog.values import to_text
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.checking import Rule
+from exuvia.pipeline.plans import CheckRows
+from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.write.checks import row_check
+from exuvia.sql.write.foreign_keys_lookup import Finder
+from exuvia.sql.write.foreign_keys_sides import key_linked, key_text, names_of, ref_ids
+
+Value = Any
+Row = Sequence[Value]
+
+
+class _Rule:
+    """What both have in common: columns to read, and a row as text."""
+
+    def __init__(self, table: Table, reads: Sequence[int]) -> None:
+        own = [*table.handle_positions, *reads]
+        self.positions = list(dict.fromkeys(own))
+        self._columns = [table.info.cols[n] for n in self.positions]
+
+    def text(self, row: Row) -> str:
+        """(id=7, a=-1): the primary key, and what the rule reads."""
+        shown = [
+            f"{column.name.O}={'NULL' if value is None else _text(value, column.type)}"
+            for column, value in zip(self._columns, row, strict=True)
+        ]
+        return f"({', '.join(shown)})"
+
+
+def _text(value: Value, kind: Any) -> str:
+    shown = to_text(value, kind)
+    return shown if isinstance(shown, str) else shown.decode("utf-8", "replace")
+
+
+class CheckRule(_Rule):
+    """A CHECK constraint."""
+
+    def __init__(self, table: Table, element: int) -> None:
+        info = next(each for each in table.info.checks if each.id == element)
+        self._check = row_check(info, table.info.cols)
+        self._name = info.constraint_name.O
+        self._width = len(table.info.cols)
+        super().__init__(table, self._check.reads)
+
+    def offends(self, rows: Sequence[Row]) -> list[int]:
+        """Where the condition is false."""
+        env, whole = PlainEnv(), [None] * self._width
+        found = []
+        for n, row in enumerate(rows):
+            for place, value in zip(self.positions, row, strict=True):
+                whole[place] = value
+            if self._check.breaks(whole, env):
+                found.append(n)
+        return found
+
+    def refusal(self) -> Refused:
+        """3819."""
+        return refuse(3819, self._name)
+
+
+class ChildRule(_Rule):
+    """A foreign key: every row has a parent, or a NULL."""
+
+    def __init__(self, txn: Transaction, table: Table, key: FkInfo) -> None:
+        self._txn = txn
+        places = {column.id: n for n, column in enumerate(table.info.cols)}
+        own = [places[each] for each in key.exuvia_cols]
+        super().__init__(table, own)
+        self._own = [self.positions.index(n) for n in own]
+        parent = _table(txn, references.parent_of(txn, key.exuvia_link))
+        self._parents = None if parent is None else Finder(parent, ref_ids(key, parent))
+        shown = names_of(key, table, parent)
+        self._text = key_text(shown, table.database.db_name.O, table.info.name.O)
+        self._known: dict[tuple[Value, ...], bool] = {}
+
+    def offends(self, rows: Sequence[Row]) -> list[int]:
+        """Where no parent has the values. Each value of a batch is looked up once."""
+        self._known = {}
+        return [n for n, row in enumerate(rows) if not self._is_right(row)]
+
+    def _is_right(self, row: Row) -> bool:
+        values = tuple(row[n] for n in self._own)
+        if None in values:
+            return True
+        found = self._known.get(values)
+        if found is None:
+            parents = self._parents
+            found = parents is not None and parents.first(self._txn, values) is not None
+            self._known[values] = found
+        return found
+
+    def refusal(self) -> Refused:
+        """1452."""
+        return refuse(1452, self._text)
+
+
+def _table(txn: Transaction, table_id: int) -> Table | None:
+    info = meta.get_table(txn, table_id) if table_id else None
+    database = None if info is None else meta.get_database(txn, info.exuvia_db)
+    if info is None or database is None:
+        return None
+    revisions = meta.revision(txn, table_id), meta.database_revision(txn, database.id)
+    return Table(info, revisions[0], database, revisions[1])
+
+
+def _check(txn: Transaction, table: Table, element: int) -> Rule:
+    return CheckRule(table, element)
+
+
+def _child(txn: Transaction, table: Table, element: int) -> Rule:
+    key = key_linked(table.info, element)
+    if key is None:
+        raise Broken(f"table {table.info.name.O} has no foreign key {element}")
+    return ChildRule(txn, table, key)
+
+
+_RULES: dict[str, Callable[[Transaction, Table, int], Rule]] = {
+    "check": _check,
+    "foreign key": _child,
+}
+
+
+def judge(txn: Transaction, table: Table, plan: CheckRows) -> Rule:
+    """The rule of a plan, in the transaction's snapshot."""
+    return _RULES[plan.kind](txn, table, plan.element)

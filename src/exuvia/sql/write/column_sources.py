@@ -1,0 +1,81 @@
+"""What a column gets that a statement does not name: its default, the time, an id.
+
+constant default    the same value in every row
+CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
+DEFAULT (expr)      evaluated for each row
+AUTO_INCREMENT      given later (write/insert.py)
+generated           NULL here; computed before the row is written (write/generated.py)
+none                NULL; for NOT NULL 1364, and with IGNORE a warning and the type's zero
+"""
+
+from collections.abc import Callable
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Flag, TypeCode
+from exuvia.catalog import values
+from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.values import STRICT
+from exuvia.sql import constants
+from exuvia.sql.context import Context
+from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.result import Value
+from exuvia.sql.show.type_text import is_now_default
+from exuvia.sql.write.cells import assign_to
+
+Source = Callable[[Context], Value]
+
+
+def now_for(column: ColumnInfo, context: Context) -> Value:
+    """The statement's time as the column holds it."""
+    if column.type.Tp not in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
+        return None
+    now = context.utc_now if column.type.Tp == TypeCode.TIMESTAMP else context.now
+    return now - (now & 0xFFFFF) % 10 ** (6 - max(0, column.type.Decimal))
+
+
+def constant_default(column: ColumnInfo) -> Value:
+    """The default, where it is one value for all rows; None otherwise."""
+    if column.auto_increment or column.default_is_expr or is_now_default(column):
+        return None
+    return values.default_of(column)
+
+
+def source_of(column: ColumnInfo) -> Source | None:
+    """How to get the column's default at a run; None where `constant_default` is all there is."""
+    if column.auto_increment or column.is_generated:
+        return None
+    if is_now_default(column):
+        return lambda context: now_for(column, context)
+    if column.default_is_expr:
+        return _expression(column)
+    lacks = column.not_null or column.type.Flag & Flag.NO_DEFAULT_VALUE
+    if lacks and values.default_of(column) is None:
+        return _missing(column)
+    return None
+
+
+def _expression(column: ColumnInfo) -> Source:
+    tree = parse_expression(str(column.default))
+
+    def source(context: Context) -> Value:
+        value, kind = constants.evaluate(tree, context, "expression")
+        return assign_to(column, kind, STRICT._replace(zone=context.zone))(value, 1)
+
+    return source
+
+
+def _missing(column: ColumnInfo) -> Source:
+    def source(context: Context) -> Value:
+        missing = refuse(1364, column.name.O)
+        if context.strict:
+            raise missing
+        context.note(missing.code, missing.message)
+        return values.zero_of(column.type) if column.not_null else None
+
+    return source
+
+
+def default_for(column: ColumnInfo, context: Context) -> Value:
+    """The value of the word DEFAULT. Raises 1364."""
+    source = source_of(column)
+    return constant_default(column) if source is None else source(context)

@@ -1,0 +1,253 @@
+"""UPDATE and DELETE of the rows a query finds: several tables, joins, subqueries.
+
+    UPDATE p JOIN q ON p.id = q.p SET p.v = q.w      DELETE FROM p WHERE id IN (SELECT p FROM q)
+
+    SELECT p.<handle>, q.w FROM p JOIN q ON ..       collected before the first row is written
+      -> each row of a target is written once, however often the query meets it
+
+With several tables every new value is computed by the query, from the rows as they were. With one
+table only values that need a subquery are; the others are computed from the row itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql.access.bounds import constant_of
+from exuvia.sql.access.single_table import Source, check_writable, source_of, tree_of
+from exuvia.sql.context import Context
+from exuvia.sql.nodes import Delete, Tree, Update
+from exuvia.sql.parse.text import is_default
+from exuvia.sql.result import Result, Row
+from exuvia.sql.select.relational import found_rows
+from exuvia.sql.select.scan import HANDLE_NAME
+from exuvia.sql.session.plans import Plan
+from exuvia.sql.write.assignments import Assignments, Given
+from exuvia.sql.write.rows import SKIPPED, RowWriter
+from exuvia.sql.write.strictness import strictness
+
+
+def needs_query(node: Update | Delete) -> bool:
+    """Whether one table's own filter is not enough."""
+    if tree_of(node.source) is None:
+        return True
+    parts = [node.where, node.order]
+    if isinstance(node, Update):
+        parts += [tree for _, tree in node.assignments]
+    return any(part is not None and part.find(exp.Query) for part in parts)
+
+
+class _Target(NamedTuple):
+    source: Source
+    pairs: list[tuple[exp.Column, Tree]]
+
+
+class UpdateFound(Plan):
+    """See the module."""
+
+    def __init__(self, node: Update, context: Context) -> None:
+        self._ignore = node.ignore
+        self._rules = strictness(context, node.ignore)
+        sources = list(_sources(node.source, context))
+        self._single = tree_of(node.source) is not None
+        self._targets: list[_Target] = []
+        for column, tree in node.assignments:
+            self._target(_owner(column, sources)).pairs.append((column, tree))
+        self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
+        for target in self._targets:
+            check_writable(target.source.table, "UPDATE", context)
+        _check_keys_of_twins(self._targets)
+        self._values: list[Tree] = []
+        self._given = [
+            [(column, self._placed(tree)) for column, tree in target.pairs]
+            for target in self._targets
+        ]
+        items = [_handle(target.source) for target in self._targets] + self._values
+        self._query = _query(node, items)
+
+    def _target(self, source: Source) -> _Target:
+        found = next((each for each in self._targets if each.source is source), None)
+        if found is None:
+            found = _Target(source, [])
+            self._targets.append(found)
+        return found
+
+    def _placed(self, tree: Tree) -> Tree | int:
+        """The tree, or its place among the values that the query computes."""
+        if is_default(tree) or constant_of(tree) is not None:
+            return tree
+        if self._single and not tree.find(exp.Query):
+            return tree
+        self._values.append(tree)
+        return len(self._values) - 1
+
+    def run(self, context: Context) -> Result:
+        """Change every row found."""
+        self._rules.begin(context)
+        columns, rows = found_rows(self._query, context)
+        width = len(self._targets)
+        kinds = [column.type for column in columns[width:]]
+        changes, writers = [], []
+        for target, given in zip(self._targets, self._given, strict=True):
+            writers.append(RowWriter(target.source.table, context, target.source.partitions))
+            pairs = [
+                (name, Given(tree, kinds[tree]) if isinstance(tree, int) else tree)
+                for name, tree in given
+            ]
+            visible = [target.source.visible]
+            changes.append(Assignments(pairs, target.source, visible, context, self._ignore))
+        matched = changed = 0
+        for place, handle, row in _once(rows, width):
+            old = writers[place].read(handle)
+            if old is not None:
+                matched += 1
+                new = changes[place].apply(old, row[width:], context, matched)
+                changed += new != old and self._write(writers[place], context, handle, old, new)
+        for writer in writers:
+            writer.finish()
+        affected = matched if context.session.client_found_rows else changed
+        warnings = len(context.warnings)
+        info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
+        return Result(affected=affected, info=info)
+
+    def _write(
+        self, writer: RowWriter, context: Context, handle: bytes, old: Row, new: Row
+    ) -> bool:
+        try:
+            writer.update(handle, old, new)
+        except Refused as error:
+            if not self._ignore or error.code not in SKIPPED:
+                raise
+            context.note(error.code, error.message)
+            return False
+        return True
+
+
+class DeleteFound(Plan):
+    """See the module."""
+
+    def __init__(self, node: Delete, context: Context) -> None:
+        self._ignore = node.ignore
+        self._rules = strictness(context, node.ignore)
+        sources = list(_sources(node.source, context))
+        if node.targets:
+            self._targets = [_named(target.name, sources) for target in node.targets]
+        else:
+            self._targets = sources[:1]
+        for target in self._targets:
+            check_writable(target.table, "DELETE", context)
+        self._query = _query(node, [_handle(target) for target in self._targets])
+
+    def run(self, context: Context) -> Result:
+        """Remove every row found."""
+        self._rules.begin(context)
+        _, rows = found_rows(self._query, context)
+        writers = [RowWriter(target.table, context) for target in self._targets]
+        removed = 0
+        for place, handle, _ in _once(rows, len(self._targets)):
+            old = writers[place].read(handle)
+            if old is not None:
+                removed += self._remove(writers[place], context, handle, old)
+        for writer in writers:
+            writer.finish()
+        return Result(affected=removed)
+
+    def _remove(self, writer: RowWriter, context: Context, handle: bytes, old: Row) -> bool:
+        try:
+            writer.delete(handle, old)
+        except Refused as error:
+            if not self._ignore or error.code not in SKIPPED:
+                raise
+            context.note(error.code, error.message)
+            return False
+        return True
+
+
+def _check_keys_of_twins(targets: Sequence[_Target]) -> None:
+    """A table under several names keeps its keys and partitions. Raises 1706."""
+    for target in targets:
+        table = target.source.table
+        twins = [e for e in targets if e is not target and e.source.table.info.id == table.info.id]
+        if not twins:
+            continue
+        primary = table.info.index("PRIMARY")
+        parts = {part.name.L for part in primary.idx_cols} if primary is not None else set()
+        parts |= {table.info.cols[n].name.L for n in table.handle_positions}
+        if parts & {column.name.lower() for column, _ in target.pairs}:
+            raise refuse(1706, target.source.alias, twins[0].source.alias)
+
+
+def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
+    """(target, handle, row of the query), each handle once; an outer join's NULL is no row."""
+    seen: set[tuple[int, bytes]] = set()
+    for row in rows:
+        for place, handle in enumerate(row[:width]):
+            if handle is not None and (place, handle) not in seen:
+                seen.add((place, handle))
+                yield place, handle, row
+
+
+def _sources(
+    tree: exp.Expression, context: Context, commons: frozenset[str] = frozenset()
+) -> Iterator[Source]:
+    """The stored tables of a FROM, with their joins; what stands in derived tables is not met."""
+    commons = commons | {each.alias.lower() for each in _commons(tree)}
+    if isinstance(tree, exp.Table):
+        if tree.db or tree.name.lower() not in commons:
+            yield source_of(tree, context)
+    elif isinstance(tree, exp.Select):
+        origin = tree.args.get("from_") or tree.args.get("from")
+        if origin is not None:
+            yield from _sources(origin.this, context, commons)
+    elif isinstance(tree, exp.Subquery | exp.Paren) and not isinstance(tree.this, exp.Query):
+        yield from _sources(tree.this, context, commons)
+    for join in tree.args.get("joins") or ():
+        yield from _sources(join.this, context, commons)
+
+
+def _commons(tree: exp.Expression) -> Sequence[exp.Expression]:
+    clause = tree.args.get("with_")
+    return clause.expressions if clause is not None else ()
+
+
+def _owner(column: exp.Column, sources: Sequence[Source]) -> Source:
+    """The table whose column is assigned. Raises 1054, 1052."""
+    found = [source for source in sources if source.resolve(column) is not None]
+    shown = f"{column.table}.{column.name}" if column.table else column.name
+    if not found:
+        raise refuse(1054, shown, "field list")
+    if len(found) > 1:
+        raise refuse(1052, shown, "field list")
+    return found[0]
+
+
+def _named(name: str, sources: Sequence[Source]) -> Source:
+    for source in sources:
+        if source.alias.lower() == name.lower():
+            return source
+    raise refuse(1109, name, "MULTI DELETE")
+
+
+def _handle(source: Source) -> exp.Column:
+    name, table = exp.to_identifier(HANDLE_NAME, quoted=True), exp.to_identifier(source.alias, True)
+    database = exp.to_identifier(source.table.database.db_name.O, True)
+    return exp.Column(this=name, table=table, db=database)
+
+
+def _query(node: Update | Delete, items: Sequence[Tree]) -> exp.Select:
+    tree = node.source.copy()
+    shown = [
+        exp.Alias(this=item.copy(), alias=exp.to_identifier(f"{HANDLE_NAME}{n}", quoted=True))
+        for n, item in enumerate(items)
+    ]
+    tree.set("expressions", shown)
+    if node.where is not None:
+        tree.set("where", exp.Where(this=node.where.copy()))
+    if node.order is not None:
+        tree.set("order", node.order.copy())
+    if node.limit is not None:
+        tree.set("limit", exp.Limit(expression=node.limit.copy()))
+    return tree

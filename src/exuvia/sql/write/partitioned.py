@@ -1,0 +1,150 @@
+"""Rows of a partitioned table on their way to their partition.
+
+    insert    the partition that the row belongs to                    1526 where none fits
+    update    in place, or out of one partition and into another
+    partitions that change: the other set is written too (write/partition_twins.py)
+
+Handles here begin with the partition's id; a Duplicate names its row likewise. A row that moves
+and has a hidden id gets a new one: ids are unique in a partition, and in a table unless partitions
+were exchanged.
+"""
+
+from collections.abc import Callable, Sequence
+
+from exuvia.base.errors import Duplicate
+from exuvia.base.mysql import refuse
+from exuvia.catalog import reader, writer
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, route_of
+from exuvia.sql.access.pruning import places_named
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+from exuvia.sql.write.partition_twins import twins_of
+
+_ID_BYTES = 8
+
+
+class Partitions:
+    """One statement's writes to one table. `named`: PARTITION (p, q), no other may be met."""
+
+    def __init__(self, table: Table, context: Context, named: Sequence[str] = ()) -> None:
+        self._table = table
+        self._context = context
+        self._route = route_of(table)
+        partition = table.info.partition
+        self._twins = twins_of(table, context.txn)
+        self._unused = partition.unused if partition is not None else frozenset()
+        self._named = places_named(table, named) if named else None
+        self._counts: dict[int, tuple[int, int]] = {}  # rows more, rows touched
+
+    def insert(self, row: Row, handle: bytes | None = None) -> None:
+        """Put a new row into its partition. Raises Duplicate, 1526, 1748."""
+        self._insert(self._part_of(row), row, handle)
+
+    def _insert(self, part: Table, row: Row, handle: bytes | None) -> None:
+        if self._twins is not None:
+            self._twins.check(part, row)
+        try:
+            handle = writer.insert(self._context.txn, part, row, handle)
+        except Duplicate as taken:
+            raise _qualified(part, taken) from None
+        self._count(part, 1)
+        if self._twins is not None:
+            self._twins.put(part, handle, row)
+
+    def update(self, handle: bytes, old: Row, new: Row) -> None:
+        """Replace a row, where it is or where it now belongs. Raises Duplicate, 1526, 1748."""
+        source, target = self._table.part(_physical(handle)), self._part_of(new)
+        txn, inner = self._context.txn, handle[_ID_BYTES:]
+        if target is not source:
+            moved = None if self._table.handle_positions else self._new_handle()
+            self._insert(target, new, moved)
+            self._delete(source, inner, old)
+            return
+        if self._twins is not None:
+            self._twins.check(source, new)
+        try:
+            after = writer.update(txn, source, inner, old, new)
+        except Duplicate as taken:
+            raise _qualified(source, taken) from None
+        self._count(source, 0)
+        if self._twins is not None:
+            self._twins.change(source, inner, after, old, new)
+
+    def delete(self, handle: bytes, row: Row) -> None:
+        """Remove a row as it was read."""
+        self._delete(self._table.part(_physical(handle)), handle[_ID_BYTES:], row)
+
+    def _delete(self, part: Table, handle: bytes, row: Row) -> None:
+        writer.delete(self._context.txn, part, handle, row)
+        self._count(part, -1)
+        if self._twins is not None:
+            self._twins.remove(part, handle, row)
+
+    def read(self, handle: bytes) -> Row | None:
+        """The row as the transaction sees it now."""
+        part = self._table.part(_physical(handle))
+        return reader.get(self._context.txn, part, handle[_ID_BYTES:])
+
+    def _count(self, part: Table, more: int) -> None:
+        rows, modified = self._counts.get(part.physical_id, (0, 0))
+        self._counts[part.physical_id] = rows + more, modified + 1
+
+    def tell_counts(self) -> None:
+        """What the statement did, to each partition and to the table as a whole."""
+        counts, self._counts = self._counts, {}
+        for physical_id, (rows, modified) in counts.items():
+            self._context.counted(physical_id, rows, modified)
+        if counts:
+            rows = sum(rows for rows, _ in counts.values())
+            modified = sum(modified for _, modified in counts.values())
+            self._context.counted(self._table.info.id, rows, modified)
+
+    def _part_of(self, row: Row) -> Table:
+        place = self._route.place(row)
+        if place == NOWHERE or self._table.parts[place].physical_id in self._unused:
+            raise self._route.refusal(row)
+        if self._named is not None and place not in self._named:
+            raise refuse(1748)
+        return self._table.parts[place]
+
+    def _new_handle(self) -> bytes:
+        ids = self._context.session.services.ids.of(self._table.info)
+        return keys.i64(ids.next("rowid"))
+
+
+def partitions_of(table: Table, context: Context, named: Sequence[str] = ()) -> Partitions | None:
+    """None for a table that is not partitioned. Raises 1735, 1747."""
+    if table.is_partitioned:
+        return Partitions(table, context, named)
+    if named:
+        raise refuse(1747)
+    return None
+
+
+def fits_of(table: Table) -> Callable[[Row], None] | None:
+    """What rows must pass while the table is exchanged with a partition: 1737."""
+    rule = table.info.exuvia_exchange
+    if rule is None or not rule.exuvia_validate or rule.exuvia_partition is None:
+        return None
+    cut = cut_of(rule.exuvia_partition)
+    route = Route(table.info.cols, cut)
+    ids = [each.id for each in cut.definitions]
+    wanted = ids.index(rule.exchange_partition_def_id)
+
+    def check(row: Row) -> None:
+        if route.place(row) != wanted:
+            raise refuse(1737)
+
+    return check
+
+
+def _physical(handle: bytes) -> int:
+    return int.from_bytes(handle[:_ID_BYTES], "big")
+
+
+def _qualified(part: Table, taken: Duplicate) -> Duplicate:
+    """The same, its handle as handles of partitioned tables are."""
+    taken.handle = keys.u64(part.physical_id) + taken.handle
+    return taken

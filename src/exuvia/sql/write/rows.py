@@ -1,0 +1,130 @@
+"""The last station before a row is written: every INSERT, UPDATE and DELETE passes here.
+
+    insert(row)              what must hold of a new row        -> catalog/writer.py
+    update(handle, old, new) what must hold of its new values   -> catalog/writer.py
+    delete(handle, row)      what must hold without it          -> catalog/writer.py
+    finish()                 the statement's rows are written: foreign keys are settled
+
+    stations    generated columns (write/generated.py), checks (write/checks.py),
+                the row's partition (write/partitioned.py), foreign keys (write/foreign_keys.py)
+
+Rows are counted for statistics; the transaction is told once a statement, at `finish`.
+
+One object a statement and table; it takes the metadata lock.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from exuvia.catalog import reader, writer
+from exuvia.catalog.constraint_info import Rule
+from exuvia.catalog.table import Table
+from exuvia.sql.context import Context
+from exuvia.sql.result import Row
+from exuvia.sql.write.checks import row_checks
+from exuvia.sql.write.foreign_keys import key_duties
+from exuvia.sql.write.foreign_keys_cascade import follow
+from exuvia.sql.write.foreign_keys_sides import Downward
+from exuvia.sql.write.generated import computed
+from exuvia.sql.write.partitioned import fits_of, partitions_of
+
+# with IGNORE a warning, and the row is left as it is
+SKIPPED = frozenset({1062, 1451, 1452, 1526, 1748, 3819})
+
+Values = tuple[Any, ...]
+
+
+class RowWriter:
+    """See the module. `named`: PARTITION (p, q); `depth`: how far it follows others' rows."""
+
+    def __init__(
+        self, table: Table, context: Context, named: Sequence[str] = (), depth: int = 0
+    ) -> None:
+        self._table = table
+        self._parts = partitions_of(table, context, named)
+        self._fits = fits_of(table)
+        self._context = context
+        self._computed = computed(table, context)
+        self._checks = row_checks(table)
+        duties = key_duties(table, context, depth)
+        is_early = duties is not None and duties.at_once
+        self._early = duties if is_early else None
+        self._late = None if is_early else duties
+        self._rows = self._modified = 0
+        context.writing(table)
+
+    def insert(self, row: Row, handle: bytes | None = None) -> None:
+        """Put a new row; `handle` where rows have hidden ids. Raises Duplicate, nothing written."""
+        if self._computed is not None:
+            self._computed.fill(row)
+        if self._checks is not None:
+            self._checks.judge(row)
+        if self._fits is not None:
+            self._fits(row)
+        if self._parts is not None:
+            return self._parts.insert(row, handle)
+        if self._early is not None:
+            self._early.inserted(row)
+        writer.insert(self._context.txn, self._table, row, handle)
+        self._rows += 1
+        self._modified += 1
+        if self._late is not None:
+            self._late.inserted(row)
+
+    def update(self, handle: bytes, old: Row, new: Row) -> None:
+        """Replace a row as it was read. Raises Duplicate, nothing written."""
+        if self._computed is not None:
+            self._computed.fill(new)
+        if self._checks is not None:
+            self._checks.judge(new)
+        if self._fits is not None:
+            self._fits(new)
+        if self._parts is not None:
+            return self._parts.update(handle, old, new)
+        if self._early is not None:
+            self._early.updated(old, new)
+        writer.update(self._context.txn, self._table, handle, old, new)
+        self._modified += 1
+        if self._late is not None:
+            self._late.updated(old, new)
+
+    def delete(self, handle: bytes, row: Row) -> None:
+        """Remove a row as it was read."""
+        if self._parts is not None:
+            return self._parts.delete(handle, row)
+        if self._early is not None:
+            self._early.deleted(row)
+        writer.delete(self._context.txn, self._table, handle, row)
+        self._rows -= 1
+        self._modified += 1
+        if self._late is not None:
+            self._late.deleted(row)
+
+    def finish(self) -> None:
+        """Raises 1451, 1452, 3008."""
+        duties = self._early or self._late
+        if duties is not None:
+            duties.settle(self._spread)
+        if self._parts is not None:
+            self._parts.tell_counts()
+        elif self._modified:
+            self._context.counted(self._table.physical_id, self._rows, self._modified)
+            self._rows = self._modified = 0
+
+    def _spread(
+        self, down: Downward, handles: list[bytes], now: Values | None, rule: Rule, depth: int
+    ) -> None:
+        """Children go or change with their parent."""
+        children = RowWriter(down.children.table, self._context, depth=depth)
+        follow(children, handles, down, now, rule)
+
+    def keep(self, handle: bytes) -> None:
+        """Lock a row that is met and left as it is, where rows are locked."""
+        if self._context.locks is not None:
+            self._context.txn.require(self._table.row_key(handle))
+
+    def read(self, handle: bytes) -> Row | None:
+        """The row as the transaction sees it now."""
+        if self._parts is not None:
+            return self._parts.read(handle)
+        return reader.get(self._context.txn, self._table, handle)

@@ -1,0 +1,139 @@
+"""How many rows lie in a range of a key, by the statistics of its index or column.
+
+    rows in [low, high)  =  common values in it
+                         +  buckets wholly in it
+                         +  a share of the buckets it cuts, even between their bounds
+
+A single value that is neither common nor a bucket's upper bound has the rows of an average one.
+Counts are of the analysis; they are scaled to the rows there are now. Keys are the bytes that the
+table's keys are made of, without prefix, so the same ranges serve that a scan reads.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from exuvia.catalog import keycodec
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+from exuvia.kv.transaction import Transaction
+from exuvia.stats import bounds, meta, records
+from exuvia.stats.records import Statistics
+
+_DIGITS = 8
+_BEYOND = b"\xff" * 64
+
+
+class Distribution:
+    """Of one key. `lower`, `upper`, `rows`, `repeats` are bucket by bucket, in order."""
+
+    def __init__(self, found: Statistics, encode: Any) -> None:
+        tops = sorted((encode(value), rows) for value, rows in found.top)
+        self._tops = [key for key, _ in tops]
+        self._top_rows = [0, *accumulate(rows for _, rows in tops)]
+        self._lower = [encode(bucket.lower) for bucket in found.buckets]
+        self._upper = [encode(bucket.upper) for bucket in found.buckets]
+        self._rows = [bucket.rows for bucket in found.buckets]
+        self._repeats = [bucket.repeats for bucket in found.buckets]
+        rest = sum(self._rows)
+        self.total = self._top_rows[-1] + rest
+        self._average = rest / max(1, found.distinct - len(tops))
+
+    def rows_in(self, low: bytes, high: bytes) -> float:
+        """Rows whose key is at least `low` and below `high`."""
+        first, last = bisect_left(self._tops, low), bisect_left(self._tops, high)
+        found = float(self._top_rows[last] - self._top_rows[first])
+        if low.strip(b"\xff") and high == keys.after(low):
+            return found or self._single(low)
+        at = bisect_left(self._upper, low)
+        while at < len(self._upper) and self._lower[at] < high:
+            found += self._rows[at] * _share(self._lower[at], self._upper[at], low, high)
+            at += 1
+        return found
+
+    def _single(self, key: bytes) -> float:
+        """One value, or all that begin with it."""
+        end = keys.after(key)
+        at = bisect_left(self._upper, key)
+        if at == len(self._upper) or self._lower[at] >= end:
+            return 0.0
+        if self._upper[at] == key:
+            return float(self._repeats[at])
+        found = 0.0
+        while at < len(self._upper) and self._lower[at] < end:
+            if key <= self._lower[at] and self._upper[at] < end:
+                found += self._rows[at]
+            at += 1
+        return max(found, self._average)
+
+
+def _share(lower: bytes, upper: bytes, low: bytes, high: bytes) -> float:
+    """How much of a bucket a range takes, its keys even between its bounds."""
+    if low <= lower and upper < high:
+        return 1.0
+    common = 0
+    while common < min(len(lower), len(upper)) and lower[common] == upper[common]:
+        common += 1
+    first, last = _number(lower, common), _number(upper, common) + 1
+    begin = first if low <= lower else max(first, _number(low, common))
+    end = last if upper < high else min(last, _number(high, common))
+    return max(0.0, (end - begin) / (last - first))
+
+
+def _number(key: bytes, skip: int) -> int:
+    return int.from_bytes(key[skip : skip + _DIGITS].ljust(_DIGITS, b"\0"), "big")
+
+
+def rows_in(
+    txn: Transaction, table: Table, index: IndexInfo, spans: Sequence[Span]
+) -> float | None:
+    """Rows in ranges of an index's or of the clustered key's keys; None where nobody analyzed."""
+    table_id = meta.whole_id(table)
+    known = meta.get(txn, table_id)
+    if known is None or known.analyzed_count is None:
+        return None
+    found = distribution(txn, table, index, table_id, known.histograms_version or 0)
+    if found is None or not found.total:
+        return 0.0 if found is not None else None
+    prefix = table.row_prefix if index.exuvia_clustered else table.form(index).prefix
+    rows = sum(found.rows_in(*_without(prefix, span)) for span in spans)
+    return rows * known.rows / max(1, known.analyzed_count)
+
+
+def _without(prefix: bytes, span: Span) -> tuple[bytes, bytes]:
+    """Bounds behind the prefix; an end beyond all keys that have it is beyond all values."""
+    skip = len(prefix)
+    return span.start[skip:], span.end[skip:] if span.end.startswith(prefix) else _BEYOND
+
+
+def distribution(
+    txn: Transaction, table: Table, index: IndexInfo, table_id: int, version: int
+) -> Distribution | None:
+    """Read once for each version of a table's statistics; kept with the table."""
+    kept = table.kept.setdefault("distributions", {})
+    held = kept.get(index.id)
+    if held is not None and held[0] == version:
+        return held[1]  # type: ignore[no-any-return]
+    by_handle = index.exuvia_clustered and table.info.pk_is_handle
+    place = (0, table.info.cols[table.handle_positions[0]].id) if by_handle else (1, index.id)
+    statistics = records.read(txn, table_id, *place)
+    made = Distribution(statistics[0], _encoder(table, index, by_handle)) if statistics else None
+    kept[index.id] = version, made
+    return made
+
+
+def _encoder(table: Table, index: IndexInfo, by_handle: bool) -> Any:
+    if by_handle:
+        field = table.info.cols[table.handle_positions[0]].type
+        return lambda raw: keycodec.handle_from(table, (bounds.load(raw, field),))
+    if index.exuvia_clustered:
+        fields = [table.info.cols[position].type for position in table.handle_positions]
+        form: Any = table.handle_form
+    else:
+        fields, form = table.form(index).types, table.form(index).keys
+    if len(fields) == 1:
+        return lambda raw: form.encode([bounds.load(raw, fields[0])])
+    return lambda raw: form.encode(bounds.load_many(raw, fields))

@@ -1,0 +1,124 @@
+"""What the auto-analyze queue must know of a table's definition, and no more.
+
+A million definitions are read at every take-over, so only these fields of their JSON are decoded:
+two microseconds a table.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.types import TypeCode
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.system_tables import LAST_SYSTEM_ID, MYSQL_ID
+from exuvia.kv import keys
+from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+SKIPPED_TYPES = frozenset(
+    {TypeCode.JSON, TypeCode.BLOB, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB}
+)  # tidb_analyze_skip_column_types, as it is by default
+
+_PUBLIC = int(SchemaState.PUBLIC)
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _Name(msgspec.Struct, gc=False):
+    O: str  # noqa: E741 - the seed's field name
+
+
+class _Type(msgspec.Struct, gc=False):
+    Tp: int
+
+
+class _Column(msgspec.Struct, gc=False):
+    type: _Type
+    state: int = _PUBLIC
+    hidden: bool = False
+
+
+class _Index(msgspec.Struct, gc=False):
+    id: int
+    state: int = _PUBLIC
+    exuvia_clustered: bool = False
+
+
+class _Definition(msgspec.Struct, gc=False):
+    id: int
+    name: _Name
+
+
+class _Partition(msgspec.Struct, gc=False):
+    definitions: tuple[_Definition, ...] = ()
+
+
+class _Table(msgspec.Struct, gc=False):
+    id: int
+    name: _Name
+    cols: tuple[_Column, ...] = ()
+    index_info: tuple[_Index, ...] | None = None
+    state: int = _PUBLIC
+    partition: _Partition | None = None
+    view: msgspec.Raw = _NOTHING
+    sequence: msgspec.Raw = _NOTHING
+    exuvia_db: int = 0
+    exuvia_physical: int = 0
+
+
+_decoder = msgspec.json.Decoder(_Table)
+
+
+class Facts(NamedTuple):
+    """A table that may be analyzed. `columns`: how many are; `partitions`: physical ids; `rows_id`:
+    the physical id of a table without partitions."""
+
+    table_id: int
+    database_id: int
+    name: str
+    columns: int
+    index_ids: tuple[int, ...]
+    partitions: tuple[int, ...] = ()
+    rows_id: int = 0
+
+
+def of(txn: Transaction, table_id: int) -> Facts | None:
+    """The facts of a table; None where there is none, or nothing to analyze."""
+    raw = txn.get(keys.meta("table", table_id))
+    return None if raw is None else _facts(_decoder.decode(raw))
+
+
+def chunks(store: Store) -> Iterator[list[Facts]]:
+    """All tables that users made, in the order of ids, some thousands at a time."""
+    view = store.snapshot()
+    everything = keys.span_of(keys.meta("table"))
+    users = Span(keys.meta("table", LAST_SYSTEM_ID + 1), everything.end)
+    try:
+        for _, raws in view.chunks(users):
+            found = (_facts(_decoder.decode(raw[SEQUENCE_BYTES:])) for raw in raws)
+            yield [facts for facts in found if facts is not None]
+    finally:
+        view.close()
+
+
+def _facts(table: _Table) -> Facts | None:
+    if table.state != _PUBLIC or table.exuvia_db == MYSQL_ID:
+        return None
+    if bytes(table.view) != b"null" or bytes(table.sequence) != b"null":
+        return None
+    columns = 0
+    for column in table.cols:
+        if column.state == _PUBLIC and column.type.Tp not in SKIPPED_TYPES:
+            columns += 1
+    if not columns:
+        return None  # nothing that can be analyzed
+    indexes = table.index_info or ()
+    index_ids = tuple(
+        [each.id for each in indexes if each.state == _PUBLIC and not each.exuvia_clustered]
+    )
+    partitions: tuple[int, ...] = ()
+    if table.partition is not None:
+        partitions = tuple([each.id for each in table.partition.definitions])
+    rows_id = table.id if partitions else table.exuvia_physical or table.id
+    return Facts(table.id, table.exuvia_db, table.name.O, columns, index_ids, partitions, rows_id)

@@ -1,0 +1,185 @@
+"""The notifier's handler "stats meta": statistics follow the definitions of tables.
+
+    create table, add partition    a row in stats_meta for each physical table, and for the whole
+    add column                     what rows hold in it that were there before: one value, or NULL
+    drop column                    its statistics go
+    truncate table                 the new ids get rows, the old ones go
+    drop table, drop schema        all of it goes, after a while: RECOVER TABLE may bring it back
+    truncate, drop partition       likewise; the whole has fewer rows, as many more were modified
+    reorganize partition           new partitions get rows, old ones go; the whole stays
+    exchange partition             statistics follow the ids; the whole has the difference
+    partition by, remove p.        the whole's statistics go with it under its new id
+    modify column, add index       nothing
+
+What goes is kept for RETAINED_S after its event, then removed with a later one's, unless
+its table is there again. Effects are in the store alone, by the given transaction: exactly once.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from exuvia.base.clock import Clock
+from exuvia.catalog import meta as catalog
+from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.values import origin_default_of
+from exuvia.events.at_rest import Kind
+from exuvia.events.change import SchemaChange
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+from exuvia.stats import bounds, locked, meta, records
+from exuvia.stats.analysis import is_skipped
+from exuvia.stats.meta import Delta, Meta
+from exuvia.stats.records import Bucket, Statistics
+
+RETAINED_S = 600
+MOST_REMOVED = 20
+_GONE = "statsgone"
+_NS = 1_000_000_000
+
+
+class Following:
+    """The handler."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        partitions = self._partitions
+        self._by_kind: dict[Kind, Callable[[Transaction, SchemaChange], None]] = {
+            Kind.CREATE_TABLE: lambda txn, change: _come(txn, _ids(change.get_create_table())),
+            Kind.TRUNCATE_TABLE: self._truncate,
+            Kind.DROP_TABLE: lambda txn, change: self._go(txn, _ids(change.get_drop_table())),
+            Kind.DROP_SCHEMA: self._drop_schema,
+            Kind.ADD_COLUMN: _add_columns,
+            Kind.DROP_COLUMN: _drop_columns,
+            Kind.ADD_PARTITION: partitions,
+            Kind.DROP_PARTITION: partitions,
+            Kind.TRUNCATE_PARTITION: partitions,
+            Kind.REORGANIZE_PARTITION: partitions,
+            Kind.EXCHANGE_PARTITION: _exchange,
+            Kind.PARTITION_BY: self._repartition,
+            Kind.REMOVE_PARTITIONING: self._repartition,
+        }
+
+    def __call__(self, txn: Transaction, change: SchemaChange) -> None:
+        """Do what a change asks for."""
+        handler = self._by_kind.get(change.kind)
+        if handler is not None:
+            handler(txn, change)
+
+    def _truncate(self, txn: Transaction, change: SchemaChange) -> None:
+        found = change.get_truncate_table()
+        self._go(txn, _ids(found.dropped))
+        _come(txn, _ids(found.table))
+
+    def _drop_schema(self, txn: Transaction, change: SchemaChange) -> None:
+        for table in change.get_drop_schema().tables:
+            self._go(txn, [table.id, *(part.id for part in table.partitions)])
+
+    def _partitions(self, txn: Transaction, change: SchemaChange) -> None:
+        found = change.get_partitions(change.kind)
+        _come(txn, [part.id for part in found.added])
+        gone = [part.id for part in found.dropped]
+        if change.kind != Kind.REORGANIZE_PARTITION:
+            rows = sum(known.rows for known in _metas(txn, gone))
+            _shift(txn, found.table.id, -rows, rows)
+        self._go(txn, gone)
+
+    def _repartition(self, txn: Transaction, change: SchemaChange) -> None:
+        found = change.get_repartition(change.kind)
+        whole = meta.get(txn, found.old_table_id)
+        if found.table.partition is None:
+            new = found.table.physical_ids[0]
+        else:
+            new = found.table.id
+            _come(txn, [part.id for part in found.added])
+        old = [part.id for part in found.dropped if part.id != new]
+        if whole is not None and new != found.old_table_id:
+            version = meta.draw_version(txn)
+            meta.put(txn, whole._replace(version=version, table_id=new))
+            moved = [each._replace(table_id=new) for each in records.read(txn, found.old_table_id)]
+            records.write(txn, moved, version)
+            old.append(found.old_table_id)
+        self._go(txn, old)
+
+    # -- what is gone ------------------------------------------------------------------------------
+
+    def _go(self, txn: Transaction, ids: Iterable[int]) -> None:
+        now_s = self._clock.wall_ns() // _NS
+        for each in ids:
+            txn.put(keys.meta(_GONE, now_s, each), b"")
+        prefix = keys.meta(_GONE)
+        due = keys.meta(_GONE, max(0, now_s - RETAINED_S))
+        old = keys.span_of(prefix)._replace(end=due)
+        for key, _ in list(islice(txn.scan(old), MOST_REMOVED)):
+            txn.delete(key)
+            _forget(txn, keys.read_number(key[-8:]))
+
+
+def _forget(txn: Transaction, physical_id: int) -> None:
+    """Remove all that is known of a physical table whose own id no table has (again)."""
+    if catalog.get_table(txn, physical_id) is not None:
+        return
+    records.remove(txn, physical_id)
+    locked.unlock(txn, physical_id)
+    meta.delete(txn, physical_id)
+
+
+def _ids(table: TableInfo) -> list[int]:
+    """What statistics of a table stand under: its partitions' ids, and its own."""
+    if table.partition is None:
+        return [*table.physical_ids] if table.is_stored else []
+    return [table.id, *table.physical_ids]
+
+
+def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:
+    found = (meta.get(txn, each) for each in ids)
+    return [known for known in found if known is not None]
+
+
+def _come(txn: Transaction, ids: Iterable[int]) -> None:
+    new = [each for each in ids if meta.get(txn, each) is None]
+    if new:
+        meta.add(txn, {each: Delta(0, 0) for each in new})
+
+
+def _shift(txn: Transaction, table_id: int, rows: int, modified: int) -> None:
+    if modified:
+        meta.add(txn, {table_id: Delta(rows, modified)})
+
+
+def _exchange(txn: Transaction, change: SchemaChange) -> None:
+    found = change.get_exchange_partition()
+    (came,) = _metas(txn, [found.partition.id]) or [Meta(0, 0)]
+    left_id = found.plain.exuvia_physical or found.plain.id
+    (left,) = _metas(txn, [left_id]) or [Meta(0, 0)]
+    _shift(txn, found.table.id, came.rows - left.rows, came.rows + left.rows)
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def _drop_columns(txn: Transaction, change: SchemaChange) -> None:
+    found = change.get_columns(Kind.DROP_COLUMN)
+    for table_id in _ids(found.table):
+        for column in found.columns:
+            records.remove(txn, table_id, 0, column.id)
+
+
+def _add_columns(txn: Transaction, change: SchemaChange) -> None:
+    found = change.get_columns(Kind.ADD_COLUMN)
+    metas = [known for known in _metas(txn, _ids(found.table)) if known.rows]
+    columns = [each for each in found.columns if not is_skipped(each.type)]
+    if not metas or not columns:
+        return
+    found_in = [_one_value(known, column) for known in metas for column in columns]
+    records.write(txn, found_in, meta.draw_version(txn))  # at once: handles go by the version
+
+
+def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
+    """What older rows hold in a column that came: the same, all of them."""
+    place = known.table_id, False, column.id
+    value = None if column.generated_expr_string else origin_default_of(column)
+    if value is None:
+        return Statistics(*place, distinct=0, nulls=known.rows, is_analyzed=False)
+    raw = bounds.dump(value, column.type)
+    bucket = Bucket(known.rows, known.rows, raw, raw)
+    return Statistics(*place, distinct=1, buckets=(bucket,), is_analyzed=False)

@@ -1,0 +1,75 @@
+"""All a process needs to be the stats owner, put together: what `node/` gives threads to.
+
+    campaign     seizes and keeps the role "stats"
+    notifier     events to their handlers                   woken by "events"
+    webhook      the feed to a URL                          woken by "feed"
+    cache        row counts of all tables, by version       woken by "stats"
+    queue        which tables are to be analyzed            woken by "stats"
+    runner       has the most urgent ones analyzed          woken by "stats"
+    answering    the queue to people, when they ask         woken by "queue"
+    requests     analyses that sessions ask for             woken by "analyze"
+
+Handlers are registered here, once: events/handlers.py has their ids.
+"""
+
+from exuvia.base.clock import Clock
+from exuvia.catalog.infoschema import Schemas
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import Campaign
+from exuvia.events import handlers
+from exuvia.events.feed import Feed
+from exuvia.events.notifier import Notifier
+from exuvia.events.webhook import Webhook
+from exuvia.kv.store import Store
+from exuvia.pipeline.spark import Spark
+from exuvia.stats.analyze import Analyzer
+from exuvia.stats.auto import Analyst, Runner, Spawn
+from exuvia.stats.cache import StatsCache
+from exuvia.stats.following import Following
+from exuvia.stats.queue import Queue
+from exuvia.stats.requests import Requests
+from exuvia.stats.shown import Answering
+
+Loop = Campaign | Notifier | Webhook | StatsCache | Queue | Runner | Answering | Requests
+
+
+class Stats:
+    """The stats owner's side of a node. `spawn` gives an analysis a thread of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        member: Member,
+        clock: Clock,
+        schemas: Schemas,
+        spawn: Spawn,
+        spark: Spark | None = None,
+        analyst: Analyst | None = None,
+    ) -> None:
+        campaign = self.campaign = Campaign(store, member, "stats")
+
+        def wall_s() -> float:
+            return clock.wall_ns() / 1e9
+
+        self.cache = StatsCache(store)
+        self.queue = Queue(
+            store, self.cache, wall_s, lambda: campaign.term if campaign.is_owner else 0
+        )
+        analyzer = Analyzer(store, schemas, campaign, clock, spark)
+        self.analyst = analyst or analyzer
+        self.requests = Requests(store, campaign, analyzer, clock)
+        self.runner = Runner(store, campaign, self.queue, self.analyst, spawn, wall_s)
+        self.answering = Answering(store, campaign, self.queue, clock)
+        self.notifier = Notifier(store, campaign)
+        for number, handler in (
+            (handlers.STATS_META, Following(clock)),
+            (handlers.PRIORITY_QUEUE, self.queue.handle),
+            (handlers.FEED, Feed(clock)),
+        ):
+            self.notifier.register(number, handlers.NAMES[number], handler)
+        self.webhook = Webhook(store, campaign)
+
+    def loops(self) -> tuple[Loop, ...]:
+        """Objects with `step(now)` and `channel`, each for a thread of its own."""
+        followers = (self.cache, self.queue, self.runner, self.answering, self.requests)
+        return (self.campaign, self.notifier, self.webhook, *followers)

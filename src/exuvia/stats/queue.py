@@ -1,0 +1,298 @@
+"""The auto-analyze priority queue: in memory, on the stats owner, kept up by what changes.
+
+    rebuild      at take-over, and when ratio or prune mode changed      bulk reads of everything
+    rows         every 3 s: stats_meta with version > next_version       judged anew, table by table
+    definitions  the notifier's handler "priority queue"                 as stats/affected.py says
+    time         every 5 minutes: all ages                               scored anew
+    retries      every 5 minutes: tables whose analysis failed, or which changed while it ran
+
+`next_version` is taken before a rebuild reads (nothing is lost, something may be seen twice) and
+never passes the cache's high-water mark, since row counts come from the cache; reading the changed
+rows by their version never holds the cache back. All effects are in memory, so the handler is
+idempotent, and answers "not ready" until the first rebuild is done.
+
+    waiting --pop--> running --ended well--> gone          a table that runs, or is to be retried,
+                        `----failed--------> must retry    is not queued a second time
+
+It belongs to one ownership: with another term of `term` it is forgotten and built anew.
+"""
+
+import heapq
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from exuvia.catalog import reader, variables
+from exuvia.catalog.system_rows import planned
+from exuvia.events.change import SchemaChange
+from exuvia.events.notifier import NotReady
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.stats import facts, meta
+from exuvia.stats.affected import affected
+from exuvia.stats.cache import StatsCache
+from exuvia.stats.facts import Facts
+from exuvia.stats.heap import Empty, Heap
+from exuvia.stats.jobs import Job, Rules, judge, judge_plain, rescored
+from exuvia.stats.meta import Meta
+
+ROWS_EVERY_S = 3.0
+RESCORE_EVERY_S = 300.0
+RETRY_EVERY_S = 300.0
+IDLE_S = 1.0
+MOST_ROWS = 10_000  # changed tables judged in one step
+
+
+class Shown(NamedTuple):
+    """The queue as people see it: jobs by weight, the first of `total`; those to be retried as
+    key -> table id."""
+
+    waiting: list[Job]
+    running: list[Job]
+    must_retry: dict[int, int]
+    total: int
+
+
+class Queue:
+    """See the module. `wall_s`: seconds since 1970; ages are display and priority, not safety."""
+
+    channel = meta.CHANNEL
+
+    def __init__(
+        self,
+        store: Store,
+        cache: StatsCache,
+        wall_s: Callable[[], float],
+        term: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._wall_s = wall_s
+        self._term = term
+        self._lock = threading.RLock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._heap: Heap[int, Job] = Heap(lambda job: job.key, lambda job: job.weight)
+        self._running: dict[int, Job] = {}
+        self._must_retry: dict[int, int] = {}  # key -> table id
+        self._owner: dict[int, int] = {}  # partition -> table
+        self._ready_in = 0  # the term it was built in
+        self._rules = Rules()
+        self._rows_at = self._scored_at = self._retried_at = float("-inf")
+        self.next_version = 0
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    def step(self, now: float) -> float:
+        """One thing that is due; seconds until the next."""
+        term = self._term()
+        enabled, rules = self._settings() if term else (False, self._rules)
+        with self._lock:
+            if not enabled or self._ready_in not in (0, term):
+                self._clear()
+                return 0.0 if enabled else IDLE_S
+            if not self._ready_in or rules[:3] != self._rules[:3]:
+                self._rebuild(rules, now)
+                self._ready_in = term
+                return 0.0
+            changed, self._rules = rules.locked ^ self._rules.locked, rules
+            if changed:
+                self._judge_anew({self._owner.get(each, each) for each in changed})
+            if now - self._rows_at >= ROWS_EVERY_S:
+                return self._read_rows(now)
+            if now - self._scored_at >= RESCORE_EVERY_S:
+                self._rescore(now)
+            if now - self._retried_at >= RETRY_EVERY_S:
+                self._retry(now)
+            return max(0.0, self._rows_at + ROWS_EVERY_S - now)
+
+    def forget(self) -> None:
+        """This process is no longer the owner."""
+        with self._lock:
+            self._clear()
+
+    def _settings(self) -> tuple[bool, Rules]:
+        txn = self._store.begin()
+        try:
+            enabled = _is_enabled(txn)
+            ratio = variables.read_float(txn, "tidb_auto_analyze_ratio")
+            mode = variables.get_global(txn, "tidb_partition_prune_mode").lower()
+            table = planned(txn, "stats_table_locked")
+            locked = frozenset(row[0] for _, row in reader.scan(txn, table))
+            return enabled, Rules(ratio=ratio, is_static=mode == "static", locked=locked)
+        finally:
+            txn.rollback()
+
+    def _rebuild(self, rules: Rules, now: float) -> None:
+        """Everything anew; what runs, runs on."""
+        running = self._running
+        self._clear()
+        self._running, self._rules = running, rules
+        while not self._cache.step(now):
+            pass  # there is more
+        self.next_version = self._cache.high_water
+        wall_s = self._wall_s()
+        self._heap.bulk_add(
+            job
+            for chunk in facts.chunks(self._store)
+            for job in self._judged(chunk, wall_s)
+            if job.key not in running
+        )
+        self._rows_at = self._scored_at = self._retried_at = now
+
+    def _judged(self, chunk: list[Facts], wall_s: float) -> Iterator[Job]:
+        plain = [each for each in chunk if not each.partitions]
+        metas = self._cache.get_many([each.rows_id for each in plain])
+        for each, known in zip(plain, metas, strict=True):
+            if each.rows_id != each.table_id:
+                self._note(each)
+            job = judge_plain(each, known, self._rules, wall_s)
+            if job is not None:
+                yield job
+        for each in chunk:
+            if each.partitions:
+                self._note(each)
+                yield from judge(each, self._cache.get_many, self._rules, wall_s)
+
+    def _note(self, known: Facts) -> None:
+        """Whose rows lie under an id that is not the table's own."""
+        if not known.partitions and known.rows_id == known.table_id:
+            self._owner.pop(known.table_id, None)  # it may have lain under another for a while
+        for physical_id in known.partitions or (known.rows_id,):
+            if physical_id != known.table_id:
+                self._owner[physical_id] = known.table_id
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _read_rows(self, now: float) -> float:
+        """Judge tables whose rows changed; seconds until the next look."""
+        upto = self._cache.high_water
+        txn = self._store.begin()
+        try:
+            news = list(meta.changed(txn, self.next_version, upto, MOST_ROWS))
+            for table_id, known in self._owners(txn, news).items():
+                self._replace(table_id, known)
+        finally:
+            txn.rollback()
+        if len(news) == MOST_ROWS:
+            self.next_version = news[-1].version - 1  # rows of one flush share a version
+            return 0.0
+        self.next_version, self._rows_at = upto, now
+        return ROWS_EVERY_S
+
+    def _owners(self, txn: Transaction, news: list[Meta]) -> dict[int, Facts | None]:
+        """The tables that changed rows belong to, which may be partitions."""
+        found: dict[int, Facts | None] = {}
+        for each in news:
+            table_id = self._owner.get(each.table_id, each.table_id)
+            if table_id not in found:
+                found[table_id] = facts.of(txn, table_id)
+        return found
+
+    def _replace(self, table_id: int, known: Facts | None) -> None:
+        """The table's jobs as they should be now."""
+        found = {}
+        if known is not None:
+            self._note(known)
+            jobs = judge(known, self._cache.get_many, self._rules, self._wall_s())
+            found = {job.key: job for job in jobs}
+        keys = [table_id, *((*known.partitions, known.rows_id) if known is not None else ())]
+        for key in keys:
+            if key not in found and self._heap.get_key(key) is not None:
+                self._heap.delete_key(key)
+        for key, job in found.items():
+            if key in self._running:
+                self._must_retry[key] = table_id
+            elif key not in self._must_retry:
+                self._heap.update(job)
+
+    # -- definitions -------------------------------------------------------------------------------
+
+    def handle(self, txn: Transaction, change: SchemaChange) -> None:
+        """The notifier's handler. Raises NotReady until there is a queue."""
+        if not self.is_ready:  # asked without the lock: a rebuild may hold it for seconds
+            if _is_enabled(txn):
+                raise NotReady
+            return
+        with self._lock:
+            gone, anew = affected(change)
+            for key in gone:
+                self._must_retry.pop(key, None)
+                if self._heap.get_key(key) is not None:
+                    self._heap.delete_key(key)
+            for table_id in anew:
+                self._replace(table_id, facts.of(txn, table_id))
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _rescore(self, now: float) -> None:
+        wall_s = self._wall_s()
+        self._heap.bulk_add([rescored(job, wall_s) for job in self._heap.items()])
+        self._scored_at = now
+
+    def _retry(self, now: float) -> None:
+        waiting, self._must_retry = self._must_retry, {}
+        self._judge_anew(set(waiting.values()))
+        self._retried_at = now
+
+    def _judge_anew(self, table_ids: set[int]) -> None:
+        txn = self._store.begin()
+        try:
+            for table_id in table_ids:
+                self._replace(table_id, facts.of(txn, table_id))
+        finally:
+            txn.rollback()
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def pop(self) -> Job | None:
+        """The most urgent job, now running; None when there is none."""
+        with self._lock:
+            if not self.is_ready:
+                return None
+            try:
+                job = self._heap.pop()
+            except Empty:
+                return None
+            self._running[job.key] = job
+            return job
+
+    def ended(self, job: Job, well: bool) -> None:
+        """An analysis is over; a failed one comes again."""
+        with self._lock:
+            known = self._running.pop(job.key, None)
+            if known is not None and not well:
+                self._must_retry[job.key] = job.table_id
+
+    def give_up(self, job: Job) -> None:
+        """A job that cannot be done any more, or not now, without a retry: its table is gone, or
+        has just failed."""
+        with self._lock:
+            self._running.pop(job.key, None)
+
+    def shown(self, limit: int | None = None) -> Shown:
+        """The most urgent waiting ones first, and all that run or are to be retried."""
+        with self._lock:
+            jobs, total = self._heap.items(), len(self._heap)
+            running = sorted(self._running.values(), key=_by_weight)
+            retried = dict(sorted(self._must_retry.items()))
+        most = total if limit is None else limit
+        return Shown(heapq.nsmallest(most, jobs, _by_weight), running, retried, total)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the first rebuild of this ownership is done."""
+        return self._ready_in > 0 and self._ready_in == self._term()
+
+
+def _is_enabled(txn: Transaction) -> bool:
+    names = ("tidb_enable_auto_analyze", "tidb_enable_auto_analyze_priority_queue")
+    return all(variables.read_flag(txn, each) for each in names)
+
+
+def _by_weight(job: Job) -> tuple[float, int]:
+    return -job.weight, job.key

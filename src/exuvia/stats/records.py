@@ -1,0 +1,131 @@
+"""mysql.stats_histograms, stats_buckets and stats_top_n: what an analysis found, at rest.
+
+    (table_id, is_index, hist_id)    one column (0) or index (1) of a physical table, or of a
+                                     partitioned table as a whole
+    version                          of stats_meta, when it was written: who keeps a copy compares
+
+Their rows have hidden handles: the version that the writing transaction drew, and a number in it.
+`cm_sketch` holds what merges partitions: some of the hashes of different values
+(pipeline/distinct.py).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from exuvia.catalog import reader, writer
+from exuvia.catalog.layout import Row
+from exuvia.catalog.system_rows import planned
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+from exuvia.kv.transaction import Transaction
+
+HISTOGRAMS, BUCKETS, TOP_N = "stats_histograms", "stats_buckets", "stats_top_n"
+_MOST_ROWS = 20  # bits: rows of one transaction
+_STATS_VERSION = 2
+
+
+class Bucket(NamedTuple):
+    """`rows` rows from `lower` to `upper`, `repeats` of which are the upper value."""
+
+    rows: int
+    repeats: int
+    lower: bytes
+    upper: bytes
+    distinct: int = 0
+
+
+class Statistics(NamedTuple):
+    """Of one column or index; values as stats/bounds.py has them."""
+
+    table_id: int
+    is_index: bool
+    hist_id: int
+    distinct: int
+    nulls: int = 0
+    size: int = 0
+    version: int = 0
+    correlation: float = 0.0
+    sketch: bytes = b""
+    is_analyzed: bool = True
+    top: tuple[tuple[bytes, int], ...] = ()
+    buckets: tuple[Bucket, ...] = ()
+
+
+class Handles:
+    """Handles for the rows one transaction writes."""
+
+    def __init__(self, version: int) -> None:
+        self._next = version << _MOST_ROWS
+
+    def take(self) -> bytes:
+        """A new one."""
+        self._next += 1
+        return keys.i64(self._next)
+
+
+def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
+    """Put statistics, in place of what stands there. `version`: drawn by `txn`."""
+    handles = Handles(version)
+    histograms, buckets, top_n = (planned(txn, name) for name in (HISTOGRAMS, BUCKETS, TOP_N))
+    for each in found:
+        place = each.table_id, int(each.is_index), each.hist_id
+        remove(txn, *place)
+        analyzed = _STATS_VERSION if each.is_analyzed else 0
+        row: Row = [*place, each.distinct, each.nulls, each.size, 0, version, each.sketch or None]
+        row += [analyzed, int(each.is_analyzed), each.correlation, None]
+        writer.insert(txn, histograms, row, handles.take())
+        for number, bucket in enumerate(each.buckets):
+            line = [*place, number, bucket.rows, bucket.repeats, bucket.upper, bucket.lower]
+            writer.insert(txn, buckets, [*line, bucket.distinct], handles.take())
+        for value, count in each.top:
+            writer.insert(txn, top_n, [*place, value, count], handles.take())
+
+
+def remove(txn: Transaction, table_id: int, *place: int) -> None:
+    """Remove the statistics of a table, of its columns or indexes (is_index), or of one."""
+    for name in (HISTOGRAMS, BUCKETS, TOP_N):
+        table = planned(txn, name)
+        for handle, row in list(_rows(txn, name, (table_id, *place))):
+            writer.delete(txn, table, handle, row)
+
+
+def read(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
+    """Likewise, whole; in the order of (is_index, hist_id)."""
+    buckets: dict[tuple[int, int], list[Bucket]] = {}
+    top: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
+    for _, row in _rows(txn, BUCKETS, (table_id, *place)):
+        bucket = Bucket(row[4], row[5], row[7] or b"", row[6], row[8])
+        buckets.setdefault((row[1], row[2]), []).append(bucket)
+    for _, row in _rows(txn, TOP_N, (table_id, *place)):
+        top.setdefault((row[1], row[2]), []).append((row[3] or b"", row[4]))
+    return [
+        each._replace(
+            buckets=tuple(buckets.get((int(each.is_index), each.hist_id), ())),
+            top=tuple(top.get((int(each.is_index), each.hist_id), ())),
+        )
+        for each in heads(txn, table_id, *place)
+    ]
+
+
+def heads(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
+    """Without buckets and common values."""
+    return [
+        Statistics(
+            row[0], bool(row[1]), row[2], row[3], row[4], row[5], row[7], row[11], row[8] or b"",
+            is_analyzed=bool(row[9]),
+        )
+        for _, row in _rows(txn, HISTOGRAMS, (table_id, *place))
+    ]  # fmt: skip
+
+
+def _rows(txn: Transaction, name: str, place: tuple[int, ...]) -> Iterator[tuple[bytes, Row]]:
+    """Rows of these tables by their index."""
+    table = planned(txn, name)
+    index = table.info.index("tbl")
+    assert index is not None
+    form = table.form(index)
+    prefix = form.prefix + form.keys.whole(place)
+    for _, handle in reader.scan_index(txn, table, index, Span(prefix, keys.after(prefix))):
+        row = reader.get(txn, table, handle)
+        if row is not None:
+            yield handle, row

@@ -1,0 +1,192 @@
+"""ANALYZE TABLE asked on one node, done on another: through the store.
+
+    session   put m/analyze/{id} (Request), wake "analyze"; wait on "analyzed" until it is answered
+    owner     takes the smallest unanswered one, has it done, answers in its place
+    session   reads the answer, removes the request
+
+An owner that ends leaves the request, and the next one does it again; what the former had begun is
+marked failed in mysql.analyze_jobs. A session that is interrupted marks its request `stop`: the
+analysis ends within moments. Requests of members that are gone are removed.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused
+from exuvia.cluster import member as members
+from exuvia.cluster.owner import Campaign
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.stats import analysis_log
+from exuvia.stats.orders import Analyzes, Gone, Order, Stopped
+
+CHANNEL, ANSWERED = "analyze", "analyzed"
+IDLE_S = 1.0
+LOOK_S = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One asked analysis. `done`: answered, `code` 0 where it went well."""
+
+    member: str
+    order: Order
+    stop: bool = False
+    done: bool = False
+    code: int = 0
+    state: str = ""
+    text: str = ""
+
+
+_decoder = msgspec.json.Decoder(Request)
+
+
+def key_of(number: int) -> bytes:
+    """Where a request stands."""
+    return keys.meta("analyze", number)
+
+
+def get(txn: Transaction, number: int) -> Request | None:
+    """A request."""
+    raw = txn.get(key_of(number))
+    return None if raw is None else _decoder.decode(raw)
+
+
+def put(txn: Transaction, number: int, request: Request) -> None:
+    """Write a request."""
+    txn.put(key_of(number), msgspec.json.encode(request))
+
+
+def ask(txn: Transaction, member: str, order: Order) -> int:
+    """Put a new request; its number."""
+    prefix = keys.meta("analyze")
+    number = 1
+    for key, _ in txn.scan(keys.span_of(prefix), limit=1, reverse=True):
+        number = keys.read_number(key[len(prefix) :]) + 1
+    put(txn, number, Request(member=member, order=order))
+    txn.notify(CHANNEL)
+    return number
+
+
+class Requests:
+    """The owner's loop. One analysis at a time; others wait in the store."""
+
+    channel = CHANNEL
+
+    def __init__(self, store: Store, campaign: Campaign, analyzer: Analyzes, clock: Clock) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._analyzer = analyzer
+        self._clock = clock
+        self._term = 0
+        self._ending = False
+
+    def stop(self) -> None:
+        """The process ends: what runs is left to the next owner."""
+        self._ending = True
+
+    def step(self, now: float) -> float:
+        """Do the next request; seconds until the next look."""
+        if not self._campaign.is_owner:
+            return IDLE_S / 4
+        try:
+            if self._term != self._campaign.term:
+                self._take_over()
+            found = self._next()
+            if found is None:
+                return IDLE_S
+            self._do(*found)
+            return 0.0
+        except Deposed:
+            self._campaign.deposed()
+            return IDLE_S
+
+    def _take_over(self) -> None:
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            reason = "the node that did it is no longer the owner of statistics"
+            analysis_log.fail_the_unfinished(txn, self._clock.wall_ns(), reason)
+            txn.commit()
+            self._term = self._campaign.term
+        finally:
+            txn.rollback()
+
+    def _next(self) -> tuple[int, Order] | None:
+        """The next to do; those that nobody waits for are removed."""
+        prefix = keys.meta("analyze")
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            chosen = None
+            for key, raw in txn.scan(keys.span_of(prefix)):
+                request = _decoder.decode(raw)
+                if members.find(txn, request.member) is None:
+                    txn.delete(key)
+                elif not request.done and chosen is None:
+                    chosen = keys.read_number(key[len(prefix) :]), request.order
+            if txn.mark():
+                txn.commit()
+            return chosen
+        finally:
+            txn.rollback()
+
+    def _do(self, number: int, order: Order) -> None:
+        try:
+            self._analyzer.analyze(order, self._stopped(number))
+        except Stopped:
+            if not self._ending:
+                self._answer(number, Refused(1317, "70100", "Query execution was interrupted"))
+        except Gone as gone:
+            self._answer(number, Refused(1105, "HY000", str(gone)))
+        except Refused as refused:
+            self._answer(number, refused)
+        except (Deposed, Conflict):
+            raise
+        except ExuviaError as error:
+            _log.warning("an analysis failed", extra={"reason": str(error)})
+            self._answer(number, Refused(1105, "HY000", str(error)))
+        else:
+            self._answer(number, None)
+
+    def _stopped(self, number: int) -> Callable[[], bool]:
+        looked_at = self._clock.monotonic()
+
+        def stopped() -> bool:
+            nonlocal looked_at
+            now = self._clock.monotonic()
+            if self._ending or not self._campaign.is_owner:
+                return True
+            if now - looked_at < LOOK_S:
+                return False
+            looked_at = now
+            txn = self._store.begin()
+            try:
+                request = get(txn, number)
+                return request is None or request.stop
+            finally:
+                txn.rollback()
+
+        return stopped
+
+    def _answer(self, number: int, refused: Refused | None) -> None:
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            request = get(txn, number)
+            if request is None:
+                return
+            code, state, text = (
+                (0, "", "") if refused is None else (refused.code, refused.state, refused.message)
+            )
+            done = msgspec.structs.replace(request, done=True, code=code, state=state, text=text)
+            put(txn, number, done)
+            txn.notify(ANSWERED)
+            txn.commit()
+        finally:
+            txn.rollback()

@@ -1,0 +1,132 @@
+"""The queue lives in one process; people ask from any node. Question and answer go by the store.
+
+    reader    m/queue/asked += 1              channel "queue"
+    owner     sees asked > answered           m/queue/answer: the most urgent lines, and totals
+    reader    waits for an answer as young as its question, ANSWER_S at most
+
+Nothing is written while nobody asks. Whoever gets no answer shows the last one there is, or none.
+"""
+
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.cluster.owner import Campaign
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.stats.jobs import Job
+from exuvia.stats.queue import Queue
+
+CHANNEL = "queue"
+MOST_LINES = 10_000
+ANSWER_S = 3.0
+IDLE_S = 1.0
+TRIES = 50
+_ASKED = keys.meta("queue", "asked")
+_ANSWER = keys.meta("queue", "answer")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue at `at_s` (seconds since 1970): waiting jobs by weight, the first of `total`.
+
+    `ready` is false while the owner has no queue: it builds one, or is told to have none."""
+
+    asked: int
+    at_s: float
+    ready: bool
+    waiting: tuple[Job, ...] = ()
+    running: tuple[Job, ...] = ()
+    must_retry: dict[int, int] = {}  # key -> table id
+    total: int = 0
+
+
+_decoder = msgspec.json.Decoder(Answer)
+
+
+class Answering:
+    """The owner's side."""
+
+    channel = CHANNEL
+
+    def __init__(self, store: Store, campaign: Campaign, queue: Queue, clock: Clock) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._queue = queue
+        self._clock = clock
+
+    def step(self, now: float) -> float:
+        """Answer, if somebody asked; seconds until the next look."""
+        if not self._campaign.is_owner:
+            return IDLE_S
+        txn = self._store.begin()
+        try:
+            asked, known = keys.read_number(txn.get(_ASKED)), txn.get(_ANSWER)
+            if known is not None and _decoder.decode(known).asked >= asked:
+                return IDLE_S
+            if not asked:
+                return IDLE_S
+            self._campaign.guard(txn)
+            txn.put(_ANSWER, msgspec.json.encode(self._answer(asked)))
+            txn.notify(CHANNEL)
+            txn.commit()
+        except Conflict:
+            return 0.0
+        except Deposed:
+            self._campaign.deposed()
+        finally:
+            txn.rollback()
+        return IDLE_S
+
+    def _answer(self, asked: int) -> Answer:
+        at_s = self._clock.wall_ns() / 1e9
+        if not self._queue.is_ready:
+            return Answer(asked=asked, at_s=at_s, ready=False)
+        shown = self._queue.shown(MOST_LINES)
+        return Answer(
+            asked=asked,
+            at_s=at_s,
+            ready=True,
+            waiting=tuple(shown.waiting),
+            running=tuple(shown.running),
+            must_retry=shown.must_retry,
+            total=shown.total,
+        )
+
+
+def ask(store: Store, clock: Clock, patience_s: float = ANSWER_S) -> Answer | None:
+    """The queue as its owner has it now; an older answer, or None, when no owner answers."""
+    asked = _ask(store)
+    deadline = clock.monotonic() + patience_s
+    while True:
+        seen = store.counter(CHANNEL)
+        found = _read(store)
+        left_s = deadline - clock.monotonic()
+        if left_s <= 0 or (found is not None and found.asked >= asked):
+            return found
+        store.wait(CHANNEL, seen, left_s)
+
+
+def _ask(store: Store) -> int:
+    for attempt in range(TRIES):
+        txn = store.begin()
+        try:
+            asked = keys.read_number(txn.get(_ASKED)) + 1
+            txn.put(_ASKED, keys.number(asked))
+            txn.notify(CHANNEL)
+            txn.commit()
+            return asked
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+        finally:
+            txn.rollback()
+    raise AssertionError("not reached")
+
+
+def _read(store: Store) -> Answer | None:
+    txn = store.begin()
+    try:
+        raw = txn.get(_ANSWER)
+        return None if raw is None else _decoder.decode(raw)
+    finally:
+        txn.rollback()

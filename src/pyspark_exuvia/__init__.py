@@ -1,0 +1,58 @@
+"""Exuvia's tables and its feed of schema changes as Spark data. Found by Spark by its name.
+
+    spark.read.format("exuvia").option("url", URL).option("dbtable", "shop.orders").load()
+    spark.readStream.format("exuvia").option("url", URL).option("feed", "ddl").load()
+
+    url       a store as `exuvia serve --store` takes it
+    dbtable   database.table                                    a batch read
+    columns   a, b                                              only these, in this order
+    numPartitions   how many spans the table is cut into        by size unless given
+    fetchsize       rows of one Arrow batch                     10,000
+    feed      "ddl": schema changes instead of a table          batch or stream
+    startingPosition   where the feed begins                    0: as far as it goes back
+
+Every partition reads a snapshot of its own, taken when its task begins: a table that is written
+meanwhile is read at slightly different moments. A table whose definition changes meanwhile ends
+the read with an error. This module is imported whenever Spark looks for a source: it must be light.
+"""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    """See the module. Objects of it travel between processes: it holds nothing but options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "exuvia"
+
+    def schema(self) -> Any:
+        """The columns, read from the store."""
+        from pyspark_exuvia import feed, table
+
+        return feed.SCHEMA if self._is_feed() else table.schema(self.options)
+
+    def reader(self, schema: Any) -> Any:
+        """For `spark.read`."""
+        from pyspark_exuvia import feed, table
+
+        if self._is_feed():
+            return feed.FeedReader(self.options)
+        return table.TableReader(self.options)
+
+    def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
+        """For `spark.readStream`: schema changes as they come."""
+        from pyspark_exuvia import feed
+
+        if not self._is_feed():
+            raise ValueError('only .option("feed", "ddl") can be read as a stream')
+        return feed.FeedStream(self.options)
+
+    def _is_feed(self) -> bool:
+        wanted = self.options.get("feed")
+        if wanted is not None and wanted.lower() != "ddl":
+            raise ValueError(f'there is no feed "{wanted}"; the one there is is "ddl"')
+        return wanted is not None

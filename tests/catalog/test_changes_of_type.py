@@ -1,0 +1,194 @@
+"""What a change of type costs, and that values convert alike one by one and as columns."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog import change_vector
+from exuvia.catalog.change import Kind, kind_of
+from exuvia.catalog.change_values import Change, converter
+from exuvia.catalog.columns import vector_of
+
+UNSIGNED, NOT_NULL = int(Flag.UNSIGNED), int(Flag.NOT_NULL)
+
+
+def integer(code=TypeCode.LONG, flag=0):
+    return FieldType(Tp=code, Flag=flag, Flen=11, Decimal=0)
+
+
+def text(code=TypeCode.VARCHAR, length=10, charset="utf8mb4"):
+    collate = "binary" if charset == "binary" else f"{charset}_bin"
+    return FieldType(Tp=code, Flen=length, Decimal=0, Charset=charset, Collate=collate)
+
+
+def decimal(precision=10, scale=2):
+    return FieldType(Tp=TypeCode.NEWDECIMAL, Flen=precision, Decimal=scale)
+
+
+def named(*elements, code=TypeCode.ENUM):
+    return FieldType(Tp=code, Elems=elements, Charset="utf8mb4", Collate="utf8mb4_bin")
+
+
+BIG, INT, TINY = integer(TypeCode.LONGLONG), integer(), integer(TypeCode.TINY)
+DOUBLE, FLOAT = FieldType(Tp=TypeCode.DOUBLE, Flen=22), FieldType(Tp=TypeCode.FLOAT, Flen=12)
+CHAR, BINARY = text(TypeCode.STRING), text(TypeCode.STRING, charset="binary")
+TEXT = text(TypeCode.BLOB, 65535)
+
+
+def moment(digits):
+    return FieldType(Tp=TypeCode.DATETIME, Flen=20 + digits, Decimal=digits)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (INT, BIG, Kind.METADATA),
+        (INT, INT, Kind.METADATA),
+        (BIG, INT, Kind.CHECKED),
+        (INT, integer(flag=NOT_NULL), Kind.CHECKED),
+        (integer(flag=NOT_NULL), INT, Kind.METADATA),
+        (INT, integer(flag=UNSIGNED), Kind.CHECKED),
+        (INT, decimal(), Kind.ROWS),
+        (decimal(), decimal(12), Kind.ROWS),
+        (decimal(), decimal(), Kind.METADATA),
+        (FLOAT, DOUBLE, Kind.ROWS),
+        (DOUBLE, DOUBLE, Kind.METADATA),
+        (text(), text(length=20), Kind.METADATA),
+        (text(), text(length=5), Kind.CHECKED),
+        (text(), TEXT, Kind.METADATA),
+        (TEXT, text(), Kind.CHECKED),
+        (text(length=100), text(TypeCode.TINY_BLOB, 255), Kind.CHECKED),
+        (text(), CHAR, Kind.PRECHECKED),
+        (CHAR, text(), Kind.CHECKED),
+        (CHAR, text(TypeCode.STRING, 20), Kind.METADATA),
+        (BINARY, text(TypeCode.STRING, 20, "binary"), Kind.ROWS),
+        (text(charset="binary"), text(length=20, charset="binary"), Kind.METADATA),
+        (text(), text(charset="binary"), Kind.ROWS),
+        (named("a"), named("a", "b"), Kind.METADATA),
+        (named("a", "b"), named("b", "a"), Kind.ROWS),
+        (named("a", "b"), named("a"), Kind.ROWS),
+        (named("a"), named("a", code=TypeCode.SET), Kind.ROWS),
+        (moment(0), moment(3), Kind.METADATA),
+        (moment(3), moment(0), Kind.ROWS),
+        (text(), INT, Kind.ROWS),
+        (INT, text(), Kind.ROWS),
+    ],
+)
+def test_the_kind_of_a_change(old, new, kind):
+    assert kind_of(old, new) == kind
+
+
+def test_an_index_and_a_lenient_mode_change_the_kind():
+    unsigned = integer(flag=UNSIGNED)
+    assert kind_of(INT, unsigned, indexed=True) == Kind.INDEXES
+    assert kind_of(BIG, INT, indexed=True) == Kind.CHECKED
+    assert kind_of(BIG, INT, strict=False) == Kind.ROWS
+    assert kind_of(INT, BIG, strict=False) == Kind.METADATA
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "said"),
+    [
+        (INT, 300, TINY, "1690 constant 300 overflows tinyint"),
+        (decimal(13, 7), Decimal("-258.1234500"), TINY, "1690 constant -258 overflows tinyint"),
+        (
+            decimal(13, 7),
+            Decimal("-258.1234500"),
+            integer(TypeCode.LONGLONG, UNSIGNED),
+            "1690 constant -258.1234500 overflows bigint",
+        ),
+        (DOUBLE, 2000000.2, TINY, "1690 constant 2e+06 overflows tinyint"),
+        (DOUBLE, 323232323.3, TINY, "1690 constant 3.23232323e+08 overflows tinyint"),
+        (text(), "123x", INT, "1292 Truncated incorrect DOUBLE value: '123x'"),
+        (text(), "abc", decimal(), "1292 Truncated incorrect DECIMAL value: 'abc'"),
+        (
+            decimal(5, 2),
+            Decimal("111.22"),
+            decimal(3, 1),
+            "1690 DECIMAL value is out of range in '(3, 1)'",
+        ),
+        (INT, 11111, named("11111", "2"), "1265 Data truncated for column 'c', value is '11111'"),
+        (
+            CHAR,
+            "0123456789",
+            text(length=3),
+            "1265 Data truncated for column 'c', value is '0123456789'",
+        ),
+        (text(), "date", moment(0), "1292 Incorrect datetime value: 'date'"),
+        (INT, 0, moment(0), "1292 Incorrect datetime value: '0'"),
+        (
+            FieldType(Tp=TypeCode.TIME, Flen=10, Decimal=0),
+            36_610_000_000,
+            FieldType(Tp=TypeCode.YEAR, Flag=UNSIGNED, Flen=4),
+            "1264 Out of range value for column 'c', the value is '10:10:10'",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit(old, value, new, said):
+    with pytest.raises(Refused) as refused:
+        converter(old, new, "c")(value)
+    assert f"{refused.value.code} {refused.value.message}" == said
+
+
+def test_a_bit_becomes_the_text_of_its_number():
+    bits = FieldType(Tp=TypeCode.BIT, Flag=UNSIGNED, Flen=5)
+    assert converter(bits, text(), "c")(21) == "21"
+
+
+PAIRS = [
+    (INT, TINY),
+    (BIG, integer(TypeCode.LONGLONG, UNSIGNED)),
+    (INT, decimal(9, 2)),
+    (INT, DOUBLE),
+    (INT, text(length=4)),
+    (INT, CHAR),
+    (INT, named("a", "b", "c")),
+    (decimal(), decimal(6, 1)),
+    (decimal(), INT),
+    (text(), text(length=3)),
+    (text(), CHAR),
+    (text(), INT),
+    (text(charset="binary"), text(length=3, charset="binary")),
+    (text(charset="binary"), BINARY),
+]
+VALUES = {
+    TypeCode.LONG: st.integers(-(2**31), 2**31 - 1) | st.integers(-200, 200),
+    TypeCode.LONGLONG: st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9),
+    TypeCode.NEWDECIMAL: st.decimals(-99999999, 99999999, places=2),
+}
+TEXTS = st.text("12a .", max_size=6)
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+@given(data=st.data())
+def test_as_columns_as_one_by_one(old, new, data):
+    texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
+    one = VALUES.get(old.Tp, texts)
+    values = data.draw(st.lists(st.none() | one, max_size=6))
+    change = Change(0, 0, converter(old, new, "c"), False, "c", None, old, new)
+    vector = vector_of(values, old)
+    singly, wrong = [], []
+    for at, value in enumerate(values):
+        try:
+            singly.append(None if value is None else change.convert(value))
+        except Refused:
+            wrong.append(at)
+    assert change_vector.offenders(change, vector) == wrong
+    if not wrong:
+        assert change_vector.changed(change, vector).to_list() == singly
+        assert np.all(change_vector.changed(change, vector).field == new)
+
+
+def test_null_meets_not_null():
+    new = integer(flag=NOT_NULL)
+    change = Change(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
+    assert change_vector.offenders(change, vector_of([1, None], INT)) == [1]
+    with pytest.raises(Refused, match="Data truncated for column 'c' at row 1"):
+        change_vector.changed(change, vector_of([1, None], INT))
+    now = change._replace(null=7)
+    assert change_vector.changed(now, vector_of([1, None], INT)).to_list() == [1, 7]

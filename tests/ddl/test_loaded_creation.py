@@ -1,0 +1,97 @@
+"""CREATE TABLE ... SELECT as a job: it waits for its rows, and turns back without them."""
+
+import pytest
+
+from exuvia.base.errors import Deposed
+from exuvia.catalog import meta, reader
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import loading, requests
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import evolve
+from exuvia.kv import keys
+from exuvia.pipeline import bulk
+from support.small_cluster import SmallCluster
+from support.small_tables import abc, index
+
+ROWS = [[n, n, n] for n in range(20)]
+
+
+class Loading:
+    """A job whose rows are to be loaded by a session of the second front."""
+
+    def __init__(self) -> None:
+        self.cluster = SmallCluster(fronts=2)
+        self.member = self.cluster.fronts[1].member
+        table = abc(indexes=(index("ia", "a"), index("ub", "b", unique=True)))
+        job = requests.create_table(self.cluster.database(), table)
+        raw_args = (job.raw_args[0], {"loader": self.member.id})
+        self.before = self.cluster.read(meta.version)
+        self.job_id = self.cluster.submit(evolve(job, raw_args=raw_args, reorg_meta={}))
+        while not loading.may_begin(self.cluster.job(self.job_id)):
+            self.cluster.step()
+        self.epoch = self.cluster.read(lambda txn: loading.epoch_of(txn, self.job_id))
+        table_id = self.cluster.job(self.job_id).table_id
+        schemas = self.cluster.fronts[0].schemas
+        self.table = self.cluster.read(lambda txn: schemas.table_by_id(txn, table_id))
+
+    def load(self) -> None:
+        bulk.load(
+            self.cluster.store,
+            self.table,
+            [ROWS],
+            job_id=self.job_id,
+            epoch=self.epoch,
+            judged=True,
+        )
+
+    def finish(self) -> None:
+        txn = self.cluster.store.begin()
+        loading.finish(txn, self.member, self.job_id, self.epoch, len(ROWS))
+        txn.commit()
+
+
+@pytest.fixture
+def it():
+    return Loading()
+
+
+def test_it_becomes_public_once_its_rows_are_there(it):
+    it.cluster.step(20)
+    assert it.cluster.job(it.job_id).schema_state == SchemaState.WRITE_ONLY
+    it.load()
+    it.finish()
+    assert it.cluster.finish(it.job_id).state == JobState.SYNCED
+    assert it.cluster.read(meta.version) - it.before == 2
+    found = it.cluster.table("t")
+    assert len(it.cluster.read(lambda txn: list(reader.scan(txn, found)))) == len(ROWS)
+    assert it.cluster.store.count(keys.span_of(keys.meta("loaded"))) == 0
+
+
+def test_another_owner_goes_on_waiting(it):
+    it.cluster.crash_owner()
+    it.cluster.step(20)
+    it.load()
+    it.finish()
+    assert it.cluster.finish(it.job_id).state == JobState.SYNCED
+
+
+def test_without_its_loader_it_turns_back_and_leaves_nothing(it):
+    it.load()
+    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.fronts.pop()
+    job = it.cluster.finish(it.job_id)
+    assert job.state == JobState.ROLLBACK_DONE
+    assert job.error().message == "the node that ran the query of CREATE TABLE is gone"
+    it.cluster.step(40)
+    assert it.cluster.store.count(keys.table_span(job.table_id)) == 0
+
+
+def test_law_2_a_loader_that_wakes_up_late_writes_nothing(it):
+    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.fronts.pop()
+    job = it.cluster.finish(it.job_id)
+    with pytest.raises(Deposed):
+        it.load()
+    with pytest.raises(Deposed):
+        it.finish()
+    assert it.cluster.store.count(keys.table_span(job.table_id)) == 0

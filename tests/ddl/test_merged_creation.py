@@ -1,0 +1,84 @@
+"""tidb_enable_fast_create_table: CREATE TABLEs that meet at the submitter become one job."""
+
+import threading
+
+import pytest
+
+from exuvia.catalog import variables
+from exuvia.catalog.model import evolve
+from exuvia.ddl import merging, queue, requests
+from exuvia.ddl.codes import ActionCode, JobState
+from support.small_cluster import SmallCluster
+from support.small_tables import abc
+
+SESSIONS = 20
+
+
+@pytest.fixture
+def cluster():
+    made = SmallCluster()
+    txn = made.store.begin()
+    variables.set_global(txn, "tidb_enable_fast_create_table", "ON")
+    txn.commit()
+    return made
+
+
+def create(cluster, name):
+    return requests.create_table(cluster.database(), abc(name), query=f"create {name}")
+
+
+def test_at_most_eight_of_one_database_become_one_job(cluster):
+    jobs = [create(cluster, f"t{n}") for n in range(10)]
+    other = evolve(create(cluster, "t0"), schema_id=77)
+    found = merging.shares([(job, True) for job in (*jobs[:3], other, *jobs[3:])])
+    assert [(share.job.type, share.members) for share in found] == [
+        (ActionCode.CREATE_TABLES, (0, 1, 2, 4, 5, 6, 7, 8)),
+        (ActionCode.CREATE_TABLE, (3,)),
+        (ActionCode.CREATE_TABLES, (9, 10)),
+    ]
+    assert found[2].job.table_name == "t8,t9"
+
+
+def test_a_name_twice_and_what_is_not_plain_stays_alone(cluster):
+    twice = [create(cluster, name) for name in ("a", "b", "A")]
+    like = evolve(create(cluster, "c"), exuvia_tables=(9,))
+    dropped = requests.drop_database(cluster.database())
+    found = merging.shares([(job, True) for job in (*twice, like, dropped)])
+    assert [share.members for share in found] == [(0,), (1,), (2,), (3,), (4,)]
+    assert merging.shares([(twice[0], False), (twice[1], True)])[0].job is twice[0]
+
+
+def together(cluster, names):
+    """Sessions that submit at one moment; the jobs as each of them was answered."""
+    ended: dict[int, object] = {}
+    leading = cluster.submitter._leading
+    leading.acquire()
+
+    def ask(at, name):
+        ended[at] = cluster.submitter.submit(create(cluster, name))
+
+    threads = [threading.Thread(target=ask, args=pair) for pair in enumerate(names)]
+    for each in threads:
+        each.start()
+    while len(cluster.submitter._tickets) < len(names):
+        pass
+    leading.release()
+    while any(each.is_alive() for each in threads):
+        cluster.step()
+    return [ended[at] for at in range(len(names))]
+
+
+def test_sessions_that_meet_share_jobs_and_versions(cluster):
+    ended = together(cluster, [f"t{n}" for n in range(SESSIONS)])
+    assert {job.state for job in ended} == {JobState.SYNCED}
+    assert len({job.id for job in ended}) == -(-SESSIONS // merging.MERGED)
+    ids = {cluster.table(f"t{n}").info.id for n in range(SESSIONS)}
+    assert len(ids) == SESSIONS
+
+
+def test_the_error_of_one_is_not_that_of_the_others(cluster):
+    cluster.run(create(cluster, "t1"))
+    ended = together(cluster, ["t0", "t1", "t2"])
+    assert [job.error() and job.error().code for job in ended] == [None, 1050, None]
+    kinds = [job.type for job in cluster.read(lambda txn: queue.history(txn, 4))]
+    assert kinds.count(ActionCode.CREATE_TABLES) == 1

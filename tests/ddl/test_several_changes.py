@@ -1,0 +1,119 @@
+"""One job of several changes: what is the job's and what a part's, versions, events, refusals."""
+
+import json
+
+from exuvia.catalog import meta, reader
+from exuvia.ddl import parts, queue, requests
+from exuvia.ddl.codes import ActionCode, JobState
+from exuvia.ddl.explain import explain
+from exuvia.ddl.job import Job, SubJob
+from exuvia.ddl.world import World
+from support.small_cluster import SmallCluster
+from support.small_tables import abc, column, index
+
+_NAMES = (
+    "id schema_id table_id schema_name table_name err err_count snapshot_ver start_ts dependency_id"
+    " query binlog version reorg_meta multi_schema_info priority seq_num charset collate"
+    " involving_schema_info admin_operator last_schema_version exuvia_dropped exuvia_ids"
+    " exuvia_wait"
+)
+THE_JOBS = set(_NAMES.split())
+
+
+def cluster_with_t():
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc(indexes=(index("ia", "a"),))))
+    return cluster
+
+
+def events(cluster):
+    """(job, part, type) of what was told."""
+
+    def look(txn):
+        found = reader.scan(txn, queue.system_table(txn, "ddl_notifier"))
+        return [(row[0], row[1], json.loads(row[2])["type"]) for _, row in found]
+
+    return cluster.read(look)
+
+
+def asked(cluster):
+    """ADD INDEX ib (b), ADD COLUMN c, DROP INDEX ia, ADD UNIQUE ub (b)."""
+    database, info = cluster.database(), cluster.table("t").info
+    return parts.joined(
+        [
+            requests.add_index(database, info, index("ib", "b")),
+            requests.add_column(database, info, column("c", default="7")),
+            requests.drop_index(database, info, "ia"),
+            requests.add_index(database, info, index("ub", "b", unique=True)),
+        ]
+    )
+
+
+def test_every_field_of_a_job_is_the_jobs_or_a_parts():
+    assert set(Job.__struct_fields__) == THE_JOBS | set(parts.OWN)
+    assert not THE_JOBS & set(parts.OWN)
+    assert set(parts.OWN) <= set(SubJob.__struct_fields__)
+
+
+def test_indexes_are_added_by_one_part_and_the_job_takes_a_reorg_worker():
+    job = asked(cluster_with_t())
+    types = [sub.type for sub in parts.of(job)]
+    assert types == [ActionCode.ADD_COLUMN, ActionCode.DROP_INDEX, ActionCode.ADD_INDEX]
+    assert job.reorg_meta == {} and len(parts.of(job)[2].raw_args) == 2
+
+
+def test_the_decisions_in_their_order():
+    cluster = cluster_with_t()
+    info = cluster.table("t").info
+    lines = explain(asked(cluster), World(database=cluster.database(), table=info))
+    assert [" ".join(line.split()) for line in lines] == [
+        "alter table multi-schema change test.t",
+        "1 add column: none -> delete only version +1",
+        "2 add column: delete only -> write only version +1",
+        "3 add column: write only -> write reorganization version +1",
+        "4 add index: none -> delete only version +1",
+        "5 add index: delete only -> write only version +1",
+        "6 add index: write only -> write reorganization reorg begins, version +1",
+        "7 reorg ends",
+        "8 add column: write reorganization -> public; drop index: public -> write only; "
+        "add index: write reorganization -> public version +1, 2 range(s) tombstones to purge",
+        "9 drop index: write only -> delete only version +1",
+        "10 drop index: delete only -> delete reorganization version +1",
+        "11 drop index: delete reorganization -> none version +1, 1 range(s) to empty",
+        "12 into history: synced",
+    ]
+
+
+def test_versions_are_the_parts_and_one_for_the_edge_and_each_part_has_its_event():
+    cluster = cluster_with_t()
+    before = cluster.read(meta.version)
+    job = cluster.run(asked(cluster))
+    assert job.state == JobState.SYNCED
+    assert cluster.read(meta.version) - before == 3 + 3 + 1 + 3
+    told = [event for event in events(cluster) if event[0] == job.id]
+    assert told == [(job.id, 0, "add column"), (job.id, 2, "add index")]
+
+
+def test_a_part_that_is_refused_cancels_all_before_anything_moves():
+    cluster = cluster_with_t()
+    database, info = cluster.database(), cluster.table("t").info
+    before = cluster.read(meta.version)
+    wanted = [
+        requests.add_column(database, info, column("c")),
+        requests.drop_index(database, info, "nope"),
+    ]
+    job = cluster.run(parts.joined(wanted))
+    assert (job.state, job.error().code) == (JobState.CANCELLED, 1091)
+    assert cluster.read(meta.version) == before
+    assert {sub.state for sub in parts.of(job)} == {JobState.CANCELLED}
+
+
+def test_an_index_may_name_a_column_of_its_own_statement():
+    cluster = cluster_with_t()
+    database, info = cluster.database(), cluster.table("t").info
+    wanted = [
+        requests.add_column(database, info, column("c", default="7")),
+        requests.add_index(database, info, index("ic", "c")),
+    ]
+    assert cluster.run(parts.joined(wanted)).state == JobState.SYNCED
+    assert cluster.table("t").info.index("ic").idx_cols[0].exuvia_column == 4

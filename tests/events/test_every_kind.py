@@ -1,0 +1,151 @@
+"""Every kind of schema change from its statement to a subscriber, and what it says there.
+
+Each statement is followed by what the feed's handler was told: kind, and ids that a subscriber of
+statistics needs.
+"""
+
+import pytest
+
+from exuvia.events import subscribe
+from exuvia.events.change import Kind, SchemaChange
+from support.world import World, run
+
+
+@pytest.fixture(scope="module")
+def world():
+    with World() as one:
+        yield one
+
+
+class Told:
+    """A database of its own, and what subscribers hear of it."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.session = world, world.session()
+        logged = subscribe(world.store, follow=False)
+        self.position = max((entry.position for entry in logged), default=0)
+        run(self.session, f"CREATE DATABASE {name}")
+        run(self.session, f"USE {name}")
+
+    def after(self, *statements: str, number: int = 1) -> list[SchemaChange]:
+        """The changes that the statements made, `number` of them."""
+        for statement in statements:
+            run(self.session, statement)
+        found: list[SchemaChange] = []
+        for entry in subscribe(self.world.store, after=self.position):
+            self.position = entry.position
+            found.append(entry.change)
+            if len(found) == number:
+                return found
+        raise AssertionError("nothing was told")
+
+    def one(self, statement: str) -> SchemaChange:
+        (change,) = self.after(statement)
+        return change
+
+
+def test_tables(world):
+    told = Told(world, "k1")
+    table = told.one("CREATE TABLE t (a INT, KEY (a))").get_create_table()
+    assert (table.name.O, len(table.indexes)) == ("t", 1)
+    new, old = told.one("TRUNCATE TABLE t").get_truncate_table()
+    assert old.id == table.id and new.id > old.id
+    assert told.one("CREATE TABLE u LIKE t").get_create_table().name.O == "u"
+    filled = told.one("CREATE TABLE w AS SELECT 1 AS a").get_create_table()
+    assert filled.name.O == "w"
+    gone = told.one("DROP TABLE t").get_drop_table()
+    assert gone.id == new.id
+    back = told.one("RECOVER TABLE t").get_create_table()
+    assert back.name.O == "t" and back.id == new.id
+
+
+def test_columns_and_indexes(world):
+    told = Told(world, "k2")
+    told.one("CREATE TABLE t (a INT, b VARCHAR(20), c INT)")
+    run(told.session, "INSERT INTO t VALUES (1, '2', 3)")
+    added = told.one("ALTER TABLE t ADD COLUMN d INT DEFAULT 5").get_columns(Kind.ADD_COLUMN)
+    assert [column.name.O for column in added.columns] == ["d"]
+    for change in ("MODIFY COLUMN a BIGINT", "MODIFY COLUMN b INT", "CHANGE COLUMN c e INT"):
+        told_of = told.one(f"ALTER TABLE t {change}").get_columns(Kind.MODIFY_COLUMN)
+        assert [column.name.O for column in told_of.columns] == [change.split()[-2]]
+        assert told_of.columns[0] in told_of.table.cols
+    gone = told.one("ALTER TABLE t DROP COLUMN d").get_columns(Kind.DROP_COLUMN)
+    assert [column.name.O for column in gone.columns] == ["d"]
+    assert all(column.name.O != "d" for column in gone.table.cols)
+    for statement, title in (
+        ("CREATE INDEX by_a ON t (a)", "by_a"),
+        ("ALTER TABLE t ADD UNIQUE by_b (b)", "by_b"),
+        ("ALTER TABLE t ADD PRIMARY KEY (e)", "PRIMARY"),
+    ):
+        indexes = told.one(statement).get_add_index().indexes
+        assert [index.idx_name.O for index in indexes] == [title]
+
+
+def test_several_changes_of_one_statement_are_one_event_each(world):
+    told = Told(world, "k3")
+    told.one("CREATE TABLE t (a INT, b INT)")
+    changes = told.after("ALTER TABLE t ADD COLUMN c INT, ADD INDEX i (a), DROP COLUMN b", number=3)
+    assert [change.kind for change in changes] == [
+        Kind.ADD_COLUMN,
+        Kind.ADD_INDEX,
+        Kind.DROP_COLUMN,
+    ]
+    assert [change.origin[1] for change in changes] == [0, 1, 2]
+    assert len({change.origin[0] for change in changes}) == 1
+
+
+RANGE = (
+    "PARTITION BY RANGE (a)"
+    " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+)
+
+
+def test_partitions(world):
+    told = Told(world, "k4")
+    table = told.one(f"CREATE TABLE t (a INT) {RANGE}").get_create_table()
+    first, second = table.partition.physical_ids
+    change = told.one("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))")
+    _, (third,), none = change.get_partitions(Kind.ADD_PARTITION)
+    assert third.name == "p2" and none == ()
+    _, came, went = told.one("ALTER TABLE t TRUNCATE PARTITION p1").get_partitions(
+        Kind.TRUNCATE_PARTITION
+    )
+    assert [each.id for each in went] == [second] and came[0].name == "p1"
+    _, came, went = told.one(
+        "ALTER TABLE t REORGANIZE PARTITION p1, p2 INTO (PARTITION q VALUES LESS THAN (30))"
+    ).get_partitions(Kind.REORGANIZE_PARTITION)
+    assert [each.name for each in came] == ["q"] and {each.name for each in went} == {"p1", "p2"}
+    _, came, went = told.one("ALTER TABLE t DROP PARTITION q").get_partitions(Kind.DROP_PARTITION)
+    assert came == () and [each.name for each in went] == ["q"]
+    plain = told.one("CREATE TABLE u (a INT)").get_create_table()
+    cut, partition, swapped = told.one(
+        "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u"
+    ).get_exchange_partition()
+    assert cut.partition.physical_ids == (plain.id,)
+    assert (partition.id, swapped.id, swapped.physical_ids) == (plain.id, plain.id, (first,))
+
+
+def test_tables_that_get_and_lose_partitions(world):
+    told = Told(world, "k5")
+    plain = told.one("CREATE TABLE t (a INT)").get_create_table()
+    table, old, came, _ = told.one(f"ALTER TABLE t {RANGE}").get_repartition(Kind.PARTITION_BY)
+    assert old == plain.id and [each.name for each in came] == ["p0", "p1"]
+    after, before, came, gone = told.one("ALTER TABLE t REMOVE PARTITIONING").get_repartition(
+        Kind.REMOVE_PARTITIONING
+    )
+    assert before == table.id and [each.name for each in gone] == ["p0", "p1"]
+    assert after.partition is None and after.physical_ids == (came[0].id,)
+    assert [each.id for each in gone] == list(table.partition.physical_ids)
+
+
+def test_a_database_goes_with_the_ids_of_all_that_was_in_it(world):
+    told = Told(world, "k6")
+    plain = told.one("CREATE TABLE t (a INT)").get_create_table()
+    cut = told.one(f"CREATE TABLE u (a INT) {RANGE}").get_create_table()
+    gone = told.one("DROP DATABASE k6").get_drop_schema()
+    assert gone.database.db_name.O == "k6"
+    assert {(each.id, each.name) for each in gone.tables} == {(plain.id, "t"), (cut.id, "u")}
+    (parts,) = [each.partitions for each in gone.tables if each.id == cut.id]
+    assert [(part.id, part.name) for part in parts] == list(
+        zip(cut.partition.physical_ids, ("p0", "p1"), strict=True)
+    )

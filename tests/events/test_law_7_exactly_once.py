@@ -1,0 +1,237 @@
+"""Law 7: a handler's effects and its flag commit together; every event reaches every handler once,
+in order, whatever fails between."""
+
+import random
+
+import pytest
+
+from exuvia.base.errors import Broken, Conflict, Refused
+from exuvia.catalog.state import SchemaState
+from exuvia.events import publish
+from exuvia.events.change import Kind, SchemaChange, WrongKind
+from exuvia.events.notifier import NotReady
+from exuvia.events.trouble import skip, skipped, troubles
+from support.news import Ledger, News
+from support.small_tables import abc, column
+
+
+def two() -> tuple[Ledger, Ledger, News]:
+    one, other = Ledger("one"), Ledger("other")
+    return one, other, News((0, "one", one), (5, "other", other))
+
+
+def test_each_event_once_to_each_handler_in_order_with_sparse_ids():
+    one, other, news = two()
+    for job in (3, 70, 8, 10**12):
+        news.finish(job)
+    news.run()
+    told = [(3, -1), (8, -1), (70, -1), (10**12, -1)]
+    assert one.called == other.called == told
+    assert one.effects(news.store) == other.effects(news.store) == told
+    assert news.pending() == []
+
+
+def test_parts_of_one_statement_are_told_apart():
+    one, other, news = two()
+    table = abc()
+    parts = [
+        publish.columns(Kind.ADD_COLUMN, table, [column("x")]),
+        publish.add_index(table, table.indexes),
+        publish.columns(Kind.DROP_COLUMN, table, [column("y")]),
+    ]
+    seen: list[Kind] = []
+    one.refuses = lambda change: seen.append(change.kind)  # type: ignore[func-returns-value]
+    other.refuses = lambda change: NotReady() if change.origin[1] == 1 else None
+    news.finish(9, *parts)
+    news.run(1.0)
+    assert one.effects(news.store) == [(9, 0), (9, 1), (9, 2)]
+    assert seen == [Kind.ADD_COLUMN, Kind.ADD_INDEX, Kind.DROP_COLUMN]
+    assert other.effects(news.store) == [(9, 0)]
+    assert news.pending() == [(9, 1), (9, 2)]
+    other.refuses = lambda change: None
+    news.run()
+    assert other.effects(news.store) == [(9, 0), (9, 1), (9, 2)] and news.pending() == []
+
+
+def test_a_long_job_with_a_smaller_id_that_ends_last_is_told_when_it_ends():
+    one, _, news = two()
+    news.finish(20)
+    news.run(2.0)
+    news.finish(5)
+    news.run(2.0)
+    assert one.called == [(20, -1), (5, -1)]
+
+
+def test_an_error_holds_back_later_events_of_that_handler_alone_and_is_shown():
+    one, other, news = two()
+    other.refuses = lambda change: ValueError("no") if change.origin[0] == 2 else None
+    for job in (1, 2, 3):
+        news.finish(job)
+    news.run(3.0)
+    assert one.effects(news.store) == [(1, -1), (2, -1), (3, -1)]
+    assert other.effects(news.store) == [(1, -1)]
+    assert set(other.called) == {(1, -1), (2, -1)}
+    tries = other.called.count((2, -1))
+    assert 3 <= tries < 20  # backed off
+    txn = news.store.begin()
+    shown = troubles(txn)[5]
+    txn.rollback()
+    assert (shown.handler, shown.job_id, shown.error) == ("other", 2, "ValueError: no")
+    other.refuses = lambda change: None
+    news.run()
+    assert other.effects(news.store) == [(1, -1), (2, -1), (3, -1)] and news.pending() == []
+    txn = news.store.begin()
+    assert troubles(txn) == {}
+    txn.rollback()
+
+
+def test_an_operator_lets_one_handler_pass_over_the_event_it_refuses():
+    one, other, news = two()
+    other.refuses = lambda change: ValueError("poison") if change.origin[0] in (2, 3) else None
+    for job in (1, 2, 3, 4):
+        news.finish(job)
+    news.run(3.0)
+    txn = news.store.begin()
+    for wrong in ((5, (1, -1)), (5, (3, -1)), (0, (2, -1)), (5, (2, 0))):
+        with pytest.raises(Refused, match="does not refuse an event of job"):
+            skip(txn, *wrong, "me", 0)
+    skip(txn, 5, (2, -1), "me", 0)
+    txn.commit()
+    news.run(8.0)
+    assert one.effects(news.store) == [(n, -1) for n in (1, 2, 3, 4)]
+    assert other.effects(news.store) == [(1, -1)]
+    assert news.pending() == [(3, -1), (4, -1)]  # that one is gone, the next one stands
+    news.replace_owner()  # with a trouble in the store that is not its own
+    news.run(3.0)
+    txn = news.store.begin()
+    assert troubles(txn)[5].place == (3, -1)
+    skip(txn, 5, (3, -1), "me", 0)
+    txn.commit()
+    news.run(8.0)
+    assert other.effects(news.store) == [(1, -1), (4, -1)] and news.pending() == []
+    txn = news.store.begin()
+    told = [(each.trouble.event, each.trouble.error, each.by) for each in skipped(txn, 5)]
+    assert told == [("2", "ValueError: poison", "me"), ("3", "ValueError: poison", "me")]
+    assert troubles(txn) == {}
+    txn.rollback()
+
+
+def test_ids_are_fixed_before_the_start():
+    news = News()
+    handler = Ledger("x")
+    news.notifier.register(0, "x", handler)
+    for number in (-1, 64):
+        with pytest.raises(Broken, match="ids are 0 to 63"):
+            news.notifier.register(number, "bad", handler)
+    with pytest.raises(Broken, match="wants the id of 'x'"):
+        news.notifier.register(0, "again", handler)
+    news.step()
+    with pytest.raises(Broken, match="after the notifier was started"):
+        news.notifier.register(1, "late", handler)
+
+
+def test_an_owner_that_wakes_up_late_changes_nothing():
+    one, other, news = two()
+    news.step()
+    asleep = news.notifier
+    news.finish(1)
+    news.finish(2)
+    asleep.step(news.clock.monotonic())  # it has read its page and done its first delivery
+    news.replace_owner()
+    news.run()
+    assert one.effects(news.store) == other.effects(news.store) == [(1, -1), (2, -1)]
+    calls = len(one.called) + len(other.called)
+    for _ in range(5):
+        asleep.step(news.clock.monotonic())
+    assert one.effects(news.store) == other.effects(news.store) == [(1, -1), (2, -1)]
+    assert len(one.called) + len(other.called) <= calls + 2
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_crashes_at_every_transaction_boundary(seed):
+    """Owners die between any two steps, before a commit, or after it and before they know."""
+    chance = random.Random(seed)
+    one, other, news = two()
+    jobs = chance.sample(range(1, 10_000), 12)
+    real = news.store.commit
+
+    def commit(packet):
+        fate = chance.random()
+        if fate < 0.15:
+            raise Crash
+        sequence = real(packet)
+        if fate > 0.85:
+            raise Crash
+        return sequence
+
+    for job in jobs:
+        news.finish(job)
+    for _ in range(600):
+        news.store.commit = commit
+        try:
+            news.clock.advance(min(news.step(), 0.2))
+        except Crash:
+            news.store.commit = real
+            news.replace_owner()
+        except Conflict:
+            pass
+        finally:
+            news.store.commit = real
+    news.run()
+    told = sorted((job, -1) for job in jobs)
+    assert one.effects(news.store) == other.effects(news.store) == told
+    assert news.pending() == []
+
+
+def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
+    table, part = abc(), publish.Partition(91, "p0")
+    old = abc("old")
+    every = {
+        Kind.CREATE_TABLE: (publish.create_table(table), SchemaChange.get_create_table),
+        Kind.TRUNCATE_TABLE: (publish.truncate_table(table, old), SchemaChange.get_truncate_table),
+        Kind.DROP_TABLE: (publish.drop_table(old), SchemaChange.get_drop_table),
+        Kind.ADD_INDEX: (publish.add_index(table, table.indexes), SchemaChange.get_add_index),
+        Kind.EXCHANGE_PARTITION: (
+            publish.exchange_partition(table, part, old),
+            SchemaChange.get_exchange_partition,
+        ),
+        Kind.DROP_SCHEMA: (
+            publish.drop_schema(
+                publish.DatabaseInfo(id=4, db_name=table.name),
+                [publish.DroppedTable(7, "t", (part,))],
+            ),
+            SchemaChange.get_drop_schema,
+        ),
+    }
+    for kind in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
+        change = publish.columns(kind, table, table.cols, analyzed=True)
+        every[kind] = (change, lambda c, kind=kind: c.get_columns(kind))
+    for kind in (
+        Kind.ADD_PARTITION,
+        Kind.DROP_PARTITION,
+        Kind.TRUNCATE_PARTITION,
+        Kind.REORGANIZE_PARTITION,
+    ):
+        change = publish.partitions(kind, table, [part], [part])
+        every[kind] = (change, lambda c, kind=kind: c.get_partitions(kind))
+    for kind in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING):
+        change = publish.repartition(kind, table, 12, [part], [part])
+        every[kind] = (change, lambda c, kind=kind: c.get_repartition(kind))
+    assert set(every) == set(Kind)
+    for kind, (change, getter) in every.items():
+        again = SchemaChange.from_json(change.to_json(), (8, -1))
+        assert again == change and again.origin == (8, -1) and again.kind == kind
+        assert getter(again) == getter(change)
+        for other_kind, (_, wrong) in every.items():
+            if other_kind != kind:
+                with pytest.raises(WrongKind):
+                    wrong(change)
+
+
+def test_a_state_of_the_table_comes_along():
+    change = publish.create_table(abc())
+    assert SchemaChange.from_json(change.to_json()).get_create_table().state == SchemaState.PUBLIC

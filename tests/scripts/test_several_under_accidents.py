@@ -1,0 +1,76 @@
+"""One ALTER TABLE of several changes under every accident at every step, with writes at each round.
+
+After every round clients see the table as it was before the statement or as it is after it, and
+nothing between (all parts in one version, or none).
+"""
+
+import pytest
+
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.codes import JobState
+from support.scripts import Play, Script, check
+from support.scripts_several import SEVERAL
+
+SEEDS = 2
+CASES = [
+    Script(label, accident, at)
+    for label, several in SEVERAL.items()
+    for accident in ("run", "undo", "crash", "depose", "pause")
+    for at in range(several.steps + 1 if accident != "run" else 1)
+]
+
+
+def expected(script):
+    """States the job may end in."""
+    several = SEVERAL[script.label]
+    if script.accident != "undo" or script.at >= several.edge:
+        ends = {JobState.SYNCED}
+    else:
+        ends = {JobState.ROLLBACK_DONE if script.at else JobState.CANCELLED}
+    if script.label == "several, unique":
+        ends |= {JobState.ROLLBACK_DONE}  # writes made a duplicate before anybody judged it
+    return ends
+
+
+def shown(info):
+    """What clients see of a table."""
+    indexes = [each.idx_name.L for each in info.indexes if each.state == SchemaState.PUBLIC]
+    return [column.name.L for column in info.public_columns], sorted(indexes)
+
+
+class Watched(Play):
+    """Notes what clients see after each round."""
+
+    def __init__(self, script, seed):
+        super().__init__(script, seed)
+        self.seen = []
+
+    def run(self):
+        step = self.cluster.step
+
+        def watched(rounds=1):
+            step(rounds)
+            view = shown(self.cluster.table("t").info)
+            if view not in self.seen:
+                self.seen.append(view)
+
+        self.seen.append(shown(self.before.info))
+        self.cluster.step = watched
+        return super().run()
+
+
+@pytest.mark.parametrize("script", CASES, ids=str)
+def test_several_changes_under_an_accident(script):
+    for seed in range(SEEDS):
+        play = Watched(script, seed)
+        job = play.run()
+        assert job.state in expected(script), job.describe()
+        check(play, job)
+        assert len(play.seen) == (2 if job.state == JobState.SYNCED else 1), play.seen
+
+
+def test_every_step_is_there():
+    for label, several in SEVERAL.items():
+        play = Watched(Script(label, "run", 0), 0)
+        if play.run().state == JobState.SYNCED:
+            assert play.taken == several.steps, label

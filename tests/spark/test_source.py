@@ -1,0 +1,130 @@
+"""Tables and the feed as Spark data, found by the format's name alone."""
+
+import datetime
+from decimal import Decimal
+
+import pytest
+
+from exuvia.sql.session.session import Session
+from support.spark import SparkStore
+from support.world import World, rows, run
+
+
+@pytest.fixture(scope="module")
+def world(spark_store: SparkStore):
+    with World(spark_store.store) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def session(world: World) -> Session:
+    opened = world.session("test")
+    run(opened, "CREATE DATABASE shop")
+    run(opened, "USE shop")
+    return opened
+
+
+def load(spark_store: SparkStore, **options):
+    reader = spark_store.spark.session().read.format("exuvia").option("url", spark_store.url)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def test_every_type_as_spark_has_it(spark_store, session):
+    run(
+        session,
+        "CREATE TABLE every (id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE, "
+        "s VARCHAR(20), b VARBINARY(4), day DATE, at DATETIME(3), ts TIMESTAMP, t TIME, "
+        "e ENUM('x','y'), j JSON, y YEAR)",
+    )
+    run(
+        session,
+        "INSERT INTO every VALUES (1, 18446744073709551615, 12.50, 1.5, 'grün', 'ab', "
+        "'2024-02-29', '2024-02-29 01:02:03.004', '2024-01-01 00:00:00', '-10:00:01', 'y', "
+        "'{\"a\": 1}', 2024), (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
+        "NULL, NULL)",
+    )
+    frame = load(spark_store, dbtable="shop.every").orderBy("id")
+    one, two = frame.collect()
+    assert one.u == Decimal(2**64 - 1) and one.d == Decimal("12.50") and one.f == 1.5
+    assert (one.s, bytes(one.b), one.t, one.e, one.y) == ("grün", b"ab", "-10:00:01", "y", 2024)
+    assert one.day == datetime.date(2024, 2, 29)
+    assert one["at"] == datetime.datetime(2024, 2, 29, 1, 2, 3, 4000)
+    assert one.j == '{"a": 1}'
+    assert [value for name, value in two.asDict().items() if name != "id"] == [None] * 12
+    kinds = dict(frame.dtypes)
+    assert (kinds["u"], kinds["d"], kinds["at"], kinds["ts"], kinds["e"]) == (
+        "decimal(20,0)",
+        "decimal(10,2)",
+        "timestamp_ntz",
+        "timestamp",
+        "string",
+    )
+
+
+def test_spans_columns_and_what_spark_computes_of_them(spark_store, session):
+    run(session, "CREATE TABLE big (id INT PRIMARY KEY, v INT, note VARCHAR(10) DEFAULT 'n')")
+    values = ",".join(f"({n},{n % 7})" for n in range(5000))
+    run(session, f"INSERT INTO big (id, v) VALUES {values}")
+    frame = load(spark_store, dbtable="shop.big", columns="v, id", numPartitions=4, fetchsize=300)
+    assert frame.columns == ["v", "id"]
+    assert frame.rdd.getNumPartitions() == 4
+    found = {row.v: row["count"] for row in frame.groupBy("v").count().collect()}
+    assert found == dict(rows(session, "SELECT v, COUNT(*) FROM big GROUP BY v"))
+
+
+def test_what_is_not_there_is_said(spark_store, session):
+    for options, said in [
+        ({"dbtable": "shop.none"}, "doesn't exist"),
+        ({"dbtable": "shop.big", "columns": "id, zz"}, "no column 'zz'"),
+        ({}, "dbtable"),
+        ({"feed": "dml"}, 'no feed "dml"'),
+    ]:
+        with pytest.raises(Exception, match=said):
+            load(spark_store, **options).collect()
+
+
+def test_the_feed_once_and_as_a_stream_that_goes_on_where_it_stopped(
+    spark_store, session, tmp_path
+):
+    def stream() -> list[tuple[int, int, str]]:
+        """What a query begun now is given until there is nothing more."""
+        found = []
+
+        def take(frame, batch: int) -> None:
+            found.extend((row.job_id, row.sub_job_id, row.kind) for row in frame.collect())
+
+        reader = spark_store.spark.session().readStream.format("exuvia")
+        changes = reader.option("url", spark_store.url).option("feed", "ddl").load()
+        writer = changes.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(take).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return found
+
+    def told(count: int) -> None:
+        def look() -> bool:
+            return len(rows(session, "SELECT 1 FROM mysql.exuvia_ddl_events")) >= count
+
+        world_store = spark_store.store
+        for _ in range(200):
+            if look():
+                return
+            world_store.wait("feed", world_store.counter("feed"), 0.1)
+        raise AssertionError("the feed does not come")
+
+    before = len(rows(session, "SELECT 1 FROM mysql.exuvia_ddl_events"))
+    run(session, "CREATE TABLE s1 (a INT PRIMARY KEY)")
+    run(session, "ALTER TABLE s1 ADD COLUMN b INT")
+    told(before + 2)
+    batch = load(spark_store, feed="ddl").orderBy("position").collect()
+    assert [row.kind for row in batch][-2:] == ["create table", "add column"]
+    first = stream()
+    assert [kind for _, _, kind in first][-2:] == ["create table", "add column"]
+    run(session, "DROP TABLE s1")
+    told(before + 3)
+    again = stream()
+    assert [kind for _, _, kind in again] == ["drop table"]

@@ -1,0 +1,112 @@
+"""A column written anew by Spark's Python workers: the same rows as by this process, and a rewrite
+that is left and taken up again."""
+
+import time
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import FieldType, TypeCode
+from exuvia.catalog import reader
+from exuvia.catalog.change import Kind
+from exuvia.catalog.model import evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.ddl.actions import modify_moves as moves
+from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.kv.store import Store
+from exuvia.pipeline import bulk
+from exuvia.pipeline.plans import ChangeColumn
+from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.rewrite_reorg import ColumnReorg
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.verify import check_index
+from support.spark import SparkStore
+from support.tables import begin_reorg, publish, table_info
+
+LINES = ("id int not null", "k int", "u varchar(20)")
+TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=4, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
+ROWS = 3000
+
+
+def make(store: Store, table_id: int, most: int) -> tuple[Table, ChangeColumn]:
+    """A loaded table whose column k, in two indexes, is to become a text of four characters."""
+    info = table_info(
+        *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
+    )
+    rows = [[n, n % most if n % 7 else None, f"u{n}"] for n in range(ROWS)]
+    bulk.load(store, publish(store, info, 1), [rows])
+    old = info.column("k")
+    assert old is not None
+    asked = Modification(
+        column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=Kind.ROWS
+    )
+    placed, asked = moves.place(info, asked)
+    begin_reorg(store, 1, table_id)
+    table = publish(store, moves.set_hidden(placed, asked, SchemaState.WRITE_REORG), 2)
+    hidden = tuple(index for _, index in asked.changing_idxs)
+    return table, ChangeColumn(old.id, asked.changing_column_id, hidden)
+
+
+def ended(reorg: ColumnReorg) -> Progress:
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        reached = reorg.step(time.monotonic())
+        if not isinstance(reached, Running | Waiting):
+            return reached
+        time.sleep(0.01)
+    raise AssertionError("not within 60 s")
+
+
+def reorg_of(world: SparkStore, table: Table, plan: ChangeColumn, inline: bool) -> ColumnReorg:
+    rows = ROWS * 2 if inline else 0
+    dial = Fixed(Settings(span_rows=500, inline_rows=rows, batch_rows=100))
+    return ColumnReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
+
+
+def rows_of(store: Store, table: Table) -> list[list[object]]:
+    txn = store.begin()
+    try:
+        return [row for _, row in reader.scan(txn, table)]
+    finally:
+        txn.rollback()
+
+
+def test_spark_writes_what_this_process_writes(spark_store: SparkStore) -> None:
+    store = spark_store.store
+    (here, plan), (there, _) = make(store, 301, 9000), make(store, 302, 9000)
+    assert isinstance(ended(reorg_of(spark_store, here, plan, inline=True)), Done)
+    done = ended(reorg_of(spark_store, there, plan, inline=False))
+    assert isinstance(done, Done), done
+    assert (done.rows, done.spans_done) == (ROWS, 12)  # six of rows, six of the index
+    rows = rows_of(store, there)
+    assert rows == rows_of(store, here)
+    assert all(row[3] == (None if row[1] is None else str(row[1])) for row in rows)
+    for index in there.info.indexes:
+        if index.id in plan.indexes:
+            assert check_index(store, there, index, "slow").faults == []
+
+
+def test_a_value_that_does_not_fit_ends_it(spark_store: SparkStore) -> None:
+    table, plan = make(spark_store.store, 303, 90000)
+    assert isinstance(ended(reorg_of(spark_store, table, plan, inline=False)), Done)
+    table, plan = make(spark_store.store, 304, 90000)
+    wide = evolve(TEXT, Flen=2)
+    cols = tuple(
+        evolve(each, type=wide) if each.id == plan.changing else each for each in table.info.cols
+    )
+    table = publish(spark_store.store, evolve(table.info, cols=cols), 3)
+    failed = ended(reorg_of(spark_store, table, plan, inline=False))
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, Refused)
+    assert failed.error.message.startswith("Data truncated for column 'k', value is '")
+
+
+def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
+    table, plan = make(spark_store.store, 305, 9000)
+    first = reorg_of(spark_store, table, plan, inline=True)
+    while first.spans_done < 6:
+        first.step(time.monotonic())
+    first.stop()
+    done = ended(reorg_of(spark_store, table, plan, inline=True))
+    assert isinstance(done, Done)
+    assert done.rows == ROWS
+    assert done.spans_done == 6, "those of the index"

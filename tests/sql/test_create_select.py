@@ -1,0 +1,118 @@
+"""CREATE TABLE ... SELECT: nobody sees it before it is whole, and what fails leaves nothing."""
+
+import threading
+
+import pytest
+
+from exuvia.base.errors import Refused
+from exuvia.ddl import queue
+from exuvia.ddl.codes import JobState
+from exuvia.kv import keys
+from exuvia.pipeline import bulk
+from exuvia.sql.session.session import Session
+from support.world import World, error, rows, run
+
+
+@pytest.fixture
+def session(world: World):
+    made = world.session("")
+    run(made, "CREATE DATABASE cs")
+    run(made, "USE cs")
+    run(made, "CREATE TABLE s (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(9))")
+    run(made, "INSERT INTO s VALUES (1, 10, 'x'), (2, 20, NULL), (3, 20, 'z')")
+    yield made
+    run(made, "DROP DATABASE cs")
+    made.close()
+
+
+def last_job(world: World):
+    txn = world.store.begin()
+    try:
+        return queue.history(txn, 1)[0]
+    finally:
+        txn.rollback()
+
+
+def held(world: World, monkeypatch):
+    """A load that stands still before its first row, until it is let go on."""
+    reached, go = threading.Event(), threading.Event()
+    load = bulk.load
+
+    def waiting(*arguments, **options):
+        reached.set()
+        assert go.wait(10)
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(bulk, "load", waiting)
+    return reached, go
+
+
+def in_background(session: Session, text: str):
+    found: list[object] = []
+
+    def ask() -> None:
+        try:
+            found.append(session.execute(text))
+        except Refused as refusal:
+            found.append((refusal.code, refusal.message))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread, found
+
+
+def test_rows_columns_and_indexes(world: World, session: Session) -> None:
+    made = run(
+        session, "CREATE TABLE t (n INT AUTO_INCREMENT PRIMARY KEY, KEY (a)) SELECT a FROM s"
+    )
+    assert (made.affected, made.info) == (3, "Records: 3  Duplicates: 0  Warnings: 0")
+    assert sorted(rows(session, "SELECT n, a FROM t")) == [[1, 10], [2, 20], [3, 20]]
+    assert rows(session, "SELECT COUNT(*) FROM t WHERE a = 20") == [[2]]
+    run(session, "ADMIN CHECK TABLE t")
+    assert last_job(world).state == JobState.SYNCED
+
+
+def test_nobody_sees_the_table_before_its_rows_are_in_it(world, session, monkeypatch) -> None:
+    reached, go = held(world, monkeypatch)
+    thread, found = in_background(session, "CREATE TABLE t AS SELECT * FROM s")
+    assert reached.wait(10)
+    other = world.session("cs")
+    assert error(other, "SELECT * FROM t") == (1146, "42S02")
+    assert error(other, "CREATE TABLE t (a INT)") == (1050, "42S01")
+    assert rows(other, "SHOW TABLES") == [["s"]]
+    go.set()
+    thread.join(10)
+    assert rows(other, "SELECT COUNT(*) FROM t") == [[3]] and len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("CREATE TABLE t (UNIQUE KEY (a)) AS SELECT a FROM s", 1062),
+        ("CREATE TABLE t (PRIMARY KEY (a)) AS SELECT a FROM s", 1062),
+        ("CREATE TABLE t (b INT NOT NULL) AS SELECT b FROM s WHERE id < 3", 1366),
+        ("CREATE TABLE t (a TINYINT) AS SELECT a * 100 AS a FROM s", 1264),
+        ("CREATE TABLE t AS SELECT nope FROM s", 1054),
+        ("CREATE TABLE t AS SELECT a, a FROM s", 1060),
+    ],
+)
+def test_what_fails_leaves_no_table(world: World, session: Session, text: str, code: int) -> None:
+    assert error(session, text)[0] == code
+    assert rows(session, "SHOW TABLES") == [["s"]]
+    run(session, "CREATE TABLE t (a INT)")
+    assert rows(session, "SELECT * FROM t") == []
+
+
+def test_a_cancelled_load_writes_nothing_more(world, session, monkeypatch) -> None:
+    reached, go = held(world, monkeypatch)
+    thread, found = in_background(session, "CREATE TABLE t AS SELECT * FROM s")
+    assert reached.wait(10)
+    other = world.session("cs")
+    ((job_id,),) = [[row[0]] for row in rows(other, "ADMIN SHOW DDL JOBS 1")[:1]]
+    assert rows(other, f"ADMIN CANCEL DDL JOBS {job_id}")[0][1] == "successful"
+    job = world.services.submitter.wait(job_id, 10)
+    assert job.state == JobState.ROLLBACK_DONE
+    go.set()
+    thread.join(10)
+    assert found == [(8214, "Cancelled DDL job")]
+    assert world.store.count(keys.table_span(job.table_id)) == 0

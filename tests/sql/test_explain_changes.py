@@ -1,0 +1,180 @@
+"""EXPLAIN of a schema change: what it would do, and nothing of it."""
+
+import json
+
+import pytest
+
+from exuvia.catalog import meta
+from exuvia.ddl import lists, queue
+from exuvia.ddl.codes import ActionCode, JobState
+from exuvia.ddl.job import Binlog, Job, evolve
+from exuvia.kv.packet import Span
+from support.world import World, error, rows, run
+
+EVERYTHING = Span(b"", b"\xff")
+CHANGES = (
+    "CREATE DATABASE d2",
+    "ALTER DATABASE test CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+    "DROP DATABASE d",
+    "CREATE TABLE n (a int PRIMARY KEY AUTO_INCREMENT, b int DEFAULT 7, KEY (b), CHECK (b > 0))",
+    "CREATE TABLE n LIKE t",
+    "CREATE TABLE n (a int) PARTITION BY HASH (a) PARTITIONS 3",
+    "CREATE VIEW v2 AS SELECT a FROM t",
+    "CREATE SEQUENCE s2",
+    "DROP TABLE t, u",
+    "DROP VIEW v",
+    "DROP SEQUENCE s",
+    "TRUNCATE TABLE t",
+    "RENAME TABLE t TO t2, u TO t",
+    "CREATE INDEX ib ON t (b)",
+    "CREATE UNIQUE INDEX ua ON t (a, b)",
+    "CREATE INDEX ie ON t ((a + b))",
+    "DROP INDEX ic ON t",
+    "ALTER TABLE t ADD COLUMN d int NOT NULL DEFAULT 7",
+    "ALTER TABLE t ADD COLUMN d int, ADD INDEX (b), DROP COLUMN c",
+    "ALTER TABLE t DROP COLUMN c",
+    "ALTER TABLE t MODIFY b varchar(20)",
+    "ALTER TABLE t MODIFY b bigint",
+    "ALTER TABLE t RENAME COLUMN b TO bb",
+    "ALTER TABLE t ALTER COLUMN b SET DEFAULT 3",
+    "ALTER TABLE t ADD CONSTRAINT k CHECK (b < 1000000)",
+    "ALTER TABLE t RENAME TO tt",
+    "ALTER TABLE t COMMENT 'said'",
+    "ALTER TABLE p ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))",
+    "ALTER TABLE p DROP PARTITION p0",
+    "ALTER TABLE p REMOVE PARTITIONING",
+)
+
+
+@pytest.fixture(scope="module")
+def world():
+    with World() as found:
+        session = found.session()
+        run(session, "CREATE DATABASE d")
+        run(session, "CREATE TABLE d.t (a int)")
+        run(session, "CREATE TABLE t (a int PRIMARY KEY, b int, c int, KEY ic (c))")
+        run(session, "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
+        run(session, "CREATE TABLE u (a int PRIMARY KEY)")
+        run(session, "CREATE VIEW v AS SELECT a FROM t")
+        run(session, "CREATE SEQUENCE s")
+        parts = "PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)"
+        run(session, f"CREATE TABLE p (a int PRIMARY KEY) PARTITION BY RANGE (a) ({parts})")
+        run(session, "INSERT INTO p VALUES (1), (11)")
+        yield found
+
+
+def whole_store(world):
+    """Every key but those of heartbeats and of the loops' own counters."""
+    view = world.store.snapshot()
+    try:
+        kept = (b"m/beat", b"m/ack", b"m/channel", b"m/member", b"m/queue")
+        return {k: v for k, v in view.scan(EVERYTHING) if not k.startswith(kept)}
+    finally:
+        view.close()
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_a_change_that_is_explained_leaves_the_whole_store_as_it_was(world, text):
+    session = world.session()
+    run(session, "SELECT 1")
+    before, asked = whole_store(world), session.settings.get("tidb_last_ddl_info")
+    found = rows(session, f"EXPLAIN {text}")
+    assert whole_store(world) == before
+    assert session.database == "test" and session.settings.get("tidb_last_ddl_info") == asked
+    assert any(row[0].strip("└├─").startswith("Step") for row in found)
+    assert any("into history: synced" in row[4] for row in found), found
+
+
+def test_the_open_transaction_stays_open(world):
+    session = world.session()
+    run(session, "BEGIN")
+    run(session, "INSERT INTO u VALUES (77)")
+    rows(session, "EXPLAIN ALTER TABLE u ADD COLUMN b int")
+    run(session, "ROLLBACK")
+    assert rows(session, "SELECT * FROM u WHERE a = 77") == []
+
+
+def test_an_index_on_rows_tells_steps_rows_bytes_and_time(world):
+    session = world.session()
+    found = rows(session, "EXPLAIN CREATE INDEX ib ON t (b)")
+    first, reorg = found[0], next(row for row in found if "Reorg" in row[0])
+    assert first[:4] == ["add index_1", "3.00", "reorg worker", "table:test.t"]
+    assert first[4] == "4 step(s), 4 version(s), 1 reorg(s)"
+    steps = [row[4] for row in found if "Step" in row[0]]
+    assert steps[0] == "none -> delete only, version +1"
+    assert steps[2].startswith("write only -> write reorganization, reorg begins, version +1")
+    assert reorg[1] == "3.00" and reorg[3] == "fill and verify index ib"
+    assert reorg[4].startswith("reads ") and "rows/s" in reorg[4]
+    assert "no such job has finished" in reorg[4]
+    assert reorg[2] == "inline"
+    assert found[-1][0].startswith("└─Refuses") and "index name is taken" in found[-1][4]
+
+
+def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):
+    txn = world.store.begin()
+    for n, seconds in enumerate((1, 2, 4)):
+        start, end = (1 << 40) << 18, ((1 << 40) + 1000 * seconds) << 18
+        job = Job(
+            id=meta.next_ids(txn, 1),
+            type=ActionCode.ADD_CHECK,
+            state=JobState.SYNCED,
+            table_name=f"paced{n}",
+            row_count=1000,
+            real_start_ts=start,
+        )
+        queue.archive(txn, queue_end(job, end))
+    txn.commit()
+    found = rows(world.session(), "EXPLAIN ALTER TABLE t ADD CONSTRAINT k CHECK (b < 1000)")
+    (reorg,) = [row for row in found if "Reorg" in row[0]]
+    assert "at 500 rows/s, as 3 finished job(s), +-62 %" in reorg[4]
+
+
+def queue_end(job, end):
+    return evolve(job, binlog=Binlog(FinishedTS=end))
+
+
+def test_a_rewrite_and_a_change_of_metadata_are_told_apart(world):
+    session = world.session()
+    assert "no rows are touched" in rows(session, "EXPLAIN ALTER TABLE t MODIFY b bigint")[0][4]
+    found = rows(session, "EXPLAIN ALTER TABLE t MODIFY b varchar(20)")
+    assert [row[3] for row in found if "Reorg" in row[0]] == ["rewrite column b"]
+
+
+def test_what_it_would_wait_for_now_is_told(world):
+    session, writer = world.session(), world.session()
+    info = world.services.schemas.table(world.store.begin(), "test", "u").info
+    txn = world.store.begin()
+    older = Job(
+        id=meta.next_ids(txn, 1),
+        type=ActionCode.ADD_COLUMN,
+        state=JobState.PAUSED,
+        schema_id=info.exuvia_db,
+        table_id=info.id,
+        schema_name="test",
+        table_name="u",
+    )
+    queue.insert(txn, older)
+    txn.commit()
+    run(writer, "BEGIN")
+    run(writer, "INSERT INTO u VALUES (5)")
+    found = rows(session, "EXPLAIN ALTER TABLE u ADD COLUMN b int")
+    waits = [row[3] for row in found if "Waits" in row[0]]
+    assert waits[0] == f"job {older.id} (add column test.u)"
+    assert waits[1].startswith("open transaction of connection")
+    run(writer, "ROLLBACK")
+    run(session, f"ADMIN CANCEL DDL JOBS {older.id}")
+
+
+def test_what_is_refused_at_once_is_refused_here_with_the_same_error(world):
+    session = world.session()
+    assert error(session, "EXPLAIN ALTER TABLE t ADD COLUMN a int") == (1060, "42S21")
+    assert error(session, "EXPLAIN DROP TABLE nowhere") == (1051, "42S02")
+    assert error(session, "EXPLAIN ANALYZE ALTER TABLE t ADD COLUMN d int") == (1235, "42000")
+    assert error(session, "EXPLAIN CREATE TABLE n AS SELECT * FROM t") == (1235, "42000")
+
+
+def test_as_json(world):
+    text = "EXPLAIN FORMAT = 'json' DROP INDEX ic ON t"
+    ((told,),) = rows(world.session(), text)
+    assert json.loads(told)[0]["id"] == "drop index_1"
+    assert lists.DEFAULT_JOB_LIST_KEY not in told

@@ -1,0 +1,142 @@
+"""MODIFY COLUMN beside clients: what its errors say, what they leave, who meets it on the way."""
+
+import threading
+
+import pytest
+
+from exuvia.base.errors import Refused
+from exuvia.catalog import meta
+from support.world import World, rows, run
+
+
+@pytest.fixture
+def session(world: World):
+    """A session in an empty database."""
+    session = world.session("")
+    run(session, "CREATE DATABASE mc")
+    run(session, "USE mc")
+    yield session
+    run(session, "DROP DATABASE mc")
+    session.close()
+
+
+def said(session, text):
+    """The refusal's code and text."""
+    with pytest.raises(Refused) as refused:
+        session.execute(text)
+    return refused.value.code, refused.value.message
+
+
+def listed(session, code):
+    """What the client reads beside the last refusal."""
+    error, note = rows(session, "SHOW WARNINGS")
+    assert (error[0], error[1]) == ("Error", code)
+    assert (note[0], note[1]) == ("Note", code)
+    return note[2]
+
+
+def version(world):
+    txn = world.store.begin()
+    try:
+        return meta.version(txn)
+    finally:
+        txn.rollback()
+
+
+def jobs(session):
+    return len(rows(session, "ADMIN SHOW DDL JOBS"))
+
+
+def test_all_rows_that_do_not_fit_are_counted_and_the_first_listed(world, session):
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(5))")
+    values = ", ".join(f"({n}, {n + 100}, NULL)" for n in range(60))
+    run(session, f"INSERT INTO t VALUES {values}")
+    before, asked = version(world), jobs(session)
+    code, first = said(session, "ALTER TABLE t MODIFY a tinyint")
+    second = listed(session, 1690)
+    assert (code, first) == (1690, "constant 128 overflows tinyint")
+    assert second.startswith("32 rows do not fit: 28 (128), 29 (129), ")
+    assert second.endswith(" 47 (147), ...")
+    code, first = said(session, "ALTER TABLE t MODIFY b varchar(5) NOT NULL")
+    assert (code, first) == (1265, "Data truncated for column 'b' at row 1")
+    assert listed(session, 1265).startswith("60 rows do not fit: 0 (NULL), ")
+    assert (version(world), jobs(session)) == (before, asked), "nothing has begun"
+
+
+@pytest.mark.parametrize(
+    ("definition", "change", "message"),
+    [
+        ("a char(8)", "a bit(1)", "modify column: [ddl:8200]Unsupported modify column: change from "
+         "original type char(8) to bit(1) is currently unsupported yet"),
+        ("a enum('x')", "a date", "modify column: [ddl:8200]Unsupported modify column: change from "
+         "original type enum('x') to date is currently unsupported yet"),
+        ("a int PRIMARY KEY", "a tinyint", "modify column: this column has primary key flag"),
+        ("a int", "a int AUTO_INCREMENT", "modify column: can't set auto_increment"),
+        ("a int PRIMARY KEY AUTO_INCREMENT", "a int", "modify column: can't remove auto_increment "
+         "without @@tidb_allow_remove_auto_inc enabled"),
+        ("a int", "a int REFERENCES u (a)", "modify column: can't modify with references"),
+        ("a int", "a int CHECK (a > 1)", "modify column: can't modify with check"),
+        ("a varbinary(9)", "a varchar(9)", "modify charset from binary to utf8mb4"),
+        ("a varchar(9), KEY (a)", "a varchar(9) COLLATE utf8mb4_general_ci", "modifying collation "
+         "of column 'a' from 'utf8mb4_bin' to 'utf8mb4_general_ci' when index is defined on it."),
+    ],
+)  # fmt: skip
+def test_what_is_not_done(session, definition, change, message):
+    run(session, f"CREATE TABLE t ({definition})")
+    assert said(session, f"ALTER TABLE t MODIFY {change}") == (8200, f"Unsupported {message}")
+
+
+def test_keys_are_not_changed_with_a_column(session):
+    run(session, "CREATE TABLE t (a int)")
+    for key in ("PRIMARY KEY", "UNIQUE KEY"):
+        found = said(session, f"ALTER TABLE t MODIFY a int {key.removesuffix(' KEY')} KEY")
+        assert found == (8200, f"can't change column constraint ({key})")
+
+
+def test_two_columns_of_one_index_change_in_one_statement(session):
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a int, b int, UNIQUE KEY ab (a, b), KEY (b))")
+    run(session, "INSERT INTO t VALUES (1, 1, 2), (2, 1, 3), (3, NULL, 4)")
+    run(session, "ALTER TABLE t MODIFY a varchar(9), MODIFY b decimal(5,1)")
+    assert rows(session, "SELECT id FROM t WHERE a = '1' AND b = 3") == [[2]]
+    assert said(session, "INSERT INTO t VALUES (4, '1', 2)")[0] == 1062
+    run(session, "ADMIN CHECK TABLE t")
+    assert len(rows(session, "SHOW INDEX FROM t")) == 4
+
+
+def test_clients_write_while_it_walks(world, session):
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a int, n int, UNIQUE KEY ua (a))")
+    values = ", ".join(f"({n}, {n}, 0)" for n in range(400))
+    run(session, f"INSERT INTO t VALUES {values}")
+    over = threading.Event()
+    done: list[int] = []
+
+    def client() -> None:
+        mine = world.session("mc")
+        while not over.is_set():
+            number = len(done)
+            run(mine, f"UPDATE t SET n = n + 1, a = a + 1000 WHERE id = {number % 400}")
+            run(mine, f"INSERT INTO t VALUES ({1000 + number}, {-1 - number}, 1)")
+            done.append(number)
+        mine.close()
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    try:
+        for kind in ("varchar(20)", "decimal(12,2)", "bigint"):
+            run(session, f"ALTER TABLE t MODIFY a {kind}")
+    finally:
+        over.set()
+        thread.join()
+    run(session, "ADMIN CHECK TABLE t")
+    expected = 400 + len(done), 2 * len(done)
+    assert rows(session, "SELECT COUNT(*), SUM(n) FROM t") == [[*expected]]
+    assert rows(session, "SELECT COUNT(*) FROM t WHERE id < 400 AND a % 1000 <> id") == [[0]]
+
+
+def test_new_rows_owe_nothing_to_what_was_replaced(session):
+    """Without a value in the old column, no old unique index may judge them."""
+    run(session, "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, UNIQUE KEY (a))")
+    run(session, "INSERT INTO t VALUES (1, 0)")
+    run(session, "ALTER TABLE t MODIFY a varchar(5) NOT NULL")
+    run(session, "INSERT INTO t VALUES (2, 'x'), (3, 'y')")
+    assert rows(session, "SELECT a FROM t ORDER BY id") == [["0"], ["x"], ["y"]]

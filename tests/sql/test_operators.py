@@ -1,0 +1,151 @@
+"""What operators and clients see of schema changes: blockers, kills, sub-jobs, the last change."""
+
+import json
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from exuvia.base.errors import Refused
+from support.world import World, rows
+
+
+@pytest.fixture(scope="module")
+def world():
+    with World() as world:
+        yield world
+
+
+def until(look):
+    """What `look` finds, once it finds anything."""
+    for _ in range(2000):
+        found = look()
+        if found:
+            return found
+        threading.Event().wait(0.005)
+    raise AssertionError("it does not come")
+
+
+@contextmanager
+def blocked(world, table, statement):
+    """An open transaction wrote the table, another session waits for it with a schema change."""
+    writing, changing, looking = world.session(), world.session(), world.session()
+    writing.execute(f"CREATE TABLE {table} (a INT)")
+    writing.execute("BEGIN")
+    writing.execute(f"INSERT INTO {table} VALUES (1)")
+    ended = []
+
+    def change():
+        try:
+            changing.execute(statement)
+            ended.append("done")
+        except Refused as error:
+            ended.append((error.code, error.message))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield writing, changing, looking, ended
+    finally:
+        writing.rollback()
+        thread.join()
+
+
+def test_the_blocker_of_a_waiting_job_is_named(world):
+    alter = "ALTER TABLE blocked ADD COLUMN b INT, ADD COLUMN c INT"
+    with blocked(world, "blocked", alter) as (writing, _, looking, _):
+        named = (
+            "SELECT db_name, table_name, query, session_id, sql_digests FROM mysql.tidb_mdl_view"
+        )
+        (found,) = until(lambda: rows(looking, named))
+        digests = json.dumps(["INSERT INTO blocked VALUES (1)"])
+        assert found == ["test", "blocked", alter, writing.connection_id, digests]
+        jobs = rows(looking, "ADMIN SHOW DDL JOBS 0")
+        assert [job[3] for job in jobs] == [
+            "alter table multi-schema change",
+            "add column /* subjob */",
+            "add column /* subjob */",
+        ]
+        assert [(job[4], job[11]) for job in jobs[1:]] == [
+            ("delete only", "running"),
+            ("none", "none"),
+        ]
+        writing.execute("COMMIT")
+    assert rows(looking, named) == []
+    shown = "SELECT job_type, state FROM information_schema.ddl_jobs WHERE table_name = 'blocked'"
+    assert rows(looking, shown)[:3] == [
+        ["alter table multi-schema change", "synced"],
+        ["add column /* subjob */", "done"],
+        ["add column /* subjob */", "done"],
+    ]
+
+
+def test_a_kill_ends_the_wait_and_cancels_the_job(world):
+    alter = "ALTER TABLE killed ADD COLUMN b INT"
+    with blocked(world, "killed", alter) as (writing, changing, looking, ended):
+        until(lambda: rows(looking, "SELECT 1 FROM mysql.tidb_mdl_view"))
+        changing.interrupt()
+        assert until(lambda: ended) == [(1317, "Query execution was interrupted")]
+        writing.execute("COMMIT")
+    state = "SELECT state FROM information_schema.ddl_jobs WHERE query = '" + alter + "'"
+    until(lambda: rows(looking, state) == [["rollback done"]])
+    assert rows(looking, "SELECT * FROM killed") == [[1]]
+
+
+def test_without_its_client_the_job_goes_on(world):
+    alter = "ALTER TABLE left_alone ADD COLUMN b INT"
+    with blocked(world, "left_alone", alter) as (writing, changing, looking, ended):
+        until(lambda: rows(looking, "SELECT 1 FROM mysql.tidb_mdl_view"))
+        changing.interrupt(lost=True)
+        until(lambda: ended)
+        writing.execute("COMMIT")
+    state = "SELECT state FROM information_schema.ddl_jobs WHERE query = '" + alter + "'"
+    until(lambda: rows(looking, state) == [["synced"]])
+    assert rows(looking, "SELECT * FROM left_alone") == [[1, None]]
+
+
+def test_an_operator_cancels_a_job_that_waits(world):
+    alter = "ALTER TABLE cancelled ADD COLUMN b INT, ADD INDEX i (b)"
+    with blocked(world, "cancelled", alter) as (writing, _, looking, ended):
+        until(lambda: rows(looking, "SELECT 1 FROM mysql.tidb_mdl_view"))
+        job_id = rows(looking, "ADMIN SHOW DDL JOBS 0")[0][0]
+        answers = rows(looking, f"ADMIN CANCEL DDL JOBS {job_id}, 1")
+        assert answers == [
+            [str(job_id), "successful"],
+            ["1", "error: [ddl:8224]DDL Job:1 not found"],
+        ]
+        writing.execute("COMMIT")
+        assert until(lambda: ended) == [(8214, "Cancelled DDL job")]
+    assert rows(looking, "SELECT * FROM cancelled") == [[1]]
+    jobs = rows(looking, f"ADMIN SHOW DDL JOBS 10 WHERE job_id = {job_id}")
+    assert [job[11] for job in jobs] == ["rollback done", "rollback done", "cancelled"]
+
+
+def test_the_last_change_of_a_session_and_its_place_in_history(world):
+    one, other = world.session(), world.session()
+    last = "SELECT @@tidb_last_ddl_info"
+    assert rows(one, last) == [['{"query":"","seq_num":0}']]
+    one.execute("CREATE TABLE first_one (a INT)")
+    other.execute("CREATE TABLE second_one (a INT)")
+    found = [json.loads(rows(session, last)[0][0]) for session in (one, other)]
+    assert [each["query"] for each in found] == [
+        "CREATE TABLE first_one (a INT)",
+        "CREATE TABLE second_one (a INT)",
+    ]
+    assert found[1]["seq_num"] == found[0]["seq_num"] + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("THREAD = 4", "ddl job 1 is not running"),
+        ("MAX_WRITE_SPEED = '1MiB'", "ddl job 1 is not running"),
+        ("THREAD = 0", "the value 0 for thread is out of range [1, 256]"),
+        ("BATCH_SIZE = 20000", "the value 20000 for batch_size is out of range [32, 10240]"),
+        ("aaa = 16", "unsupported admin alter ddl jobs config: aaa"),
+    ],
+)
+def test_what_alter_refuses(world, options, said):
+    with pytest.raises(Refused) as caught:
+        world.session().execute(f"ADMIN ALTER DDL JOBS 1 {options}")
+    assert (caught.value.code, caught.value.message) == (1105, said)

@@ -1,0 +1,95 @@
+"""TRUNCATE TABLE beside open transactions: who wrote is waited for, nobody's rows survive it."""
+
+import threading
+
+import pytest
+
+from exuvia.base.errors import ExuviaError, Refused
+from exuvia.ddl import queue
+from support.world import World, rows, run
+
+
+@pytest.fixture
+def session(world: World):
+    made = world.session("")
+    run(made, "CREATE DATABASE tt")
+    run(made, "USE tt")
+    run(made, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+    run(made, "CREATE TABLE log (a INT)")
+    yield made
+    run(made, "DROP DATABASE tt")
+    made.close()
+
+
+def truncating(world: World):
+    """A truncation under way in another session."""
+    other, done = world.session("tt"), threading.Event()
+
+    def truncate() -> None:
+        run(other, "TRUNCATE TABLE t")
+        done.set()
+
+    threading.Thread(target=truncate).start()
+    return done
+
+
+def waits_for_writers(world: World) -> bool:
+    txn = world.store.begin()
+    try:
+        return any("(revision" in job.exuvia_wait for job in queue.unfinished(txn))
+    finally:
+        txn.rollback()
+
+
+def test_an_open_writer_commits_and_is_truncated_with_the_others(world, session) -> None:
+    run(session, "BEGIN")
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    run(session, "INSERT INTO log VALUES (1)")
+    done = truncating(world)
+    assert not done.wait(0.5)
+    while not waits_for_writers(world):
+        assert not done.wait(0.05)
+    run(session, "COMMIT")
+    assert done.wait(10)
+    assert rows(session, "SELECT * FROM t") == []
+    assert rows(session, "SELECT * FROM log") == [[1]]
+
+
+def test_an_open_reader_keeps_its_snapshot_and_hinders_nobody(world, session) -> None:
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    run(session, "BEGIN")
+    assert rows(session, "SELECT * FROM t") == [[1, 1]]
+    assert truncating(world).wait(10)
+    assert rows(session, "SELECT * FROM t") == [[1, 1]]
+    run(session, "COMMIT")
+    assert rows(session, "SELECT * FROM t") == []
+
+
+def test_no_row_of_a_busy_table_is_lost_and_said_to_be_there(world, session) -> None:
+    """What a session committed and was not truncated is what the table holds."""
+    ends = threading.Event()
+    failed: list[ExuviaError] = []
+
+    def write(first: int) -> None:
+        mine, n = world.session("tt"), first
+        while not ends.is_set():
+            n += 2
+            try:
+                run(mine, f"INSERT INTO t VALUES ({n}, 0)")
+            except Refused as error:
+                failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in (0, 1)]
+    for each in writers:
+        each.start()
+    for _ in range(5):
+        run(session, "TRUNCATE TABLE t")
+        assert len(rows(session, "SHOW TABLES")) == 2
+    ends.set()
+    for each in writers:
+        each.join(10)
+    assert failed == []
+    ids = [row[0] for row in rows(session, "SELECT id FROM t ORDER BY id")]
+    for parity in (0, 1):
+        own = [each for each in ids if each % 2 == parity]
+        assert own == list(range(own[0], own[-1] + 1, 2)) if own else True

@@ -1,0 +1,113 @@
+"""The queue as people see it, from any node: SQL and the status port."""
+
+import time
+
+import pytest
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import Unavailable
+from exuvia.kv.memory import MemoryStore
+from exuvia.server.http import application
+from exuvia.server.metrics import Metrics
+from exuvia.stats import meta, page, shown
+from exuvia.stats.meta import Delta
+from exuvia.stats.score import Indicators, parts
+from support.world import World, rows, run
+
+COLUMNS = (
+    "table_schema, table_name, state, change_percent, table_size, age_seconds, change_score,"
+    " size_score, age_score, event_score, score"
+)
+QUEUE = f"SELECT {COLUMNS} FROM information_schema.auto_analyze_queue"
+
+
+@pytest.fixture(scope="module")
+def world():
+    with World() as one:
+        yield one
+
+
+def table_id(session, name: str) -> int:
+    found = rows(
+        session,
+        "SELECT tidb_table_id FROM information_schema.tables"
+        f" WHERE table_schema = 'test' AND table_name = '{name}'",
+    )
+    return found[0][0]
+
+
+def test_every_score_with_its_parts_from_any_node(world):
+    session = world.session()
+    run(session, "SET GLOBAL tidb_auto_analyze_concurrency = 0")
+    run(session, "CREATE TABLE t (a INT, b INT, c INT)")
+    number = table_id(session, "t")
+    txn = world.store.begin()
+    meta.add(txn, {number: Delta(5000, 5000)})
+    txn.commit()
+    run(session, "SET GLOBAL tidb_auto_analyze_ratio = 0.4")  # built anew at once
+    other = World(world.store, owns=False)
+    try:
+        deadline = time.monotonic() + 20
+        while not (found := rows(other.session(), QUEUE)) and time.monotonic() < deadline:
+            pass
+        ((schema, name, state, change, size, age, *scores, total),) = found
+        assert (schema, name, state) == ("test", "t", "waiting")
+        assert (change, size, age) == (100.0, 15000.0, 1800.0)
+        assert scores == pytest.approx(list(parts(Indicators(change, size, age))))
+        assert total == pytest.approx(sum(scores))
+    finally:
+        other.close()
+    told = page.priority_queue(world.store, SystemClock())
+    (job,) = told["current_jobs"]
+    assert job["table_id"] == number and job["type"] == "analyzeTable"
+    assert job["indicators"] == {
+        "change_percentage": "100.00%",
+        "table_size": "15000.00",
+        "last_analysis_duration": "30m0s",
+    }
+    assert (told["must_retry_tables"], told["exuvia_total"]) == ([], 1)
+    run(session, "DROP TABLE t")
+    while rows(session, QUEUE) and time.monotonic() < deadline:
+        pass
+    assert rows(session, QUEUE) == []
+
+
+def test_nothing_is_written_while_nobody_asks(world):
+    before = shown.ask(world.store, SystemClock())
+    time.sleep(0.3)
+    txn = world.store.begin()
+    assert shown._decoder.decode(txn.get(shown._ANSWER)) == before
+    txn.rollback()
+
+
+def test_without_an_owner_a_reader_does_not_wait_for_ever():
+    store = MemoryStore()
+    began = time.monotonic()
+    assert shown.ask(store, SystemClock(), patience_s=0.2) is None
+    assert 0.1 < time.monotonic() - began < 3
+    with pytest.raises(Unavailable, match="not initialized"):
+        page.priority_queue(store, SystemClock())
+
+
+def test_the_status_port_answers_it_or_503():
+    class Status:
+        told: Exception | None = None
+
+        def priority_queue(self):
+            if self.told is not None:
+                raise self.told
+            return {"current_jobs": []}
+
+    status = Status()
+    app = application(status, Metrics())
+    answer = next(each for each in app.routes if each.path == "/stats/priority-queue").endpoint
+    assert (answer(None).status_code, answer(None).body) == (200, b'{"current_jobs":[]}')
+    status.told = Unavailable("priority queue not initialized")
+    assert answer(None).status_code == 503 and b"not initialized" in answer(None).body
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.6, "1m0s"), (1800, "30m0s"), (90061, "25h1m1s")]
+)
+def test_durations(seconds, text):
+    assert page.duration(seconds) == text

@@ -1,0 +1,12 @@
+"""Runs Django's commands, one after the other: python commands.py "migrate shop" "check"."""
+
+import sys
+
+import django
+from django.core.management import call_command
+
+django.setup()
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        call_command(*each.split(" "))

@@ -1,0 +1,39 @@
+"""What SQLAlchemy's suite may ask of a node. Its default for most features is that there are."""
+
+from typing import Any
+
+from sqlalchemy.testing import exclusions
+from sqlalchemy.testing.requirements import SuiteRequirements
+
+THERE = (
+    *("check_constraint_reflection", "comment_reflection", "comment_reflection_full_unicode"),
+    *("computed_columns", "computed_columns_reflect_persisted", "computed_columns_stored"),
+    *("computed_columns_virtual", "cross_schema_fk_reflection", "ctes", "delete_from", "except_"),
+    *("foreign_key_constraint_name_reflection", "foreign_key_constraint_reflection"),
+    *("foreign_keys_reflect_as_index", "get_isolation_level_values", "implicit_default_schema"),
+    *("intersect", "isolation_level", "json_type", "on_update_cascade", "reflect_table_options"),
+    *("regexp_match", "regexp_replace", "savepoints", "schemas", "server_side_cursors"),
+    *("tuple_in", "unicode_ddl", "unique_constraints_reflect_as_index", "update_from", "views"),
+    *("unique_index_reflect_as_unique_constraints", "window_functions"),
+)
+MISSING = (
+    *("computed_columns_default_persisted", "ctes_with_values", "temp_table_names"),
+    *("temp_table_reflection", "temporary_tables", "uuid_data_type"),
+    # a foreign key without an action and one with RESTRICT look alike, as in TiDB
+    *("fk_constraint_option_reflection_ondelete_noaction", "array_type"),
+    *("fk_constraint_option_reflection_ondelete_restrict",),
+    *("fk_constraint_option_reflection_onupdate_restrict",),
+)
+
+
+class Requirements(SuiteRequirements):
+    def get_isolation_levels(self, config: Any) -> dict[str, Any]:
+        """The default, and all that can be set."""
+        levels = ["SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ"]
+        return {"default": "REPEATABLE READ", "supported": [*levels, "AUTOCOMMIT"]}
+
+
+for name in THERE:
+    setattr(Requirements, name, property(lambda self: exclusions.open()))
+for name in MISSING:
+    setattr(Requirements, name, property(lambda self: exclusions.closed()))

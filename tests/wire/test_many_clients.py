@@ -1,0 +1,44 @@
+"""Seed 003, 7.5: creating tables from very many clients at once meets no key conflict."""
+
+import threading
+from itertools import count
+from typing import Any
+
+from support.node_processes import NodeProcess
+
+CLIENTS = 200
+TABLES = 5000
+
+
+def test_200_clients_create_5000_tables_and_none_meets_an_error(node: NodeProcess) -> None:
+    with node.connect() as first, first.cursor() as cursor:
+        cursor.execute("CREATE DATABASE many")
+    connections = [node.connect("many", autocommit=True) for _ in range(CLIENTS)]
+    numbers, errors = iter(range(TABLES)), []
+    lock, done = threading.Lock(), count()
+
+    def client(connection: Any) -> None:
+        with connection.cursor() as cursor:
+            while not errors:
+                with lock:
+                    n = next(numbers, None)
+                if n is None:
+                    return
+                try:
+                    cursor.execute(f"CREATE TABLE t{n} (id INT PRIMARY KEY, a INT)")
+                except Exception as error:  # whatever it is, it is what must not be
+                    errors.append(error)
+                next(done)
+
+    threads = [threading.Thread(target=client, args=(each,)) for each in connections]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert errors == [] and next(done) == TABLES
+    with connections[0].cursor() as cursor:
+        cursor.execute("SHOW TABLES")
+        assert len(cursor.fetchall()) == TABLES
+        cursor.execute("DROP DATABASE many")
+    for connection in connections:
+        connection.close()
