@@ -6,6 +6,7 @@ session of another front.
 """
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,57 @@ def test_law_1_an_overtaken_snapshot_cannot_begin_to_write_1412(
     assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
     run(another, "ROLLBACK")
     run(another, "UPDATE account SET amount = 0 WHERE id = 1")
+
+
+def test_a_transaction_that_nobody_has_read_begins_after_the_change(
+    session: Session, another: Session
+) -> None:
+    run(another, "BEGIN")
+    run(another, "SAVEPOINT one")
+    run(session, "ALTER TABLE account ADD COLUMN note varchar(9)")
+    run(another, "UPDATE account SET amount = 0, note = 'seen' WHERE id = 1")
+    run(another, "ROLLBACK TO one")
+    run(another, "UPDATE account SET note = 'kept' WHERE id = 1")
+    run(another, "COMMIT")
+    assert rows(session, "SELECT amount, note FROM account WHERE id = 1") == [[100, "kept"]]
+    run(another, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    run(session, "ALTER TABLE account DROP COLUMN note")
+    assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+
+
+@pytest.mark.parametrize("optimistic", [True, False])
+@pytest.mark.parametrize("read_first", [True, False])
+@pytest.mark.parametrize("change", ["ADD COLUMN note int", "ADD INDEX (amount)", "COMMENT 'x'"])
+def test_a_change_between_the_plan_and_its_metadata_lock_is_planned_anew(
+    world: World,
+    session: Session,
+    another: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    optimistic: bool,
+    read_first: bool,
+    change: str,
+) -> None:
+    locks = world.services.locks
+    hold, changed = locks.hold, []
+
+    def late(*what: Any) -> None:
+        if not changed:
+            changed.append(run(session, f"ALTER TABLE account {change}"))
+        hold(*what)
+
+    monkeypatch.setattr(locks, "hold", late)
+    run(another, f"BEGIN {'OPTIMISTIC' if optimistic else 'PESSIMISTIC'}")
+    if read_first:
+        assert rows(another, "SELECT COUNT(*) FROM account") == [[2]]
+    late_for_its_snapshot = read_first and change != "COMMENT 'x'"
+    if late_for_its_snapshot:
+        assert error(another, "UPDATE account SET amount = 0 WHERE id = 1") == (1412, "HY000")
+    else:
+        run(another, "UPDATE account SET amount = 0 WHERE id = 1")
+    run(another, "COMMIT")
+    assert changed
+    left = 100 if late_for_its_snapshot else 0
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[left]]
 
 
 def test_law_1_without_the_metadata_lock_a_writer_meets_8028(

@@ -29,7 +29,7 @@ from exuvia.sql.session.running import Ready, Running
 def begin(session: Running, node: Begin, text: str) -> Result:
     """BEGIN, START TRANSACTION: commits what is open, takes a snapshot now."""
     read_only = node.read_only or session.variable("transaction_read_only") == "ON"
-    session.begin(read_only, node.pessimistic)
+    session.begin(read_only, node.pessimistic).answered = node.consistent_snapshot
     return Result()
 
 

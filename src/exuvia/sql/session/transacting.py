@@ -12,60 +12,25 @@ Run again means that nothing is left of the run before: writes, requirements, wa
 variables. Ids that it took are gaps.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
-from itertools import count
 
 from exuvia.base.errors import Conflict, Duplicate, Refused, SchemaChanged, Unavailable
 from exuvia.base.mysql import refuse
-from exuvia.base.types import FieldType
-from exuvia.cluster.row_locks import Locker
 from exuvia.sql.context import Context
 from exuvia.sql.result import Result, Value
+from exuvia.sql.session.beginning import Beginning
 from exuvia.sql.session.locking import StatementLocks
-from exuvia.sql.session.services import Services
-from exuvia.sql.session.settings import Settings
 from exuvia.sql.session.transactions import OpenTransaction, lost
 
 ATTEMPTS = 64
+BEGINNINGS = 16
 DEADLOCK = 1213
+OUTDATED = (1412, 8028)
 Work = Callable[[Context], Result]
-_serial = count(1)
 
 
-class Transacting(ABC):
-    """What a session is to its transactions. `statement` is the text that runs now."""
-
-    def __init__(self, services: Services, connection_id: int) -> None:
-        self.services = services
-        self.connection_id = connection_id
-        self.settings = Settings(services)
-        self.current: OpenTransaction | None = None
-        self.statement = ""
-        self.next_is_read_only = False
-        self.next_isolation = ""
-        self.locker = Locker()
-        self._user_variables: dict[str, tuple[Value, FieldType]] = {}
-
-    @property
-    def zone(self) -> tzinfo | None:
-        """Of its TIMESTAMPs; None is UTC."""
-        return self.settings.zone
-
-    @abstractmethod
-    def context_in(
-        self,
-        open_: OpenTransaction,
-        parameters: Sequence[Value],
-        letters: str,
-        locks: StatementLocks | None = None,
-    ) -> Context:
-        """What a statement sees of that transaction; a session knows."""
-
-    @abstractmethod
-    def check_interrupt(self) -> None:
-        """Raises 1317 once the statement was interrupted."""
+class Transacting(Beginning):
+    """How a session runs work in transactions."""
 
     def transact(
         self,
@@ -82,13 +47,7 @@ class Transacting(ABC):
             current = self.begin()
         if current is None:
             return self._alone(work, parameters, letters, self._locks() if locking else None)
-        current.about = self.statement
-        if locking and current.pessimistic:
-            return self._within_locks(current, work, parameters, letters)
-        return self._within(current, work, parameters, letters)
-
-    def _locks(self) -> StatementLocks:
-        return StatementLocks(self.services.row_locks, self.locker, self.settings.lock_wait_s)
+        return self._within(current, work, parameters, letters, locking)
 
     def _alone(
         self,
@@ -146,6 +105,44 @@ class Transacting(ABC):
             open_.close()
 
     def _within(
+        self,
+        current: OpenTransaction,
+        work: Work,
+        parameters: Sequence[Value],
+        letters: str,
+        locking: bool,
+    ) -> Result:
+        """Its first statement may meet a table that changed since BEGIN: nobody has read the
+        snapshot yet, so the transaction begins again."""
+        variables = dict(self._user_variables)
+        run = self._within_locks if locking and current.pessimistic else self._within_snapshot
+        for _ in range(BEGINNINGS):
+            current.about = self.statement
+            try:
+                result = run(current, work, parameters, letters)
+            except Refused as error:
+                if current.answered or error.code not in OUTDATED:
+                    raise
+                failure = error
+            else:
+                current.answered = True
+                return result
+            current = self._begin_again(current)
+            self._user_variables = dict(variables)
+        self.rollback()
+        raise failure
+
+    def _begin_again(self, before: OpenTransaction) -> OpenTransaction:
+        before.close()
+        self._release(committed=False)
+        again = self._open(
+            explicit=True, read_only=before.read_only, pessimistic=before.pessimistic
+        )
+        again.read_committed, again.savepoints = before.read_committed, before.savepoints
+        self.current = again
+        return again
+
+    def _within_snapshot(
         self, current: OpenTransaction, work: Work, parameters: Sequence[Value], letters: str
     ) -> Result:
         mark = current.txn.mark()
@@ -180,13 +177,16 @@ class Transacting(ABC):
         mark, expecting = current.txn.mark(), current.txn.expecting()
         locks, variables = self._locks(), dict(self._user_variables)
         try:
-            for _ in range(ATTEMPTS):
+            for attempt in range(ATTEMPTS):
                 found = self._current_read(current, work, parameters, letters, locks)
                 if isinstance(found, Result):
                     return found
                 current.undo(mark, expecting)
                 self._user_variables = dict(variables)
-                locks.wait(found, self.check_interrupt)
+                if found:
+                    locks.wait(found, self.check_interrupt)
+                else:
+                    self.services.pause(attempt)
         except (Conflict, Unavailable) as error:
             self.rollback()
             raise lost(error) if isinstance(error, Conflict) else error from None
@@ -208,7 +208,9 @@ class Transacting(ABC):
         letters: str,
         locks: StatementLocks,
     ) -> Result | bytes:
-        """Its result, or the key it has to wait for. It is for the caller to undo it then."""
+        """Its result, or the key it has to wait for; b"": its table has changed, plan it anew.
+
+        It is for the caller to undo it then."""
         mark, expecting = current.txn.mark(), current.txn.expecting()
         locks.look()
         current.read_newest()
@@ -220,6 +222,8 @@ class Transacting(ABC):
             if blocked is None:
                 raise
             return blocked
+        except SchemaChanged:
+            return b""
         finally:
             current.read_first()
         blocked = locks.take(current.txn, mark, expecting)
@@ -228,59 +232,6 @@ class Transacting(ABC):
         if context.warnings:
             result.warnings = context.warnings
         return result
-
-    def _release(self, committed: bool = True) -> None:
-        if self.locker.keys:
-            self.services.row_locks.release(self.locker, committed=committed)
-
-    def _open(
-        self, explicit: bool, read_only: bool = False, pessimistic: bool = False
-    ) -> OpenTransaction:
-        token = (self.connection_id, next(_serial))
-        lock = self.settings.metadata_lock
-        open_ = OpenTransaction(self.services, token, explicit, read_only, lock, pessimistic)
-        open_.about = self.statement
-        return open_
-
-    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first.
-
-        `pessimistic` None: as tidb_txn_mode says."""
-        self.commit()
-        read_only, self.next_is_read_only = read_only or self.next_is_read_only, False
-        locking = self.settings.pessimistic if pessimistic is None else pessimistic
-        isolation, self.next_isolation = self.next_isolation or self.settings.isolation, ""
-        self.current = self._open(explicit=True, read_only=read_only, pessimistic=locking)
-        self.current.read_committed = locking and isolation == "READ-COMMITTED"
-        return self.current
-
-    def commit(self) -> None:
-        """Commit the open transaction, if any.
-
-        Raises 1213, 1412, 8028, 1062, 8027, 1205, 1317: all is undone then."""
-        current, self.current = self.current, None
-        if current is None:
-            return
-        try:
-            if not current.pessimistic:
-                self._wait_before_commit(current)
-            current.commit_for_client()
-        finally:
-            current.close()
-            self._release()
-
-    def _wait_before_commit(self, current: OpenTransaction) -> None:
-        """An optimistic transaction lets those finish who hold its rows; validation decides."""
-        locks = self._locks()
-        while current.writes and (blocked := locks.take(current.txn, 0, 0)):
-            locks.wait(blocked, self.check_interrupt)
-
-    def rollback(self) -> None:
-        """Undo the open transaction, if any."""
-        current, self.current = self.current, None
-        if current is not None:
-            current.close()
-        self._release(committed=False)
 
 
 def _commit_alone(open_: OpenTransaction) -> Exception | None:

@@ -19,6 +19,7 @@ from exuvia.base.mysql import refuse
 from exuvia.catalog import writer
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
+from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
 from exuvia.sql.session.services import Services
 from exuvia.stats.deltas import Ledger
@@ -32,7 +33,9 @@ class Savepoint(NamedTuple):
 
 
 class OpenTransaction:
-    """One transaction of one session. `token` names it among the metadata locks."""
+    """One transaction of one session. `token` names it among the metadata locks.
+
+    `answered`: a client has seen something of it. Until then it may begin again unnoticed."""
 
     __slots__ = (
         "_ledger",
@@ -41,6 +44,7 @@ class OpenTransaction:
         "_services",
         "_tables",
         "about",
+        "answered",
         "explicit",
         "first",
         "pessimistic",
@@ -66,6 +70,7 @@ class OpenTransaction:
         self._ledger = Ledger()
         self._metadata_lock = metadata_lock
         self.about = ""
+        self.answered = False
         self.explicit = explicit
         self.pessimistic = pessimistic
         self.read_committed = False
@@ -115,14 +120,27 @@ class OpenTransaction:
         self.txn.back_to(mark)
         self._ledger.back_to(mark)
 
+    def adopt(self, services: Services, store: LocalStore) -> None:
+        """The session has got temporary tables: see them too."""
+        self._services = services
+        self.txn.store = store
+        self.txn.read_from(store.over(self.txn.snapshot))
+
     def counted(self, table_id: int, rows: int, modified: int) -> None:
         """A statement wrote so many rows of a (physical) table: for statistics."""
+        if table_id >= LOCAL_IDS:
+            return
         self._ledger.add(self.txn.mark(), table_id, rows, modified)
 
     def writing(self, table: Table) -> None:
-        """Take the metadata lock before the first write to a table. Raises 1792, 1412."""
+        """Take the metadata lock before the first write to a table.
+
+        Raises 1792, 1412; SchemaChanged if the statement had better be planned anew."""
         table_id = table.info.id
         if self._tables.get(table_id) is table:
+            return
+        if table_id >= LOCAL_IDS:
+            self._tables[table_id] = table
             return
         if self.read_only:
             raise refuse(1792)
@@ -162,15 +180,22 @@ class OpenTransaction:
         return found
 
     def _look_ahead(self, table: Table) -> None:
-        """A table that moved two revisions since the snapshot cannot be written any more."""
+        """Whether the table moved before the lock was seen: the next step may be on its way then.
+
+        What can still be planned anew is. A snapshot that a client has read stays: it can write
+        one revision late if its commit is in time, and not later."""
         snapshot = self._services.store.snapshot()
         try:
             raw = snapshot.get(keys.revision(table.info.id))
         finally:
             snapshot.close()
         revision = keys.read_number(raw[8:]) if raw is not None else table.revision + 2
-        if revision > table.revision:
-            self._overtaken = True
+        if revision == table.revision:
+            return
+        if self.first is not None or not self.answered:
+            del self._tables[table.info.id]
+            raise SchemaChanged(keys.revision(table.info.id))
+        self._overtaken = True
         if revision > table.revision + 1:
             raise refuse(1412)
 
