@@ -116,6 +116,7 @@ _OWN = (
     _count("exuvia_ddl_reorg_workers", 2, 1, 256, "G"),
     _count("exuvia_ddl_duplicates_shown", 100, 1, 10000, "G"),
     _count("exuvia_pipeline_inline_rows", limits.INLINE_ROWS, 0, _LARGE, "G"),
+    _count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G"),
     _count("exuvia_max_snapshot_s", int(limits.SNAPSHOT_QUERY_S), 1, 86400, "G"),
     _count("exuvia_max_idle_snapshot_s", int(limits.SNAPSHOT_IDLE_S), 1, 86400, "G"),
     _count("exuvia_retry_limit", 20, 0, 1000),

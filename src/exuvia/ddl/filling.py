@@ -107,7 +107,6 @@ def _running_note(progress: Running) -> str:
 
 
 def duplicates_error(progress: Duplicates) -> Refused:
-    """1062 with MySQL's text, and every other duplicate that was found as its listing."""
-    first = progress.error.message
-    others = [text for text in progress.texts if text != first]
-    return Refused(1062, "23000", first, "\n".join(others))
+    """1062 with MySQL's text for the first, and every other that was found as its listing."""
+    others = [text for text in progress.texts if text != progress.texts[0]]
+    return Refused(1062, "23000", progress.error.message, "\n".join(others))

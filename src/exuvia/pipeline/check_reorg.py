@@ -52,16 +52,16 @@ class CheckReorg(Reorg):
         if number == 0:
             yield Done(self._rows, len(outcomes))
             return
-        texts = [text for outcome in outcomes for text in outcome.result[1]]
-        yield Failed(self._refusal_of(number, texts))
+        first = [each for outcome in outcomes for each in outcome.result[1]]
+        yield Failed(self._refusal_of(number, first))
 
-    def _refusal_of(self, number: int, texts: list[str]) -> Refused:
+    def _refusal_of(self, number: int, first: list[list[str]]) -> Refused:
         plan = self.order.check
         if plan is None:
             raise Broken("a check without a rule")
         txn = self._store.begin()
         try:
             rule = judge_named(self.order.judge)(txn, self._table, plan)
-            return refusal(rule, number, texts)
+            return refusal(rule, number, first)
         finally:
             txn.rollback()

@@ -13,17 +13,18 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog import vector
 from exuvia.catalog.table import Table
+from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
+from exuvia.pipeline.faults import row_name
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.task import Outcome, Task
-
-MOST_LISTED = 20
 
 Row = Sequence[Any]
 Steps = Generator[Batch, None, Outcome]
@@ -57,14 +58,35 @@ def judge_named(name: str) -> Judge:
     return found
 
 
-def refusal(rule: Rule, number: int, texts: Sequence[str]) -> Refused:
-    """The error with the rows: the first line is MySQL's own."""
-    error = rule.refusal()
-    listed = ", ".join(texts[:MOST_LISTED])
-    more = ", ..." if number > len(texts[:MOST_LISTED]) else ""
+def refusal(rule: Rule, number: int, first: Sequence[Sequence[str]]) -> Refused:
+    """The rule's error with the rows counted; `first` are their names and texts."""
+    first = first[:MOST_LISTED]
+    more = ", ..." if number > len(first) else ""
     rows = "row does" if number == 1 else "rows do"
-    said = f"{error.message}\n{number} {rows} not obey: {listed}{more}"
-    return Refused(error.code, error.state, said)
+    listing = f"{number} {rows} not obey: {', '.join(text for _, text in first)}{more}"
+    return counted(rule.refusal(), number, [name for name, _ in first], listing)
+
+
+class Breaches:
+    """Rows that break a rule: chunks in, their number and the first 20 out."""
+
+    def __init__(self, rule: Rule, table: Table) -> None:
+        self._rule = rule
+        self._table = table
+        self.number = 0
+        self.seen = 0
+        self.first: list[tuple[str, str]] = []  # a row's name, the row as text
+
+    def look(self, keys: list[bytes], raws: list[bytes]) -> None:
+        """Some rows, as the store's chunks give them."""
+        wanted = list(self._rule.positions)
+        rows = vector.decode(self._table, keys, raws, wanted).to_rows()
+        bad = self._rule.offends(rows)
+        for n in bad[: MOST_LISTED - len(self.first)]:
+            name = row_name(self._table, keys[n][HANDLE_AT:])
+            self.first.append((name, self._rule.text(rows[n])))
+        self.number += len(bad)
+        self.seen += len(rows)
 
 
 def check_rows(store: Store, task: Task) -> Steps:
@@ -73,16 +95,12 @@ def check_rows(store: Store, task: Task) -> Steps:
     if plan is None:
         raise Broken("a check without a rule")
     snapshot = fresh_snapshot(store, table)
-    number, seen = 0, 0
-    texts: list[str] = []
     try:
         rule = judge_named(task.order.judge)(Transaction(store, snapshot), table, plan)
-        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            rows = vector.decode(table, found, raws, list(rule.positions)).to_rows()
-            bad = rule.offends(rows)
-            texts += [rule.text(rows[n]) for n in bad[: MOST_LISTED - len(texts)]]
-            number, seen = number + len(bad), seen + len(rows)
-            yield Batch(len(rows), 0.0)
+        found = Breaches(rule, table)
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            found.look(keys, raws)
+            yield Batch(len(raws), 0.0)
     finally:
         snapshot.close()
-    return Outcome(ordinal=task.ordinal, rows=seen, result=(number, texts))
+    return Outcome(ordinal=task.ordinal, rows=found.seen, result=(found.number, found.first))

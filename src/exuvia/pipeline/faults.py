@@ -9,9 +9,11 @@ The text of a fault is that of TiDB's error 8223: handle, values in the index, v
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType
 from exuvia.catalog import keycodec, reader, values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -113,6 +115,25 @@ class FaultJudge:
 
     def _fault(self, kind: str, handle: bytes, entry: str, row: str) -> Fault:
         return Fault(kind, self._index.idx_name.O, handle_text(self._table, handle), entry, row)
+
+
+def row_name(table: Table, handle: bytes) -> str:
+    """A row by its primary key, for people: id 3, a-b 1-x, _tidb_rowid 7."""
+    if not table.handle_positions:
+        return f"_tidb_rowid {handle_text(table, handle)}"
+    columns = [table.info.cols[position] for position in table.handle_positions]
+    name = "-".join(column.name.O for column in columns)
+    found = keycodec.handle_values(table, handle)
+    if found is None:
+        return f"{name} {handle.hex()}"
+    pairs = zip(found, columns, strict=True)
+    return f"{name} {'-'.join(text_of(value, column.type) for value, column in pairs)}"
+
+
+def text_of(value: Any, kind: FieldType) -> str:
+    """A value for people; bytes as far as they are text."""
+    shown = values.to_text(value, kind)
+    return shown if isinstance(shown, str) else shown.decode("utf-8", "replace")
 
 
 def handle_text(table: Table, handle: bytes) -> str:

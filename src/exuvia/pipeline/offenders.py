@@ -6,10 +6,11 @@
 Reading only: nothing is fenced, nothing is kept; a check that is left begins anew.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
+from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Refused
 from exuvia.catalog import change_vector, vector
 from exuvia.catalog.change_values import Change, shown
@@ -19,13 +20,12 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.faults import handle_text
+from exuvia.pipeline.faults import row_name
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.rewrite import change_of, layout_of, layouts_with
 from exuvia.pipeline.task import Outcome, Task
 
 Steps = Generator[Batch, None, Outcome]
-MOST_LISTED = 20
 
 
 class Offenders:
@@ -36,7 +36,7 @@ class Offenders:
         self._change = change
         self.number = 0
         self.seen = 0
-        self.texts: list[str] = []
+        self.first: list[tuple[str, str]] = []  # a row's name, the value it has
         self.error: Refused | None = None
 
     def look(self, keys: list[bytes], raws: list[bytes]) -> None:
@@ -51,27 +51,29 @@ class Offenders:
 
     def add(self, keys: list[bytes], values: Vector, bad: list[int]) -> None:
         """Rows already judged: `bad` are the positions of those that offend."""
-        listed = bad[: MOST_LISTED - len(self.texts)]
+        listed = bad[: MOST_LISTED - len(self.first)]
         taken = values.take(np.array(listed, dtype=np.int64)).to_list()
         for n, value in zip(listed, taken, strict=True):
             text = "NULL" if value is None else shown(value, values.field)
-            self.texts.append(f"{handle_text(self._table, keys[n][k.HANDLE_AT :])} ({text})")
+            self.first.append((row_name(self._table, keys[n][k.HANDLE_AT :]), text))
         self.number += len(bad)
         self.seen += len(keys)
 
     def outcome(self, task: Task) -> Outcome:
         """As a kernel answers."""
         error = [self.error.code, self.error.state, self.error.message] if self.error else []
-        result = (self.number, self.texts, error)
+        result = (self.number, self.first, error)
         return Outcome(ordinal=task.ordinal, rows=self.seen, result=result)
 
 
-def offending(error: Refused, number: int, texts: list[str]) -> Refused:
-    """The error of the first row that does not fit; all of them counted are its listing."""
-    more = ", ..." if number > len(texts) else ""
+def offending(error: Refused, number: int, first: Sequence[Sequence[str]]) -> Refused:
+    """The error of the first row that does not fit; all are counted, the first 20 listed."""
+    first = first[:MOST_LISTED]
+    more = ", ..." if number > len(first) else ""
     rows = "row does" if number == 1 else "rows do"
-    listing = f"{number} {rows} not fit: {', '.join(texts)}{more}"
-    return Refused(error.code, error.state, error.message, listing)
+    texts = ", ".join(f"{name} ({value})" for name, value in first)
+    listing = f"{number} {rows} not fit: {texts}{more}"
+    return counted(error, number, [name for name, _ in first], listing)
 
 
 def check_column(store: Store, task: Task) -> Steps:

@@ -43,7 +43,8 @@ class Done(NamedTuple):
 
 
 class Duplicates(NamedTuple):
-    """Texts of all that were found (capped), and the first as the 1062 to end the job with."""
+    """Texts of all that were found (capped), and the 1062 to end the job with: the first of them,
+    and how many there are."""
 
     texts: list[str]
     error: Refused

@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator
 
 import msgspec
 
-from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, Unavailable
+from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
-from exuvia.pipeline import checkpoint, task
+from exuvia.pipeline import checkpoint, task, twice
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.faults import Fault
 from exuvia.pipeline.matching import verification
@@ -39,6 +39,9 @@ Life = Generator[Progress, None, None]
 
 class Reorg:
     """See the module. `spark` None: always in this process. One thread steps it."""
+
+    _missing = 0  # spans that are not finished
+    _at_least = False  # some spans were not searched for duplicates to the end
 
     def __init__(
         self,
@@ -156,7 +159,9 @@ class Reorg:
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
             duplicates = [found for outcome in outcomes for found in outcome.duplicates]
             if duplicates:
-                return duplicates[:MOST_DUPLICATES]
+                full = any(len(each.duplicates) >= MOST_DUPLICATES for each in outcomes)
+                self._at_least = full or len(tasks) < self._missing
+                return duplicates
 
     def _plan(self) -> tuple[int, list[Task]]:
         """Rows finished so far, and a wave of tasks for what is missing."""
@@ -177,6 +182,7 @@ class Reorg:
         whole = self._total if missing == [self._table.row_span()] else None
         at_once = self._crew.at_once
         spans = cut(self._store, missing, self._span_rows(), whole, at_once)
+        self._missing = len(spans)
         tasks = [
             Task(kind=self._kernel, order=self.order, span=span, ordinal=n)
             for n, span in enumerate(spans[:_WAVE_TASKS])
@@ -252,8 +258,6 @@ class Reorg:
         return f"spans done: {self.spans_done}{before}"
 
     def _refusal(self, found: list[Found]) -> Duplicates:
-        """All of them in words, and the first as MySQL's 1062."""
-        error = Duplicate(found[0].key, found[0].other)
-        error.message = found[0].text
-        error.args = (error.message,)
-        return Duplicates([each.text for each in found], error)
+        """All of them in words, and as 1062 with their number."""
+        error = twice.refusal(self._table, found, len(found), at_least=self._at_least)
+        return Duplicates([each.text for each in found[:MOST_DUPLICATES]], error)

@@ -44,7 +44,6 @@ from exuvia.pipeline.task import Outcome, Task
 from exuvia.pipeline.traffic import Traffic
 
 Steps = Generator[Batch, None, Outcome]
-MOST_LISTED = 20
 
 
 class Unwritten(NamedTuple):

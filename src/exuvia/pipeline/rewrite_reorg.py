@@ -14,7 +14,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
-from exuvia.pipeline.offenders import MOST_LISTED, offending
+from exuvia.pipeline.offenders import offending
 from exuvia.pipeline.plans import ChangeColumn
 from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg
@@ -51,9 +51,7 @@ class ColumnReorg(Reorg):
         self._crew.choose(self._total <= self._dial.read().inline_rows)
         self.order = replace(indexes, index_ids=(changing,), element="_col_", changing=changing)
         if self._change.changing:
-            self._kernel = "rewrite"
-            yield from self._fill()
-            error = yield from self._looked_at("verify column")
+            error = yield from self._rewritten()
         else:
             error = yield from self._looked_at("check column")
         if error is not None:
@@ -65,6 +63,15 @@ class ColumnReorg(Reorg):
             yield from super()._live()
         else:
             yield Done(self._rows, self.spans_done, self.spans_skipped)
+
+    def _rewritten(self) -> Generator[Progress, None, Refused | None]:
+        """Every row written anew and compared; what is wrong with them, all of them counted."""
+        self._kernel = "rewrite"
+        try:
+            yield from self._fill()
+        except Refused as first:
+            return (yield from self._looked_at("check column")) or first
+        return (yield from self._looked_at("verify column"))
 
     def _looked_at(self, kernel: str) -> Generator[Progress, None, Refused | None]:
         """Every row read by that kernel; what is wrong with them."""
@@ -84,9 +91,9 @@ class ColumnReorg(Reorg):
         number = sum(outcome.result[0] for outcome in outcomes)
         if not number:
             return None
-        texts = [text for outcome in outcomes for text in outcome.result[1]][:MOST_LISTED]
+        first = [each for outcome in outcomes for each in outcome.result[1]]
         if kernel == "verify column":
             name = self._table.info.name.O
-            return refuse(8223, name, "the column that changes", texts[0], "", "")
+            return refuse(8223, name, "the column that changes", first[0][0], "", "")
         code, state, text = next(o.result[2] for o in outcomes if o.result[2])
-        return offending(Refused(code, state, text), number, texts)
+        return offending(Refused(code, state, text), number, first)

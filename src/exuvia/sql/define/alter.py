@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from exuvia.base.mysql import refuse
 from exuvia.catalog.model import TableInfo, evolve
+from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
-from exuvia.ddl.parts import joined
+from exuvia.ddl.parts import all_of, joined
 from exuvia.ddl.world import World
 from exuvia.sql.define import mixture
 from exuvia.sql.define.altering import Altering
@@ -36,6 +37,14 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
+LOOKED_AT = frozenset(  # changes that rows may break, and that are not looked at by their builders
+    {
+        ActionCode.ADD_INDEX,
+        ActionCode.ADD_PRIMARY_KEY,
+        ActionCode.ADD_CHECK,
+        ActionCode.ALTER_CHECK,
+    }
+)
 
 
 def alter_table(session: Running, node: AlterTable, text: str) -> Result:
@@ -51,9 +60,17 @@ def alter(session: Running, name: TableName, specs: Sequence[Spec], text: str) -
             raise refuse(1347, database.db_name.O, table.name.O, "BASE TABLE")
         altering = Altering(session, txn, database, table, text)
         jobs = _jobs(altering, prepared(altering, specs))
+        _look_at_rows(altering, jobs)
     if jobs:
         submit(session, jobs[0] if len(jobs) == 1 else joined(jobs))
     return Result(warnings=altering.notes)
+
+
+def _look_at_rows(altering: Altering, jobs: Sequence[Job]) -> None:
+    if any(part.type in LOOKED_AT for job in jobs for part in all_of(job)):
+        from exuvia.sql.define import preflight_rules  # Arrow: not every front needs it
+
+        preflight_rules.check_rules(altering, jobs)
 
 
 def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:

@@ -53,7 +53,7 @@ def check_rows(at: Altering, old: ColumnInfo, found: Modification) -> None:
         for each in (seen, *warned):
             each.look(keys, raws)
     if seen.error is not None:
-        raise offending(seen.error, seen.number, seen.texts)
+        raise offending(seen.error, seen.number, seen.first)
     for each in warned:
         if each.error is not None:
             at.warn(each.error.code, _as_one(each.error.message, each.number))

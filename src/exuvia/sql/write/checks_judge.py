@@ -15,9 +15,9 @@ from exuvia.base.mysql import refuse
 from exuvia.catalog import meta, references
 from exuvia.catalog.constraint_info import FkInfo
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import to_text
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.checking import Rule
+from exuvia.pipeline.faults import text_of
 from exuvia.pipeline.plans import CheckRows
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
@@ -39,15 +39,10 @@ class _Rule:
     def text(self, row: Row) -> str:
         """(id=7, a=-1): the primary key, and what the rule reads."""
         shown = [
-            f"{column.name.O}={'NULL' if value is None else _text(value, column.type)}"
+            f"{column.name.O}={'NULL' if value is None else text_of(value, column.type)}"
             for column, value in zip(self._columns, row, strict=True)
         ]
         return f"({', '.join(shown)})"
-
-
-def _text(value: Value, kind: Any) -> str:
-    shown = to_text(value, kind)
-    return shown if isinstance(shown, str) else shown.decode("utf-8", "replace")
 
 
 class CheckRule(_Rule):
