@@ -38,7 +38,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1064: (
         "42000",
         "You have an error in your SQL syntax; check the manual that corresponds to your "
-        "Exuvia version for the right syntax to use %s",
+        "TiDB version for the right syntax to use %s",
     ),
     1065: ("42000", "Query was empty"),
     1066: ("42000", "Not unique table/alias: '%s'"),
@@ -114,7 +114,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1230: ("42000", "Variable '%s' doesn't have a default value"),
     1231: ("42000", "Variable '%s' can't be set to the value of '%s'"),
     1232: ("42000", "Incorrect argument type to variable '%s'"),
-    1235: ("42000", "This version of Exuvia doesn't yet support '%s'"),
+    1235: ("42000", "This version of TiDB doesn't yet support '%s'"),
     1238: ("HY000", "Variable '%s' is a %s variable"),
     1241: ("21000", "Operand should contain %s column(s)"),
     1242: ("21000", "Subquery returns more than 1 row"),
@@ -137,6 +137,8 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1317: ("70100", "Query execution was interrupted"),
     1329: ("02000", "No data - zero rows fetched, selected, or processed"),
     1347: ("HY000", "'%s.%s' is not %s"),
+    1352: ("HY000", "View's SELECT refers to a temporary table '%s'"),
+    1562: ("HY000", "Cannot create temporary table with partitions"),
     1351: ("HY000", "View's SELECT contains a variable or parameter"),
     1353: (
         "HY000",

@@ -48,6 +48,7 @@ NEWER: dict[int, tuple[str, str]] = {
     4136: ("HY000", "Sequence '%s' values are conflicting"),
     4139: ("HY000", "Unknown SEQUENCE: '%s'"),
     8003: ("HY000", "%s"),
+    8006: ("HY000", "`%s` is unsupported on temporary tables."),
     8022: ("HY000", "Error: KV error safe to retry %s  [try again later]"),
     8027: (
         "HY000",

@@ -40,7 +40,7 @@ class Schemas:
 
     def __init__(self, store: Store, capacity: int = CAPACITY, evaluator: str = "") -> None:
         self.store = store
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self._lock = threading.Lock()
         self._names: Recent[tuple[str, str], tuple[int, int]] = Recent(capacity)
         self._tables: Recent[int, tuple[Table, ...]] = Recent(capacity)
@@ -112,7 +112,7 @@ class Schemas:
         if info is None or database is None:
             return None
         found = Table(
-            info, revision, database, meta.database_revision(txn, database.id), self._evaluator
+            info, revision, database, meta.database_revision(txn, database.id), self.evaluator
         )
         with self._lock:
             others = [

@@ -151,6 +151,10 @@ class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_base: int = 0
 
 
+LOCAL_TEMPORARY = 2
+"""`temp_table_type` of one session's table, as in TiDB."""
+
+
 class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A table, view or sequence (names and order of seed 001)."""
 
@@ -242,6 +246,11 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     def is_stored(self) -> bool:
         """Whether it has rows: neither a view nor a sequence."""
         return self.view is None and self.sequence is None
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is one session's (sql/session/temporary.py)."""
+        return self.temp_table_type == LOCAL_TEMPORARY
 
     @property
     def public_columns(self) -> tuple[ColumnInfo, ...]:

@@ -101,7 +101,7 @@ class Table:
         self.database_revision = database_revision
         self.physical_id = physical_id or info.exuvia_physical or info.id
         self.row_prefix = keys.row_prefix(self.physical_id)
-        self.fences = (
+        self.fences: tuple[tuple[bytes, int], ...] = (
             (keys.revision(info.id), revision + 1),
             (keys.database_revision(database.id), database_revision + 1),
         )

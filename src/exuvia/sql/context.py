@@ -29,6 +29,7 @@ from exuvia.sql.parse.literals import type_of
 from exuvia.sql.result import Note, Row, Value
 from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.services import Services
+from exuvia.sql.session.temporary import TemporaryTables
 
 
 class Virtual(NamedTuple):
@@ -54,6 +55,7 @@ class Surroundings(Protocol):
     row_count: int
     client_found_rows: bool
     warnings: Sequence[Note]
+    temporary: TemporaryTables | None
 
     @property
     def zone(self) -> tzinfo | None:
@@ -182,6 +184,11 @@ class Context(Env):
             return self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise refuse(1146, owner, name) if error.code == 1049 else error from None
+
+    def temporary(self, database: str, name: str) -> Table | None:
+        """The session's temporary table of that name."""
+        held = self._session.temporary
+        return None if held is None else held.find(database or self.database, name)
 
     def table_of_id(self, table_id: int) -> Table | None:
         """The table with that id in this snapshot, in any state, or None."""

@@ -37,19 +37,19 @@ def place_table(job: Job, world: World) -> tuple[Job, World]:
     wanted = table_of(job)
     if wanted.partition is not None:
         wanted = evolve(wanted, partition=wanted.partition.with_ids(job.exuvia_ids))
-    return job, evolve(world, table=_placed(wanted, job.table_id, job.schema_id))
+    return job, evolve(world, table=placed(wanted, job.table_id, job.schema_id))
 
 
 def place_tables(job: Job, world: World) -> tuple[Job, World]:
     """All the tables as asked for, under the ids the job was given."""
-    placed = tuple(
-        _placed(wanted, table_id, job.schema_id)
+    made = tuple(
+        placed(wanted, table_id, job.schema_id)
         for wanted, table_id in zip(tables_of(job), job.exuvia_ids, strict=True)
     )
-    return job, evolve(world, others=placed)
+    return job, evolve(world, others=made)
 
 
-def _placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
+def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
     """A table with its parts numbered where the caller left them at 0."""
     columns = tuple(
         evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(wanted.cols)

@@ -47,6 +47,13 @@ def create_table_job(
     return with_parents(job, parents, len(made))
 
 
+def table_with_checks(
+    txn: Transaction, node: CreateTable, info: TableInfo, warn: Warn
+) -> TableInfo:
+    """The table with its CHECKs, where it can have no foreign keys."""
+    return _with_checks(txn, node, info, warn)
+
+
 def _keys(
     session: Running,
     txn: Transaction,

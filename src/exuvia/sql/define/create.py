@@ -15,6 +15,7 @@ from exuvia.sql.define.jobs import database_named, look, noted, submit
 from exuvia.sql.define.like import create_like
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.define.temporary import create_temporary
 from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.running import Running
@@ -51,6 +52,8 @@ def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
 
 def create_table(session: Running, node: CreateTable, text: str) -> Result:
     """CREATE TABLE [IF NOT EXISTS]. Raises 1050 and all of define/table.py."""
+    if node.temporary:
+        return create_temporary(session, node, text)
     warnings: list[Note] = []
 
     def warn(code: int, said: str) -> None:

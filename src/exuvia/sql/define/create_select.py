@@ -24,6 +24,7 @@ from exuvia.sql.context import Context
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.session import planner
@@ -43,9 +44,9 @@ def create_select(
     """The table with its rows. Raises what the query raises, 1050, 1062, 1060, 1235, ..."""
     query = node.query
     if query is None:
-        raise refuse(1064, "near 'SELECT'")
+        raise Misplaced("SELECT")
     found = session.run(lambda context: planner.plan(query, context).run(context))
-    defined = evolve(node, columns=_columns(node, found.columns), query=None)
+    defined = evolve(node, columns=columns_with(node, found.columns), query=None)
     info = table_info(defined, database, warn, modes_of(session.variable("sql_mode"), warn))
     _refuse_what_is_not_loaded(node, info)
     job = requests.create_table(database, info, query=text)
@@ -77,7 +78,7 @@ def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def _columns(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:
+def columns_with(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:
     """Columns that are only defined, then the query's; one that is both is as defined."""
     asked = {column.name.lower(): column for column in found}
     defined = {column.name.lower(): column for column in node.columns}
@@ -159,7 +160,7 @@ def _loaded(context: Context, table: Table, found: Result, job_id: int, epoch: i
     from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
 
     target = Target(table, tuple(column.name for column in found.columns))
-    rows = [_row(context, target, each) for each in _converted(target, found)]
+    rows = [row_of(context, target, each) for each in converted(target, found)]
     ids = context.session.services.ids.of(table.info)
     if target.auto >= 0:
         _number(rows, target.auto, ids)
@@ -177,7 +178,7 @@ def _loaded(context: Context, table: Table, found: Result, job_id: int, epoch: i
     return Result(affected=loaded)
 
 
-def _converted(target: Target, found: Result) -> list[Row]:
+def converted(target: Target, found: Result) -> list[Row]:
     """The query's rows as the columns hold them. Raises 1048, 1264, 1406, ..."""
     assigns = [
         assign_to(column, each.type, STRICT)
@@ -193,7 +194,8 @@ def _converted(target: Target, found: Result) -> list[Row]:
     ]
 
 
-def _row(context: Context, target: Target, values: Row) -> Row:
+def row_of(context: Context, target: Target, values: Row) -> Row:
+    """A row with those values, and defaults for the rest."""
     row = target.row(context)
     for (position, _), value in zip(target.named, values, strict=True):
         row[position] = value

@@ -25,6 +25,11 @@ from exuvia.sql.define.jobs import (
     table_named,
 )
 from exuvia.sql.define.sequence import drop_sequence
+from exuvia.sql.define.temporary import (
+    temporary_named,
+    truncate_temporary,
+    without_temporary,
+)
 from exuvia.sql.define.view import drop_view
 from exuvia.sql.nodes import (
     DropDatabase,
@@ -67,10 +72,14 @@ def drop_table(session: Running, node: DropTable, text: str) -> Result:
         return drop_view(session, node, text)
     if node.kind == "sequence":
         return drop_sequence(session, node, text)
+    tables = without_temporary(session, node.tables)
+    if not tables:
+        return Result()
     if node.temporary:
-        raise refuse(1051, ",".join(_shown(session, table) for table in node.tables))
-    _check_references(session, node.tables)
-    missing = [table for table in node.tables if not _drop(session, table, text)]
+        missing = tables
+    else:
+        _check_references(session, tables)
+        missing = [table for table in tables if not _drop(session, table, text)]
     if not missing:
         return Result()
     if not node.if_exists:
@@ -117,6 +126,9 @@ def _job(session: Running, txn: Transaction, table: TableName, text: str) -> Job
 
 def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
     """TRUNCATE TABLE. Raises 1146, also for a view or a sequence."""
+    temporary = temporary_named(session, node.table)
+    if temporary is not None:
+        return truncate_temporary(session, temporary)
     with look(session) as txn:
         database, table = table_named(session, txn, node.table)
         if not table.is_stored:

@@ -52,7 +52,10 @@ def table_named(
     database = database_named(session, txn, table.db)
     if database.db_name.L in SYSTEM:
         raise refuse(8200, f"schema change of system table '{table.name}'")
-    return database, session.services.schemas.table(txn, database.db_name.O, table.name).info
+    found = session.services.schemas.table(txn, database.db_name.O, table.name).info
+    if found.is_temporary:
+        raise refuse(8200, "ALTER TABLE for local temporary table")
+    return database, found
 
 
 def submit(session: Running, job: Job) -> Job:

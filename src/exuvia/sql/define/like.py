@@ -14,6 +14,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.columns import check_name
 from exuvia.sql.define.jobs import database_named
 from exuvia.sql.nodes import CreateTable
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.session.running import Running
 
 
@@ -22,17 +23,30 @@ def create_like(
 ) -> Job:
     """The job; it also waits for those that change the table it copies. Raises 1146, 1347."""
     if node.like is None:
-        raise refuse(1064, "near 'LIKE'")
-    if node.temporary:
-        raise refuse(8200, "TEMPORARY tables")
+        raise Misplaced("LIKE")
     place = database_named(session, txn, node.like.db)
-    source = session.services.schemas.table(txn, place.db_name.O, node.like.name).info
-    if not source.is_stored:
-        raise refuse(1347, place.db_name.O, source.name.O, "BASE TABLE")
+    source = _stored(session, txn, place, node.like.name)
+    if source.is_temporary:
+        raise refuse(8006, "create table like")
     info = copied(source, check_name(node.table.name, 1103), database)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
+
+
+def like_source(session: Running, txn: Transaction, node: CreateTable) -> TableInfo:
+    """What a temporary table LIKE another is made of. Raises 1146, 1347."""
+    assert node.like is not None
+    place = database_named(session, txn, node.like.db)
+    source = _stored(session, txn, place, node.like.name)
+    return copied(source, check_name(node.table.name, 1103), place)
+
+
+def _stored(session: Running, txn: Transaction, place: DatabaseInfo, text: str) -> TableInfo:
+    found = session.services.schemas.table(txn, place.db_name.O, text).info
+    if not found.is_stored:
+        raise refuse(1347, place.db_name.O, found.name.O, "BASE TABLE")
+    return found
 
 
 def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
@@ -57,6 +71,7 @@ def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
         cols=columns,
         index_info=indexes or None,
         fk_info=None,
+        temp_table_type=0,
         state=SchemaState.ABSENT,
         auto_inc_id=0,
         max_col_id=len(columns),

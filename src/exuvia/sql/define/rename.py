@@ -17,6 +17,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.columns import check_name
 from exuvia.sql.define.jobs import SYSTEM, database_named, look, submit
+from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
@@ -122,6 +123,7 @@ def rename_tables(session: Running, node: RenameTables, text: str) -> Result:
     with look(session) as txn:
         renamed = Renamed(session, txn)
         for old, new in node.pairs:
+            refuse_temporary(session, old, "RENAME TABLE")
             renamed.add(old, new)
         job = renamed.job(text)
     if job is not None:

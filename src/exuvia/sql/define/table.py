@@ -99,8 +99,6 @@ def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
 
 
 def _refuse_what_is_missing(node: CreateTable, warn: Warn) -> None:
-    if node.temporary:
-        raise refuse(8200, "TEMPORARY tables")
     check_supported(node.options)
     check_engine(node.options.get("engine", "innodb"))
 

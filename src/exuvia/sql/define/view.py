@@ -76,6 +76,7 @@ def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], st
 
     def work(context: Context) -> Result:
         _forbid_itself(context, node)
+        _refuse_temporary(context, query)
         columns.extend(select.plan(query, context).columns)
         parts = arms_of(query)
         if len(parts) == 1:
@@ -86,6 +87,14 @@ def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], st
 
     session.run(work)
     return columns, view_text(query, source.tokens, source.text, session.database, arms)
+
+
+def _refuse_temporary(context: Context, query: exp.Expression) -> None:
+    """1352: a view outlives the session that has the table."""
+    for each in query.find_all(exp.Table):
+        found = context.temporary(each.db, each.name)
+        if found is not None:
+            raise refuse(1352, found.info.name.O)
 
 
 def _forbid_itself(context: Context, node: CreateView) -> None:

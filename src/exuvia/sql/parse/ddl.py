@@ -37,7 +37,9 @@ def create(cursor: Cursor) -> Node:
         return create_view(cursor, replace)
     if cursor.accept("SEQUENCE"):
         return create_sequence(cursor)
-    temporary = cursor.accept("TEMPORARY") or cursor.accept("GLOBAL", "TEMPORARY")
+    if cursor.at("GLOBAL", "TEMPORARY"):
+        return _elsewhere(cursor, "CREATE ")
+    temporary = cursor.accept("TEMPORARY")
     if cursor.accept("TABLE"):
         return create_table(cursor, temporary)
     if cursor.at_any(INDEX_HEADS):

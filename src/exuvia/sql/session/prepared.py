@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import (
     DeallocateStatement,
@@ -14,6 +13,7 @@ from exuvia.sql.nodes.session import (
     Statement,
 )
 from exuvia.sql.parse.literals import letters_of
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Value
@@ -57,7 +57,7 @@ def parsed(text: str) -> Prepared:
     """A statement ready to be given values. Raises 1064 for several, 1295."""
     statements = parse(text)
     if len(statements) != 1:
-        raise refuse(1064, "near ';'")
+        raise Misplaced(";")
     (node,) = statements
     if isinstance(node, PrepareStatement | ExecuteStatement | DeallocateStatement):
         raise Refused(1295, "HY000", _NOT_PREPARED)

@@ -9,6 +9,7 @@ from exuvia.sql.nodes.session import Statement
 from exuvia.sql.result import Note, Result, Value
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.settings import Settings
+from exuvia.sql.session.temporary import TemporaryTables
 from exuvia.sql.session.transactions import OpenTransaction
 
 
@@ -31,6 +32,7 @@ class Running(Surroundings, Protocol):
     next_isolation: str
     prepared: dict[str, Ready]
     client_is_gone: bool
+    temporary: TemporaryTables | None
 
     def run(
         self,
@@ -57,6 +59,12 @@ class Running(Surroundings, Protocol):
 
     def rollback(self) -> None:
         """Undo the open one."""
+
+    def temporary_tables(self) -> TemporaryTables:
+        """Its temporary tables, to add one or to drop one."""
+
+    def settle_temporary(self) -> None:
+        """Some were dropped: without any, be as before."""
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
         """Value and type of `@name`."""

@@ -17,6 +17,7 @@ from exuvia.cluster.row_locks import AT_ONCE
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
+from exuvia.sql.parse.near import Misplaced, placed
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import NULL, Note, Result, Value, notes_of
@@ -82,8 +83,7 @@ class Session(Transacting):
                     return parsed(text).run(self, parameters)
                 return self._execute(text)
             except Refused as error:
-                self._note(error)
-                raise
+                raise self._note(error) from error.__cause__
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
@@ -97,9 +97,11 @@ class Session(Transacting):
             reason, self._ended = self._ended, ""
             raise refuse(8055, reason)
 
-    def _note(self, error: Refused) -> None:
+    def _note(self, error: Refused) -> Refused:
         self.row_count = -1
+        error = placed(error, self.statement)
         self.warnings = notes_of(error)
+        return error
 
     def _execute(self, text: str) -> Result | list[Result]:
         shaped = self._shape(text)
@@ -109,7 +111,7 @@ class Session(Transacting):
                 return found
         statements = parse(text)
         if "?" in text and any(map(number_placeholders, statements)):
-            raise refuse(1064, "near '?' at line 1")
+            raise Misplaced("?")
         results = [self.run_statement(node, text) for node in statements]
         return results[0] if len(results) == 1 else results
 
@@ -214,8 +216,7 @@ class Session(Transacting):
                 self._begin_statement(text)
                 return describe(self, text)
             except Refused as error:
-                self._note(error)
-                raise
+                raise self._note(error) from error.__cause__
 
     def execute_prepared(self, prepared: Prepared, parameters: Sequence[Value]) -> Result:
         """Run a prepared statement."""
@@ -224,8 +225,7 @@ class Session(Transacting):
                 self._begin_statement(prepared.text)
                 return prepared.run(self, parameters)
             except Refused as error:
-                self._note(error)
-                raise
+                raise self._note(error) from error.__cause__
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long. Any thread."""

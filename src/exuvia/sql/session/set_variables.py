@@ -22,6 +22,7 @@ from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolv
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import Assignment, SetStatement
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.running import Running
 
@@ -120,7 +121,7 @@ def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None
 
 def _user(session: Running, item: Assignment) -> Refused | None:
     if item.value is None:
-        raise refuse(1064, f"near 'DEFAULT' in @{item.name}")
+        raise Misplaced("DEFAULT")
     value, kind = _value(session, item.value)
     session.set_user_variable(item.name, value, kind)
     return None

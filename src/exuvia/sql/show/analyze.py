@@ -67,8 +67,11 @@ def _options(node: AnalyzeTable) -> dict[str, int]:
 
 
 def _refuse_unstored(table: Table) -> None:
-    """1105: a view or a sequence has nothing to be analyzed."""
+    """1105: a view or a sequence has nothing to be analyzed. 8006: what nobody else sees has no
+    statistics."""
     info = table.info
+    if info.is_temporary:
+        raise refuse(8006, "ANALYZE TABLE")
     if not info.is_stored:
         noun = "sequence" if info.view is None else "view"
         raise refuse(1105, f"analyze {noun} {info.name.O} is not supported now")

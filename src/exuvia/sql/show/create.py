@@ -31,7 +31,8 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     lines += [_index(table, index) for index in public if index.is_primary]
     lines += [_index(table, index) for index in public if not index.is_primary]
     body = ",\n".join([*lines, *constraints])
-    head = f"CREATE TABLE {identifier(table.name.O)} (\n{body}\n) {_options(table, next_auto)}"
+    kind = "TEMPORARY TABLE" if table.is_temporary else "TABLE"
+    head = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n) {_options(table, next_auto)}"
     return head + partition_text(table)
 
 

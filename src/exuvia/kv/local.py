@@ -1,0 +1,187 @@
+"""Keys of one session in its own memory, laid over the store that all share.
+
+    t{table >= LOCAL_IDS}...   the session's: nobody else sees them, they end with the session
+    any other key              the store's
+
+A transaction reads and writes both. At its commit the session's part is judged first, then the
+store decides, then the session's part is applied: it is refused or done as a whole, because nobody
+else writes the session's keys. What was written to a table that has been dropped meanwhile is left
+out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from exuvia.base.mysql import refuse
+from exuvia.kv import keys as k
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.store import Presence, Store
+from exuvia.kv.transaction import Transaction
+from exuvia.kv.validate import settle
+
+LOCAL_IDS = 1 << 62
+_FIRST = b"t" + k.u64(LOCAL_IDS)
+
+
+def is_local(key: bytes) -> bool:
+    """Whether the key is a session's own."""
+    return key >= _FIRST
+
+
+class LocalSnapshot:
+    """A view of both. `sequence` is the store's."""
+
+    def __init__(self, shared: Snapshot, local: Snapshot) -> None:
+        self.sequence = shared.sequence
+        self._shared = shared
+        self._local = local
+
+    def _of(self, key: bytes) -> Snapshot:
+        return self._local if key >= _FIRST else self._shared
+
+    def get(self, key: bytes) -> bytes | None:
+        """Raw value or None."""
+        return self._of(key).get(key)
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """Raw values of those keys that are there."""
+        mine = [key for key in keys if key >= _FIRST]
+        if not mine:
+            return self._shared.get_many(keys)
+        theirs = [key for key in keys if key < _FIRST]
+        return {**self._shared.get_many(theirs), **self._local.get_many(mine)}
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Raw pairs in key order; a span lies on one side."""
+        return self._of(span.start).scan(span, reverse)
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Raw keys and values, `rows` at a time."""
+        return self._of(span.start).chunks(span, rows)
+
+    def close(self) -> None:
+        """Give both back."""
+        self._shared.close()
+        self._local.close()
+
+
+class LocalStore:
+    """See the module: a Store for one session. `room` tells how many bytes a table may hold, `name`
+    what a table is called, None once it is gone."""
+
+    def __init__(
+        self, shared: Store, room: Callable[[], int], name: Callable[[int], str | None]
+    ) -> None:
+        self.shared = shared
+        self.memory = MemoryStore()
+        self._room = room
+        self._name = name
+        self._bytes: dict[int, int] = {}
+
+    def begin(self) -> Transaction:
+        """A transaction on a fresh snapshot of both."""
+        return Transaction(self, self.snapshot())
+
+    def snapshot(self) -> LocalSnapshot:
+        """A fresh view of both."""
+        return self.over(self.shared.snapshot())
+
+    def over(self, shared: Snapshot) -> LocalSnapshot:
+        """The session's keys as they stand, over a snapshot that is open already."""
+        return LocalSnapshot(shared, self.memory.snapshot())
+
+    def commit(self, packet: Packet) -> int:
+        """See the module. Raises what the store does, 1114 where a table is full."""
+        mine = [w for w in packet.writes if is_local(w.key) and self._name(_table(w.key))]
+        theirs = [w for w in packet.writes if not is_local(w.key)]
+        ours = [r for r in packet.requirements if is_local(r.key)]
+        local = Packet(mine, ours if mine else (), ())
+        sizes = self._sizes(local) if mine else self._bytes
+        sequence = 0
+        if theirs or packet.channels:
+            needed = [r for r in packet.requirements if not is_local(r.key)]
+            sequence = self.shared.commit(Packet(theirs, needed, packet.channels))
+        if mine:
+            self.memory.commit(local)
+            self._bytes = sizes
+        return sequence
+
+    def _sizes(self, packet: Packet) -> dict[int, int]:
+        """Bytes of each table after the packet. Raises 1114, Conflict, Duplicate."""
+        view = self.memory.snapshot()
+        try:
+            after = settle(packet, view.get)
+            sizes = dict(self._bytes)
+            for key, payload in after.items():
+                before = view.get(key)
+                change = 0 if payload is None else len(key) + len(payload) + 8
+                change -= 0 if before is None else len(key) + len(before)
+                sizes[_table(key)] = sizes.get(_table(key), 0) + change
+        finally:
+            view.close()
+        room = self._room()
+        for table, size in sizes.items():
+            if size > room and size > self._bytes.get(table, 0):
+                raise refuse(1114, self._name(table))
+        return sizes
+
+    def drop(self, table: int) -> None:
+        """Forget everything of a table."""
+        txn = self.memory.begin()
+        for key, _ in list(txn.scan(k.table_span(table))):
+            txn.delete(key)
+        txn.commit()
+        self._bytes.pop(table, None)
+
+    # -- the store's own -------------------------------------------------------------------------
+
+    def count(self, span: Span) -> int:
+        """Keys in the span."""
+        return (self.memory if is_local(span.start) else self.shared).count(span)
+
+    def split(self, span: Span, parts: int) -> list[Span]:
+        """Adjoining spans of about equal size."""
+        return (self.memory if is_local(span.start) else self.shared).split(span, parts)
+
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """As the store."""
+        self.shared.limit_snapshots(idle_s, query_s)
+
+    def bulk(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes] | bytes,
+        requirements: Sequence[Requirement] = (),
+        puts: Sequence[tuple[bytes, bytes]] = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> BulkResult:
+        """As the store."""
+        return self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """As the store."""
+        return self.shared.wait(channel, after, timeout_s)
+
+    def counter(self, channel: str) -> int:
+        """As the store."""
+        return self.shared.counter(channel)
+
+    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """As the store."""
+        return self.shared.watch(span, after)
+
+    def hold(self, name: str) -> Presence:
+        """As the store."""
+        return self.shared.hold(name)
+
+    def held(self, name: str) -> bool:
+        """As the store."""
+        return self.shared.held(name)
+
+    def close(self) -> None:
+        """The store is not ours to close."""
+
+
+def _table(key: bytes) -> int:
+    return int.from_bytes(key[1:9], "big")

@@ -1,0 +1,143 @@
+"""Temporary tables: in a session's memory, in no catalog, seen by that session alone.
+
+A session with temporary tables has its own view of the node's services (services.py):
+
+    store     the session's keys over the shared ones (kv/local.py)
+    schemas   a temporary table hides another of its name; lists of tables do not show it
+    ids       its AUTO_INCREMENT is counted here
+    plans     plans of its statements, apart from those of other sessions
+
+So whatever reads or writes rows knows nothing of them. They are transactional as others are:
+ROLLBACK undoes their rows, but neither their creation nor their end. There is no job, no version,
+no metadata lock, no statistics. Ids come from one counter of the process.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+
+from exuvia.catalog.ids import IdAllocator, TableIds
+from exuvia.catalog.ids import Kind as IdKind
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.local import LOCAL_IDS, LocalStore
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.session.plan_cache import PlanCache
+from exuvia.sql.session.services import Services
+
+_ids = count(LOCAL_IDS)
+_PLANS = 256
+Place = tuple[str, str]
+
+
+class TemporaryTables:
+    """Of one session. `most_bytes`: what one table may hold, read at each commit."""
+
+    def __init__(self, services: Services, most_bytes: Callable[[], int]) -> None:
+        self._tables: dict[Place, Table] = {}
+        self._by_id: dict[int, Table] = {}
+        self.store = LocalStore(services.store, most_bytes, self._name)
+        self.base = services
+        self.services = replace(
+            services,
+            store=self.store,
+            schemas=_Schemas(services.schemas, self),
+            ids=_Ids(services.ids, self),
+            plans=PlanCache(_PLANS),
+        )
+
+    def _name(self, table_id: int) -> str | None:
+        table = self._by_id.get(table_id)
+        return None if table is None else table.info.name.O
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def find(self, database: str, name: str) -> Table | None:
+        """The temporary table of that name."""
+        return self._tables.get((database.lower(), name.lower()))
+
+    def by_id(self, table_id: int) -> Table | None:
+        """The temporary table with that id."""
+        return self._by_id.get(table_id)
+
+    def add(self, info: TableInfo, database: DatabaseInfo) -> None:
+        """A new table; `info` has an id of `new_id`."""
+        table = Table(info, 1, database, 1, self.base.schemas.evaluator)
+        table.fences = ()
+        txn = self.store.memory.begin()
+        txn.put(keys.revision(info.id), keys.number(1))
+        if info.auto_inc_id > 1:
+            txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
+        txn.commit()
+        self._tables[database.db_name.L, info.name.L] = table
+        self._by_id[info.id] = table
+
+    def drop(self, table: Table) -> None:
+        """It is gone, with its rows."""
+        self._tables.pop((table.database.db_name.L, table.info.name.L), None)
+        self._by_id.pop(table.info.id, None)
+        self.store.drop(table.info.id)
+
+
+def new_id() -> int:
+    """An id no other table of this process has."""
+    return next(_ids)
+
+
+class _Schemas(Schemas):
+    """The node's schemas; temporary tables come first."""
+
+    def __init__(self, base: Schemas, temporary: TemporaryTables) -> None:
+        self.store = base.store
+        self.evaluator = base.evaluator
+        self._base = base
+        self._temporary = temporary
+
+    def database(self, txn: Transaction, name: str) -> DatabaseInfo:
+        return self._base.database(txn, name)
+
+    def table(self, txn: Transaction, database: str, name: str) -> Table:
+        found = self._temporary.find(database, name)
+        return self._base.table(txn, database, name) if found is None else found
+
+    def table_by_id(self, txn: Transaction, table_id: int) -> Table | None:
+        if table_id >= LOCAL_IDS:
+            return self._temporary.by_id(table_id)
+        return self._base.table_by_id(txn, table_id)
+
+    def databases(self, txn: Transaction) -> list[DatabaseInfo]:
+        return self._base.databases(txn)
+
+    def tables(self, txn: Transaction, database: str) -> Iterator[TableInfo]:
+        return self._base.tables(txn, database)
+
+    def refresh(self, txn: Transaction, table_id: int) -> None:
+        self._base.refresh(txn, table_id)
+
+    def clear(self) -> None:
+        self._base.clear()
+
+
+class _Ids(IdAllocator):
+    """The node's ids; those of temporary tables are counted in the session's memory."""
+
+    def __init__(self, base: IdAllocator, temporary: TemporaryTables) -> None:
+        self._base = base
+        self._local = IdAllocator(temporary.store.memory)
+        self._memory = temporary.store.memory
+        self.sequences = base.sequences
+
+    def of(self, info: TableInfo) -> TableIds:
+        return TableIds(self._local if info.is_temporary else self._base, info)
+
+    def peek(self, txn: Transaction, table_id: int, kind: IdKind = "auto") -> int:
+        if table_id < LOCAL_IDS:
+            return self._base.peek(txn, table_id, kind)
+        local = self._memory.begin()
+        try:
+            return self._local.peek(local, table_id, kind)
+        finally:
+            local.rollback()
