@@ -41,16 +41,14 @@ class Entry(NamedTuple):
 
 
 class Feed:
-    """The handler. One event a transaction: the position is that transaction's."""
-
-    at_once = 1
+    """The handler: one event a transaction, whose sequence is the position."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
-        """Copy one event. Its position is the sequence of the transaction's snapshot: the copy
-        before it was committed by then, so no two are equal."""
+        """Copy one event. Its position is the sequence of the transaction's snapshot, which is
+        behind that of the copy before it (kv/chain.py), so no two are equal."""
         table = planned(txn, TABLE)
         now_ns = self._clock.wall_ns()
         told = (change.kind.value, change.to_json(), packed_moment(now_ns))

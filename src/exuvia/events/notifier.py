@@ -2,8 +2,7 @@
 
     for each event, by (job, part)          mysql.ddl_notifier, read in pages
       for each handler that has not seen it
-        one transaction: owner's term guarded, handler(txn, change), its flag   (law 7);
-        behind one another, up to MOST_AT_ONCE events share it, each between savepoints
+        one transaction: owner's term guarded, handler(txn, change), its flag   (law 7)
           NotReady      later, silently            } the handler sees nothing behind it until then,
           an error      later, backed off, shown   } or until an operator lets it pass that event
                                                      over (trouble.py); other handlers go on
@@ -13,7 +12,9 @@ Effects in the store are exactly once; effects in memory may come again after a 
 handlers are idempotent. Job ids say in which order events are told, not in which they happened: a
 long job's event may come after those of younger jobs, and is told when it is there.
 
-`step` does at most one transaction. What handlers are waiting for stands in the store for people
+Transactions of one handler for events behind one another are a chain (kv/chain.py): each reads what
+those before it wrote, and up to MOST_IN_CHAIN of them wait for the disk once (decision 022). `step`
+does at most one chain. What handlers are waiting for stands in the store for people
 (ADMIN SHOW DDL NOTIFIER), from the first refusal on.
 """
 
@@ -26,6 +27,7 @@ from exuvia.events import outbox, trouble
 from exuvia.events.change import SchemaChange
 from exuvia.events.outbox import Event
 from exuvia.events.trouble import Trouble
+from exuvia.kv.chain import Chain
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -36,7 +38,7 @@ NOT_READY_S = 0.1
 LEAST_BACK_OFF_S = 0.05
 MOST_BACK_OFF_S = 5.0
 PAGE = 1024
-MOST_AT_ONCE = 32
+MOST_IN_CHAIN = 64
 
 _GONE = -1  # the flag of an event on the page that is not in the store any more: every bit
 
@@ -55,8 +57,7 @@ class _Registered:
         self.held: tuple[int, int] | None = None
         self.attempts = 0
         self.again_at = 0.0
-        self.at_once: int = getattr(call, "at_once", MOST_AT_ONCE)
-        self.most = 1  # how many events it may take in the next transaction
+        self.most = 1  # transactions in its next chain
 
 
 class Notifier:
@@ -69,14 +70,14 @@ class Notifier:
         self._campaign = campaign
         self._handlers: dict[int, _Registered] = {}
         self._started = False
+        self.mask = 0  # the bits of all handlers
         self._page: list[Event] = []
         self._at = 0
         self._seen = -1
         self._looked_at = float("-inf")
 
     def register(self, number: int, name: str, handler: Handler) -> None:
-        """A handler under its fixed id, for good: 0..63. Its `at_once`, where it has one, says how
-        many events may share a transaction. Raises Broken."""
+        """A handler under its fixed id, for good: 0..63. Raises Broken."""
         if self._started:
             raise Broken(f"handler '{name}' came after the notifier was started")
         if not 0 <= number < MOST_HANDLERS:
@@ -84,14 +85,10 @@ class Notifier:
         if number in self._handlers:
             raise Broken(f"handler '{name}' wants the id of '{self._handlers[number].name}'")
         self._handlers[number] = _Registered(number, name, handler)
-
-    @property
-    def mask(self) -> int:
-        """The bits of all handlers."""
-        return sum(1 << number for number in self._handlers)
+        self.mask |= 1 << number
 
     def step(self, now: float) -> float:
-        """At most one transaction; seconds until the next."""
+        """At most one chain of transactions; seconds until the next."""
         self._started = True
         if not self._campaign.is_owner or not self._handlers:
             self._page = []
@@ -120,7 +117,7 @@ class Notifier:
         return self._turn_page(now)
 
     def _run(self, handler: _Registered, now: float) -> Iterator[int]:
-        """Places on the page, the first one included, that the handler may take at once."""
+        """Places on the page, the first one included, that the handler may take in one chain."""
         alone = handler.held is not None
         for at in range(self._at, min(self._at + handler.most, len(self._page))):
             event = self._page[at]
@@ -142,19 +139,16 @@ class Notifier:
 
     def _deliver(self, handler: _Registered, run: list[int], now: float) -> None:
         most, handler.most = handler.most, 1  # what meets a conflict comes again one by one
-        txn = self._store.begin()
+        flags: dict[int, int] = {}
+        chain = Chain(self._store)
         try:
-            self._campaign.guard(txn)
-            flags: dict[int, int] = {}
-            error = self._take(txn, handler, run, flags)
-            if flags:
-                trouble.clear(txn, handler.number)
+            error = self._take(chain, handler, run, flags)
             if error is not None and not isinstance(error, NotReady):
-                self._refused(txn, handler, self._page[run[len(flags)]], error)
-            txn.commit()
+                self._refused(chain, handler, self._page[run[len(flags)]], error)
+            chain.flush()
         finally:
-            txn.rollback()
-        handler.most = min(2 * most, handler.at_once)
+            chain.close()
+        handler.most = min(2 * most, MOST_IN_CHAIN)
         for at, flag in flags.items():
             self._page[at] = self._page[at]._replace(flag=flag)
         if flags:
@@ -163,32 +157,35 @@ class Notifier:
             self._hold(handler, self._page[run[len(flags)]], now, error)
 
     def _take(
-        self, txn: Transaction, handler: _Registered, run: list[int], flags: dict[int, int]
+        self, chain: Chain, handler: _Registered, run: list[int], flags: dict[int, int]
     ) -> Exception | None:
-        """Events to the handler, each between two savepoints; what each one's flag is then, up to
-        the first that it does not take, and why it does not."""
+        """Events to the handler, a transaction each; what each one's flag is then, up to the first
+        that it does not take, and why it does not."""
+        is_first = True
         for at in run:
+            txn = chain.begin()
             event = outbox.get(txn, self._page[at].place)
             if event is None or event.flag & 1 << handler.number:
                 flags[at] = _GONE if event is None else event.flag
                 continue
-            mark = txn.mark()
+            self._campaign.guard(txn)
             try:
                 handler.call(txn, SchemaChange.from_json(event.change, event.place))
             except (Conflict, Deposed):
                 raise
             except Exception as error:  # whatever a subscriber raises holds back that one alone
-                txn.back_to(mark)
                 return error
             outbox.mark(txn, event, handler.number, self.mask)
+            if is_first:
+                trouble.clear(txn, handler.number)
+                is_first = False
+            txn.commit()
             flag = event.flag | 1 << handler.number
             flags[at] = _GONE if flag & self.mask == self.mask else flag
         return None
 
-    def _refused(
-        self, txn: Transaction, handler: _Registered, event: Event, error: Exception
-    ) -> None:
-        """Show it, in the transaction of what the handler took before."""
+    def _refused(self, chain: Chain, handler: _Registered, event: Event, error: Exception) -> None:
+        """Show it, behind what the handler took before."""
         attempts = handler.attempts + 1 if handler.held == event.place else 1
         shown = Trouble(
             handler=handler.name,
@@ -197,7 +194,10 @@ class Notifier:
             attempts=attempts,
             error=f"{type(error).__name__}: {error}",
         )
+        txn = chain.begin()
+        self._campaign.guard(txn)
         trouble.show(txn, handler.number, shown)
+        txn.commit()
 
     def _hold(self, handler: _Registered, event: Event, now: float, error: Exception) -> None:
         again = handler.held == event.place

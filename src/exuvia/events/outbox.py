@@ -10,7 +10,6 @@ the handler with id n.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from exuvia.base.errors import Conflict
 from exuvia.catalog import reader, writer
 from exuvia.catalog.keycodec import handle_from
 from exuvia.catalog.system_rows import planned
@@ -80,13 +79,11 @@ def purge(txn: Transaction, event: Event) -> None:
 
 
 def mark(txn: Transaction, event: Event, handler_id: int, mask: int) -> None:
-    """The handler has seen it; once all in `mask` have, the event goes. Raises Conflict."""
+    """The handler has seen the event, which `txn` has read; once all in `mask` have, it goes.
+    Raises Conflict."""
     table = planned(txn, TABLE)
-    handle = handle_from(table, event.place)
-    row = reader.get(txn, table, handle)
-    if row is None or Event(*row).flag & 1 << handler_id:
-        raise Conflict("a second look at an event", handle)
-    flag = Event(*row).flag | 1 << handler_id
+    handle, row = handle_from(table, event.place), [*event]
+    flag = event.flag | 1 << handler_id
     if flag & mask == mask:
         writer.delete(txn, table, handle, row)
     else:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
+from exuvia.kv.chain import resolved
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import check, require_short, settle
@@ -135,6 +136,14 @@ class MemoryStore:
         with self._lock:
             after = settle(packet, self._now)
             return self._apply(after, packet.channels)
+
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """One after another under one lock."""
+        sequences: list[int] = []
+        with self._lock:
+            for packet in packets:
+                sequences.append(self.commit(resolved(packet, sequences)))
+        return sequences
 
     def _now(self, key: bytes) -> bytes | None:
         versions = self._versions.get(key)

@@ -46,6 +46,12 @@ class Store(Protocol):
     def commit(self, packet: Packet) -> int:
         """Validate and apply; its sequence, once it survives power loss (or what is promised)."""
 
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """Commit packets of kv/chain.py in order, nothing between them, one wait for the disk.
+
+        Their sequences. Raises what the first that is refused deserves: those before it stand,
+        it and those behind it do not."""
+
     def bulk(
         self,
         keys: Sequence[bytes],

@@ -18,6 +18,7 @@ from itertools import islice
 
 from exuvia.base.errors import Conflict
 from exuvia.kv.entry import JUDGED, VALIDATED, Kind, judge
+from exuvia.kv.merge import merged
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     AtMost,
@@ -79,33 +80,14 @@ class Transaction:
     ) -> Iterator[tuple[bytes, bytes]]:
         """(key, payload) in key order, own writes merged in, at most `limit` of them."""
         own = list(self.own_writes(span)) if self._overlay else []
-        pairs = self._merge(span, own, reverse) if own else self._committed(span, reverse)
+        pairs = self._committed(span, reverse)
+        if own:
+            pairs = merged(pairs, own[::-1] if reverse else own, reverse)
         return pairs if limit is None else islice(pairs, limit)
 
     def _committed(self, span: Span, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         for key, raw in self.snapshot.scan(span, reverse):
             yield key, raw[SEQUENCE_BYTES:]
-
-    def _merge(self, span: Span, own: Own, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Two sorted streams; where both have a key, the own write counts."""
-        if reverse:
-            own.reverse()
-        position = 0
-        for key, payload in self._committed(span, reverse):
-            hidden = False
-            while position < len(own):
-                own_key, own_payload = own[position]
-                if own_key < key if reverse else own_key > key:
-                    break
-                position += 1
-                hidden = own_key == key
-                if own_payload is not None:
-                    yield own_key, own_payload
-            if not hidden:
-                yield key, payload
-        for own_key, own_payload in own[position:]:
-            if own_payload is not None:
-                yield own_key, own_payload
 
     def own_writes(self, span: Span) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, payload or None if removed) of the own writes in the span, in key order."""

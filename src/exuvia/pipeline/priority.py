@@ -59,6 +59,10 @@ class UnhurriedStore:
         """See Store.commit."""
         return self._write(partial(self._store.commit, packet))
 
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """See Store.commit_chain."""
+        return self._write(partial(self._store.commit_chain, packets))
+
     def bulk(
         self,
         keys: Sequence[bytes],

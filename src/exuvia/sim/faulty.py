@@ -8,6 +8,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.store import Presence
@@ -60,6 +61,13 @@ class NodeStore:
         self._committed(packet.channels)
         self._guard(fate, "after")
         return sequence
+
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """One after another: here the node may even be killed between two of them."""
+        sequences: list[int] = []
+        for packet in packets:
+            sequences.append(self.commit(resolved(packet, sequences)))
+        return sequences
 
     def bulk(
         self,

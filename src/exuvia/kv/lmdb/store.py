@@ -21,7 +21,7 @@ from exuvia.kv.lmdb.settings import LmdbSettings
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.spans import count, split
 from exuvia.kv.lmdb.wake import Wake
-from exuvia.kv.lmdb.work import Bulk, apply_bulk, apply_packet, read_sequence
+from exuvia.kv.lmdb.work import Bulk, apply_bulk, apply_chain, apply_packet, read_sequence
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     BulkResult,
@@ -104,6 +104,17 @@ class LmdbStore:
         if packet.channels:
             self._wake.announce(packet.channels)
         return sequence
+
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """See Store.commit_chain; they share a transaction with whatever else has queued up."""
+        self._require_open()
+        sequences, refusal = self._committer.run(partial(apply_chain, packets=packets))
+        told = {name for packet in packets[: len(sequences)] for name in packet.channels}
+        if told:
+            self._wake.announce(sorted(told))
+        if refusal is not None:
+            raise refusal
+        return list(sequences)
 
     def bulk(
         self,

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import NamedTuple
 
+from exuvia.base.errors import ExuviaError
 from exuvia.kv import keys as k
+from exuvia.kv.chain import resolved
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY
 from exuvia.kv.lmdb.native import Reading, Writing
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
@@ -54,6 +56,19 @@ def apply_packet(transaction: Writing, packet: Packet) -> int:
     with transaction.cursor() as cursor:
         cursor.putmulti(puts)
     return sequence
+
+
+def apply_chain(
+    transaction: Writing, packets: Sequence[Packet]
+) -> tuple[list[int], ExuviaError | None]:
+    """Packets of a chain up to the first that is refused: sequences, and why it was."""
+    sequences: list[int] = []
+    for packet in packets:
+        try:
+            sequences.append(apply_packet(transaction, resolved(packet, sequences)))
+        except ExuviaError as refusal:  # it has written nothing; those before it have
+            return sequences, refusal
+    return sequences, None
 
 
 def apply_bulk(transaction: Writing, bulk: Bulk) -> BulkResult:
