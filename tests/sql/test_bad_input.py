@@ -34,7 +34,7 @@ from support.world import error, rows, run
         ("CREATE DATABASE " + "x" * 65, 1059, "42000"),
         ("ALTER TABLE b ADD COLUMN " + "x" * 65 + " int", 1059, "42000"),
         ("CREATE INDEX " + "x" * 65 + " ON b (id)", 1059, "42000"),
-        ("SELECT * FROM b LIMIT 'x'", 1210, "HY000"),
+        ("SELECT * FROM b LIMIT 'x'", 1064, "42000"),
         ("USE `no such`", 1049, "42000"),
         ("KILL 99", 1094, "HY000"),
         ("EXECUTE nothing", 1243, "HY000"),

@@ -18,6 +18,7 @@ from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
 from exuvia.server.prepared import Statement, id_of
+from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.result import Result, Value
 
 Chunks = Iterator[bytearray]
@@ -136,7 +137,7 @@ class Statements:
             quick = session.quick(text)
             return Task(quick, "query", text, lambda out: self._one(out, text))
         if not self.several:
-            raise refuse(1064, f"near '{pieces[1].strip()[:80]}' at line 1")
+            raise syntax_error(text, text.index(pieces[1].strip()))
         return Task(False, "query", text, lambda out: self._many(out, pieces))
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:

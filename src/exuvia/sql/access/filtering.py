@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
 from exuvia.sql import expressions
 from exuvia.sql.access.bounds import ConstantOf, constant_of
 from exuvia.sql.access.by_expression import expressions_of
@@ -28,6 +27,7 @@ from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.context import Context
 from exuvia.sql.expressions import Compiled
 from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import Row, Value
 
 Pairs = Iterator[tuple[bytes, Row]]
@@ -68,7 +68,7 @@ def limit_of(limit: Tree | None, offset: Tree | None) -> Limit | None:
     count = constant_of(limit)
     start = None if offset is None else constant_of(offset)
     if count is None or (offset is not None and start is None):
-        raise refuse(1064, "near 'LIMIT'")
+        raise Misplaced("LIMIT")
     return Limit(count, start)
 
 

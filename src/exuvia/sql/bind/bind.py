@@ -15,14 +15,14 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import groups as bind_groups
 from exuvia.sql.bind import literals as bind_literals
+from exuvia.sql.bind import moment_literals as bind_moment_literals
 from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import operators as bind_operators
 from exuvia.sql.bind import sequences as bind_sequences
@@ -39,6 +39,7 @@ from exuvia.sql.expr import (
     Constant,
     Expr,
 )
+from exuvia.sql.parse.near import Misplaced
 
 __all__ = ["Field", "Scope", "bind", "bind_condition", "fields_of"]
 
@@ -71,23 +72,11 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     if to.this == exp.DType.CHARACTER_SET and not to.expressions:
         return _converted_charset(argument, to)
     kind = casts.cast_type(to, scope.collation)
-    if to.this == exp.DType.TIMESTAMPTZ:
-        kind = types.datetime(min(6, len(tree.this.name.partition(".")[2])))
-    if kind.Tp in (types.DATE.Tp, types.datetime().Tp, types.time().Tp):
-        _check_literal(tree, argument, kind)
     if argument.type.Tp == types.NULL.Tp:
         return Constant(type=kind, coercibility=IGNORABLE, value=None)
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
     found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
     return casts.fold(found)
-
-
-def _check_literal(tree: exp.Cast, argument: Expr, kind: FieldType) -> None:
-    """DATE 'text' must be a date (MySQL 1525); CAST is lenient. sqlglot reads both alike."""
-    if not tree.meta.get("literal"):
-        return
-    if casts.is_null(casts.cast(argument, kind)):
-        raise Refused(1525, "HY000", f"Incorrect DATE value: '{tree.this.name}'")
 
 
 def _converted_charset(argument: Expr, to: exp.DataType) -> Expr:
@@ -122,6 +111,10 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         return bind_groups.aggregate(name, tree.expressions, scope)
     if name in bind_moments.UNIT_CALLS:
         return bind_moments.by_unit(name, tree.expressions, scope)
+    if name in bind_moment_literals.LITERALS:
+        return bind_moment_literals.literal(name, tree.expressions[0].name, scope)
+    if name == "values":
+        return _inserted_value(tree, scope)
     if name == "default":
         return default_of(tree.expressions, scope)
     if name in bind_sequences.CALLS:
@@ -129,6 +122,14 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
     if name == "row":
         raise refuse(1241, 1)
     return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
+
+
+def _inserted_value(tree: exp.Anonymous, scope: Scope) -> Expr:
+    """VALUES(column) where nothing is inserted: NULL of the column's type."""
+    if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Identifier):
+        raise Misplaced("(")
+    column = scope.bind(exp.column(tree.expressions[0].copy()))
+    return Constant(type=column.type, coercibility=IGNORABLE, value=None)
 
 
 def _named(name: str) -> Any:
@@ -204,7 +205,7 @@ def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
     if isinstance(tree.this, exp.Tuple) and tree.args.get("unit") is None:
         bound = [casts.to_double(scope.bind(each)) for each in tree.this.expressions]
         return bind_calls.call("interval", bound, scope)
-    raise refuse(1064, f"near '{tree.sql(dialect='mysql')}' at line 1")
+    raise Misplaced("INTERVAL")
 
 
 BINDERS.update(bind_literals.BINDERS)

@@ -17,9 +17,10 @@ from exuvia.sql.bind import texts as bind_texts
 from exuvia.sql.bind.choice import Special, expect
 from exuvia.sql.bind.operators import arithmetic
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.expr import COERCIBLE, Call, Cast, Expr
+from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.functions.json_functions import is_json
+from exuvia.sql.parse.near import Misplaced
 
 _CONVERT: dict[str, Callable[[Expr], Expr]] = {
     "b": casts.to_bytes,
@@ -48,7 +49,7 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         raise refuse(1305, "FUNCTION", f"{_database(scope)}{name}")
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
-        raise refuse(1064, "near ')' at line 1") if name in _KEYWORDS else refuse(1582, name)
+        raise Misplaced(")") if name in _KEYWORDS else refuse(1582, name)
     converted, collate, coercibility = _converted(name, function.kinds, arguments, scope)
     kind = function.type(converted)
     if types.family_of(kind) is Family.STRING:
@@ -131,11 +132,23 @@ def _modulo(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     return arithmetic("%", *arguments)
 
 
+def _convert_base(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    """CONV: a hexadecimal or bit literal, and a BIT column, is its number, not its text."""
+    expect(name, arguments, 3, 3)
+    first, base = arguments[0], casts.to_integer(arguments[1])
+    if first.type.Tp == TypeCode.BIT or (isinstance(first, Constant) and first.hexadecimal):
+        base = Constant(type=types.integer(2), value=10)
+        first = casts.cast(first, types.UNSIGNED)
+    parts = (casts.to_text(first), base, casts.to_integer(arguments[2]))
+    return casts.fold(Call(type=types.text(64), function="conv", arguments=parts))
+
+
 SPECIAL: dict[str, Special] = {
     **bind_choice.SPECIAL,
     **bind_texts.SPECIAL,
     **bind_moments.SPECIAL,
     **bind_facts.SPECIAL,
+    "conv": _convert_base,
     "json_array": _json_build,
     "json_array_append": _json_change,
     "json_array_insert": _json_change,

@@ -30,6 +30,7 @@ from exuvia.sql.bind.cast import (
 )
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Call, Constant, Expr, Subquery, is_constant
+from exuvia.sql.parse.near import Misplaced
 
 _SIGNS: dict[type, str] = {
     exp.EQ: "=",
@@ -186,7 +187,7 @@ def _in(tree: exp.In, scope: Scope) -> Expr:
         return _membership("in", "=", operands, inner, scope)
     items = tree.expressions
     if not items:
-        raise refuse(1064, "near ')' at line 1")
+        raise Misplaced(")")
     if is_row(tree.this):
         found = _rows("=", tree.this, items[0], scope)
         for item in items[1:]:

@@ -9,6 +9,7 @@ from exuvia.catalog import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.expr import IMPLICIT, Constant, Expr
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import parse_expression
 
 
@@ -16,7 +17,7 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
     """The expression. Raises 1054, 1364 where the column has none."""
     named = arguments[0] if len(arguments) == 1 else None
     if not isinstance(named, exp.Column):
-        raise refuse(1064, "near ')' at line 1")
+        raise Misplaced(")")
     column = _field(named, scope).column
     if column is None:
         raise refuse(1364, named.name)

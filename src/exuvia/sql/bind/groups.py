@@ -22,6 +22,7 @@ from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed
+from exuvia.sql.parse.near import Misplaced
 
 AGGREGATES = frozenset(
     [
@@ -98,10 +99,10 @@ def _aggregate(
         return Aggregate(type=types.integer(21), function="count", arguments=())
     arguments = [inner.bind(each) for each in given]
     if not arguments or (len(arguments) > 1 and name not in ("count", "json_objectagg")):
-        raise refuse(1064, "near ')' at line 1")
+        raise Misplaced(")")
     if name == "count":
         if len(arguments) > 1 and not distinct:
-            raise refuse(1064, "near ',' at line 1")
+            raise Misplaced(",")
         kind = types.integer(21)
         return Aggregate(type=kind, function=name, arguments=tuple(arguments), distinct=distinct)
     converted, kind = _converted(name, arguments)
@@ -240,7 +241,7 @@ def _frame(spec: exp.Expression | None) -> str:
     """The frame as SQL that DuckDB reads too; only constants stand in it."""
     if spec is None:
         return ""
-    kind = spec.args.get("kind") or "ROWS"
+    kind = str(spec.args.get("kind") or "ROWS").upper()
     if kind not in ("ROWS", "RANGE"):
         raise refuse(1235, f"window frame {kind}")
     start = _bound(spec.args.get("start"), spec.args.get("start_side"))

@@ -27,6 +27,7 @@ from exuvia.sql.expr import (
     Variable,
 )
 from exuvia.sql.parse.literals import bytes_of
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.placeholders import position_of
 
 
@@ -56,7 +57,7 @@ def number_constant(text: str) -> Constant:
         try:
             return Constant(type=types.DOUBLE, value=float(text))
         except ValueError:
-            raise refuse(1064, f"near '{text}' at line 1") from None
+            raise Misplaced(text) from None
     whole, _, fraction = text.partition(".")
     digits = len(whole.lstrip("0")) + len(fraction)
     kind = types.decimal(max(digits, 1), len(fraction))
@@ -102,7 +103,7 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
 
 
 def _star(tree: exp.Star, scope: Scope) -> Expr:
-    raise refuse(1064, "near '*' at line 1")
+    raise Misplaced("*")
 
 
 def _national(tree: exp.Expression, scope: Scope) -> Expr:
@@ -115,7 +116,7 @@ _BARE_CALLS = {"utc_date", "utc_time", "utc_timestamp"}
 def _column(tree: exp.Column, scope: Scope) -> Expr:
     name, table, database = tree.name, tree.table, tree.db
     if isinstance(tree.this, exp.Star):
-        raise refuse(1064, "near '*' at line 1")
+        raise Misplaced("*")
     if not table and not tree.this.args.get("quoted") and name.lower() in _BARE_CALLS:
         return bind_calls.call(name.lower(), [], scope)
     if scope.aliases_first and not table and name.lower() in scope.aliases:
@@ -164,7 +165,7 @@ def _variable_type(kind: Kind, text: str) -> FieldType:
 
 def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:
     if not isinstance(tree.this, exp.Parameter):
-        raise refuse(1064, "near ':=' at line 1")
+        raise Misplaced(":=")
     value = scope.bind(tree.expression)
     return Assign(type=value.type, coercibility=IMPLICIT, name=tree.this.name.lower(), value=value)
 

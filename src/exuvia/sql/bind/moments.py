@@ -5,7 +5,6 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -17,6 +16,7 @@ from exuvia.sql.bind.operators import moved
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Call, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS, interval
+from exuvia.sql.parse.near import Misplaced
 
 
 def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -57,7 +57,7 @@ def _get_format(trees: list[exp.Expression], scope: Scope) -> Expr:
     expect("get_format", trees, 2, 2)
     word = trees[0].name.upper().replace("TIMESTAMP", "DATETIME")
     if word not in _FORMATS:
-        raise refuse(1064, f"near '{trees[0].name}' at line 1")
+        raise Misplaced(trees[0].name)
     place = casts.to_text(scope.bind(trees[1]))
     found: Expr = Constant(type=types.NULL, value=None)
     for name, text in _FORMATS[word].items():
@@ -107,7 +107,7 @@ def unit_of(tree: exp.Expression) -> str:
     """A unit written as a name."""
     unit = tree.name.upper().removeprefix("SQL_TSI_")
     if unit not in interval.UNITS:
-        raise refuse(1064, f"near '{tree.name}' at line 1")
+        raise Misplaced(tree.name)
     return unit
 
 

@@ -25,6 +25,7 @@ from exuvia.sql.bind.cast import (
 from exuvia.sql.bind.compare import boolean
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Call, Constant, Expr
+from exuvia.sql.parse.near import Misplaced
 
 _ARITHMETIC: dict[type, str] = {
     exp.Add: "+",
@@ -98,7 +99,8 @@ def _arithmetic(tree: exp.Binary, scope: Scope) -> Expr:
     if sign in "+-" and isinstance(right, exp.Interval):
         return moved(scope.bind(left), right, -1 if sign == "-" else 1, scope)
     if sign == "+" and isinstance(left, exp.Interval):
-        return moved(scope.bind(right), left, 1, scope)
+        unit = right.args.get("unit") if isinstance(right, exp.Interval) else right
+        return moved(scope.bind(right.this if unit is None else right), left, 1, scope)
     return arithmetic(sign, scope.bind(left), scope.bind(right))
 
 
@@ -138,7 +140,7 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
 
     unit = interval.args["unit"].name.upper() if interval.args.get("unit") else ""
     if unit not in UNITS or interval.this is None:
-        raise refuse(1064, f"near '{interval.sql(dialect='mysql')}' at line 1")
+        raise Misplaced("INTERVAL")
     size = scope.bind(interval.this)
     digits = max(digits_of(unit), types.fraction_digits(moment.type))
     kind: FieldType

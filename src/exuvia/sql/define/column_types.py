@@ -13,6 +13,7 @@ from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.sql.charsets import CHARSETS, resolve
 from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.nodes import DataType
+from exuvia.sql.parse.near import Misplaced
 
 # name: (code, display width signed, unsigned)
 _INTEGERS = {
@@ -226,7 +227,7 @@ def _length(column: str, written: DataType, most: int) -> int:
     if written.length is None:
         if written.name in ("char", "binary"):
             return 1
-        raise refuse(1064, f"near '{column}'")
+        raise Misplaced(column)
     if written.length > most:
         raise refuse(1074, column, most)
     return written.length

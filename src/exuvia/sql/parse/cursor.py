@@ -13,7 +13,8 @@ from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql import refuse
 from exuvia.sql.nodes import TableName
-from exuvia.sql.parse.tokens import read_expression, syntax_error
+from exuvia.sql.parse.near import after, syntax_error
+from exuvia.sql.parse.tokens import read_expression
 from exuvia.sql.parse.words import RESERVED
 
 Parsed = TypeVar("Parsed")
@@ -72,7 +73,10 @@ class Cursor:
     def error(self) -> Refused:
         """1064 at the cursor."""
         token = self.token
-        return syntax_error(self.text, len(self.text) if token is None else token.start)
+        if token is not None:
+            return syntax_error(self.text, token.start)
+        last = self.tokens[-1].end + 1 if self.tokens else 0
+        return syntax_error(self.text, after(self.text, last))
 
     # -- taking ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.sql.nodes import Delete, Insert, Node, TableName, Tree, Update
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.strict import whole_number
 from exuvia.sql.parse.tokens import read, read_expression
 
 Assignments = tuple[tuple[exp.Column, Tree], ...]
@@ -191,6 +192,8 @@ def _tail(cursor: Cursor) -> tuple[Tree | None, exp.Order | None, Tree | None]:
         if order is None:
             raise cursor.error()
     if cursor.accept("LIMIT"):
+        if not whole_number(cursor.token):
+            raise cursor.error()
         limit = read_expression(cursor.text, [cursor.take()])
     return where, order, limit
 

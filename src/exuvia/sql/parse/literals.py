@@ -27,7 +27,10 @@ _SPLIT = re.compile(
     r"|'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')",
     re.DOTALL,
 ).split
-_UNCERTAIN = re.compile(r"""["'#?\0;]|--|/\*|\w\x01""").search
+_UNCERTAIN = re.compile(
+    r"""["'#?\0;{]|--|/\*|\w\x01|\b(?:DATE|TIME|TIMESTAMP)\s+\x01""", re.I
+).search
+_LIMITED = re.compile(r"\bLIMIT\s*\x01(?:\s*(?:,|\bOFFSET\b)\s*\x01)?", re.I).finditer
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20
@@ -98,7 +101,18 @@ def split(text: str) -> tuple[str, list[Value], str] | None:
         value, letter = read_literal(token)
         values.append(value)
         letters += letter
+    if letters.strip("iu") and _odd_limit(joined, letters):
+        return None
     return joined.replace(_SLOT, "?"), values, letters
+
+
+def _odd_limit(joined: str, letters: str) -> bool:
+    """Whether LIMIT is followed by what is no whole number: the text's own parser says so."""
+    for match in _LIMITED(joined):
+        first = joined.count(_SLOT, 0, match.start())
+        if letters[first : first + match.group().count(_SLOT)].strip("iu"):
+            return True
+    return False
 
 
 def _slot_in_a_name(joined: str) -> bool:

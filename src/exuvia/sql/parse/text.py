@@ -3,7 +3,7 @@
     text --open comments--> tokens --split at ;--> one reader per first word --> Node or exp.Query
 
 The reader of each first word is in the table at the end; everything without one goes to 1064.
-Errors carry MySQL's "near '...' at line N"."""
+Errors carry TiDB's 'line N column M near "..."'."""
 
 from collections.abc import Callable
 
@@ -21,6 +21,7 @@ from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
 from exuvia.sql.parse.dml import delete, insert, update
 from exuvia.sql.parse.into import split_into
+from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.show import describe_table, show
 from exuvia.sql.parse.source import remember_source
 from exuvia.sql.parse.tokens import (
@@ -28,7 +29,6 @@ from exuvia.sql.parse.tokens import (
     open_comments,
     read,
     read_expression,
-    syntax_error,
     tokenize,
 )
 from exuvia.sql.parse.with_clause import with_written, written_at

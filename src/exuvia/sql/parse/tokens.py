@@ -13,7 +13,6 @@ Three things are changed in what sqlglot does by itself:
 """
 
 import re
-from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -22,11 +21,11 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
 from exuvia.sql.parse.mend import mended
+from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.strict import check_commas, check_limits
 
-NESTING_LIMIT, NEAR_CHARS = 400, 80
+NESTING_LIMIT = 400
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc"}
 
@@ -139,17 +138,11 @@ def _check_nesting(text: str, tokens: list[Token]) -> None:
             depth -= 1
 
 
-def syntax_error(text: str, position: int) -> Refused:
-    """1064 as MySQL words it: what stands at the position, and its line."""
-    near = text[position : position + NEAR_CHARS]
-    line = text.count("\n", 0, position) + 1
-    return refuse(1064, f"near '{near}' at line {line}")
-
-
 def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     tokens = mended(tokens)
-    _check_commas(text, tokens)
+    check_commas(text, tokens)
+    check_limits(text, tokens)
     try:
         trees = _DIALECT.parser().parse(tokens, text)
     except ParseError as error:
@@ -182,19 +175,6 @@ def _position(error: ParseError, text: str, tokens: list[Token]) -> int:
         if token.line == details.get("line") and token.col == details.get("col"):
             return token.start
     return len(text)
-
-
-_LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
-    (TokenType.COMMA, after)
-    for after in (TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE)
-}
-
-
-def _check_commas(text: str, tokens: list[Token]) -> None:
-    """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
-    for token, following in pairwise([*tokens, tokens[-1]]):
-        if (token.token_type, following.token_type) in _LACKING:
-            raise syntax_error(text, following.start)
 
 
 # -- precedence ------------------------------------------------------------------------------------

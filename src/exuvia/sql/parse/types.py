@@ -65,15 +65,29 @@ def data_type(cursor: Cursor) -> DataType:
         return DataType("tinyint", length=1)
     if name in ("enum", "set"):
         cursor.expect("(")
-        elems = cursor.listed(cursor.string)
+        elems = cursor.listed(lambda: _element(cursor))
         cursor.expect(")")
         return _attributes(cursor, name, None, None, elems)
     length = scale = None
+    if name in ("varchar", "varbinary") and not cursor.at("("):
+        raise cursor.error()
     if cursor.accept("("):
         length = cursor.integer()
         scale = cursor.integer() if cursor.accept(",") else None
         cursor.expect(")")
     return _attributes(cursor, name, length, scale, None)
+
+
+def _element(cursor: Cursor) -> str:
+    """A member of ENUM or SET, also written as bytes."""
+    kind = None if cursor.token is None else cursor.token.token_type
+    if kind is TokenType.HEX_STRING:
+        digits = cursor.take().text
+        return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode(errors="replace")
+    if kind is TokenType.BIT_STRING:
+        number = int(cursor.take().text, 2)
+        return number.to_bytes((number.bit_length() + 7) // 8).decode(errors="replace")
+    return cursor.string()
 
 
 def _attributes(

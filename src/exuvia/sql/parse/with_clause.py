@@ -5,7 +5,8 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import Delete, Update
-from exuvia.sql.parse.tokens import read, syntax_error
+from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.tokens import read
 
 _WRITES = ("UPDATE", "DELETE")
 

@@ -24,6 +24,7 @@ from exuvia.sql.bind.compare import compare
 from exuvia.sql.bind.scope import Field, fields_of, nullable
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expr import IMPLICIT
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Frame
 from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan
@@ -87,7 +88,7 @@ class _From:
             "ASOF",
             "FULL",
         ) or side == "FULL":
-            raise refuse(1064, f"near '{side}' at line 1")
+            raise Misplaced(side)
         right_sql = self.item(join.this)
         left = range(left_end)
         right = range(left_end, len(self.frame.fields))
@@ -101,7 +102,7 @@ class _From:
             self.frame.fields[position] = field._replace(type=nullable(field.type))
         if side in ("LEFT", "RIGHT"):
             if condition is None:
-                raise refuse(1064, "near '' at line 1")
+                raise Misplaced("")
             return f"({left_sql} {side} JOIN {right_sql} ON {condition})"
         if condition is None:
             return f"({left_sql} CROSS JOIN {right_sql})"

@@ -5,10 +5,10 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.select.build import Build
 
 
@@ -30,7 +30,7 @@ def _whole(tree: exp.Expression, context: Any) -> int:
     if not isinstance(value, int) or value < 0:
         if tree.find(exp.Placeholder):
             raise Refused(1210, "HY000", "Incorrect arguments to LIMIT")
-        raise refuse(1064, f"near '{value}' at line 1")
+        raise Misplaced(str(value))
     return value
 
 

@@ -18,6 +18,7 @@ from exuvia.sql.context import Context
 from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
 
@@ -39,7 +40,7 @@ _NOT_SIMPLE = (Subquery, Windowed, Outer)
 def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[Item] | None:
     """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
     if not node.expressions:
-        raise refuse(1064, "near '' at line 1")
+        raise Misplaced("")
     texts = item_texts(node)
     found: list[Item] = []
     for n, tree in enumerate(node.expressions):

@@ -275,6 +275,8 @@ class Session(Transacting):
         """Text of a system variable. Raises 1193."""
         if name in ("warning_count", "error_count"):
             return str(sum(n.level == "Error" or name[0] == "w" for n in self.warnings))
+        if name in ("identity", "last_insert_id"):
+            return str(self.last_insert_id)
         return self.settings.get(name)
 
     def texts(self) -> dict[str, str]:

@@ -1,0 +1,60 @@
+"""1064 in TiDB's words: line, column and what stands there.
+
+    CREATE TABL t (a int)    ->    ... use line 1 column 11 near "TABL t (a int)"
+
+The column counts bytes up to the end of the word at fault, from 1 on every line but the first."""
+
+import re
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse, state_of
+
+NEAR_BYTES = 2048
+_WORD = re.compile(
+    r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'?"
+    r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"?'
+    r"|`[^`]*`?|[\w$]+(?:\.\d+)?|<=>|->>|<<|>>|<=|>=|<>|!=|:=|->|\|\||&&|.",
+    re.S,
+)
+
+
+class Misplaced(Refused):
+    """A word that the grammar has no place for, found after parsing; `word` as it is written."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(1064, state_of(1064), refuse(1064, f'near "{word}" ').message)
+        self.word = word
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Misplaced, (self.word,))
+
+
+def syntax_error(text: str, position: int) -> Refused:
+    """1064 for what stands at this position of the text; at its end nothing does."""
+    word = _WORD.match(text, position)
+    end = word.end() if word else len(text)
+    head = text[:end]
+    line = head.count("\n") + 1
+    column = len(head[head.rfind("\n") + 1 :].encode()) + (line > 1)
+    rest = text[position:].encode()
+    total = ""
+    if len(rest) > NEAR_BYTES:
+        total = f"(total length {len(rest)})"
+    near = rest[:NEAR_BYTES].decode(errors="ignore")
+    return refuse(1064, f'line {line} column {column} near "{near}" {total}')
+
+
+def placed(error: Refused, text: str) -> Refused:
+    """The error as the text's client reads it: a misplaced word is looked for in the text."""
+    if not isinstance(error, Misplaced):
+        return error
+    before = r"(?<![\w$])" if error.word[:1].isalnum() else ""
+    behind = r"(?![\w$])" if error.word[-1:].isalnum() else ""
+    word = before + re.escape(error.word) + behind
+    found = re.search(word, text, re.I) if word else None
+    return syntax_error(text, found.start() if found else len(text))
+
+
+def after(text: str, position: int) -> int:
+    """Where the next word begins: past white space."""
+    return position + len(text[position:]) - len(text[position:].lstrip())
