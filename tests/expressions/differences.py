@@ -13,6 +13,10 @@ ROUNDS = (
 )
 
 EXPRESSIONS: dict[str, Difference] = {
+    "ROUND(f, 1)": (
+        "TiDB prints a rounded DOUBLE as any other one",
+        ["1.5", "-2.2", "0", None, "1e15", "0.1", "7"],
+    ),
     "-f": (
         "MySQL prints the negative zero of a DOUBLE as -0",
         ["-1.5", "2.25", "-0", None, "-1e15", "-0.1", "-7"],

@@ -66,7 +66,10 @@ def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mod
         packed: int | None = 0 if mode.zero_dates and not value else None
     else:
         padded = _padded(text, source)
-        packed = temporal.parse_datetime(padded, digits, mode.zero_dates, mode.zone, mode.any_day)
+        number = family in _NUMERIC
+        packed = temporal.parse_datetime(
+            padded, digits, mode.zero_dates, mode.zone, mode.any_day, number
+        )
     return incorrect_time(kind, text) if packed is None else packed
 
 

@@ -11,30 +11,14 @@ Fractions are rounded to the type's digits, halves up, and carry. A date with ze
 `zero_allowed` decides about. All functions answer None for what is none of these; who asked knows
 the error. Source: MySQL manual, "Date and Time Literals", "Fractional Seconds"."""
 
-import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 
 from exuvia.base.types import pack_date, pack_datetime, unpack_date, unpack_datetime
+from exuvia.catalog.temporal_text import may_be_moment, split_moment, split_time
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 MOST_TIME = (838 * 3600 + 59 * 60 + 59) * SECOND
-
-_MARK = r"[^\w\s]+"
-_OFFSET = r"Z|[+-]\d{2}(?::?\d{2})?"
-_DELIMITED = re.compile(
-    rf"\s*(\d{{1,4}}){_MARK}(\d{{1,2}}){_MARK}(\d{{1,2}})"
-    rf"(?:(?:[Tt]|\s+|{_MARK})(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:\.(\d*))?)?)?)?"
-    rf"({_OFFSET})?\s*"
-)
-_PLAIN = re.compile(r"\s*(\d{6}|\d{8}|\d{10}|\d{12}|\d{14})(?:\.(\d*))?([+-]\d{2}:\d{2})?\s*")
-_MIXED = re.compile(
-    rf"\s*(\d{{6}}|\d{{8}})(?:[Tt]|\s+)(\d{{1,2}}){_MARK}(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:\.(\d*))?)?\s*"
-)
-_TIME = re.compile(
-    r"\s*([+-])?(?:(\d{1,3})\s+)?(\d{1,4})(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\.(\d*))?\s*"
-)
-_TIME_DIGITS = re.compile(r"\s*([+-])?(\d{1,7})(?:\.(\d*))?\s*")
 
 
 def days_in(year: int, month: int) -> int:
@@ -72,13 +56,14 @@ def parse_datetime(
     zero_allowed: bool = False,
     zone: tzinfo | None = None,
     any_day: bool = False,
+    is_number: bool = False,
 ) -> int | None:
     """A packed DATETIME rounded to so many digits. A zone written in the text is converted to
     `zone` (UTC if None)."""
-    found = _split_datetime(text)
-    if found is None:
+    found = split_moment(text, is_number)
+    if found is None or found.cut:
         return None
-    parts, fraction, offset = found
+    parts, fraction, offset, _ = found
     year, month, day, hour, minute, second = parts
     if (
         not is_date(year, month, day, zero_allowed, any_day)
@@ -93,31 +78,6 @@ def parse_datetime(
     if offset and rounded is not None:
         return _from_offset(rounded, offset, zone)
     return rounded
-
-
-def _split_datetime(text: str) -> tuple[list[int], str, str] | None:
-    found = _DELIMITED.fullmatch(text)
-    if found:
-        year = full_year(int(found[1]), len(found[1]))
-        return [year, *(int(found[n] or 0) for n in range(2, 7))], found[7] or "", found[8] or ""
-    found = _MIXED.fullmatch(text)
-    if found:
-        times = [int(found[n] or 0) for n in range(2, 5)]
-        return [*_date_digits(found[1]), *times], found[5] or "", ""
-    found = _PLAIN.fullmatch(text)
-    if found is None:
-        return None
-    digits = found[1]
-    ends = len(digits) in (8, 14)
-    date_part = digits[:8] if ends else digits[:6]
-    rest = digits[len(date_part) :].ljust(6, "0")
-    times = [int(rest[n : n + 2]) for n in (0, 2, 4)]
-    return [*_date_digits(date_part), *times], found[2] or "", found[3] or ""
-
-
-def _date_digits(digits: str) -> list[int]:
-    year = digits[:-4]
-    return [full_year(int(year), len(year)), int(digits[-4:-2]), int(digits[-2:])]
 
 
 def _micro(fraction: str, digits: int) -> int:
@@ -225,17 +185,10 @@ def ordinal(packed: int) -> int:
 
 def parse_time(text: str, digits: int) -> int | None:
     """Microseconds, rounded to so many digits; None for what is no time, or beyond 838:59:59."""
-    found = _TIME_DIGITS.fullmatch(text)
-    if found:
-        number = found[2].rjust(6, "0")
-        parts = int(number[:-4]), int(number[-4:-2]), int(number[-2:])
-        return _time(parts, found[3] or "", digits, found[1] == "-")
-    found = _TIME.fullmatch(text)
-    if found:
-        hours = int(found[3]) + 24 * int(found[2] or 0)
-        parts = hours, int(found[4] or 0), int(found[5] or 0)
-        return _time(parts, found[6] or "", digits, found[1] == "-")
-    if ":" not in text and len(text.strip()) < 12:
+    found = split_time(text)
+    if found is not None and not found.cut:
+        return _time(found.parts, found.fraction, digits, found.negative)
+    if not may_be_moment(text):
         return None
     moment = parse_datetime(text, digits, zero_allowed=True)
     return None if moment is None else time_of(moment)

@@ -166,7 +166,8 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
     families = {family_of(kind) for kind in present}
     textual = any(is_text_like(kind) for kind in present)
     first = present[0]
-    if all(kind == first for kind in present) and collate is None:
+    listed = first.Tp in (TypeCode.ENUM, TypeCode.SET)
+    if not listed and collate is None and all(kind == first for kind in present):
         return first
     if families == {Family.JSON}:
         return JSON

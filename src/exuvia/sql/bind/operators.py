@@ -96,11 +96,12 @@ def _exact(expr: Expr) -> Expr:
 def _arithmetic(tree: exp.Binary, scope: Scope) -> Expr:
     sign = _ARITHMETIC[type(tree)]
     left, right = tree.this, tree.expression
+    if isinstance(left, exp.Interval) and isinstance(right, exp.Interval):
+        right = right if right.args.get("unit") else right.this  # the parser's: x is no interval
     if sign in "+-" and isinstance(right, exp.Interval):
         return moved(scope.bind(left), right, -1 if sign == "-" else 1, scope)
     if sign == "+" and isinstance(left, exp.Interval):
-        unit = right.args.get("unit") if isinstance(right, exp.Interval) else right
-        return moved(scope.bind(right.this if unit is None else right), left, 1, scope)
+        return moved(scope.bind(right), left, 1, scope)
     return arithmetic(sign, scope.bind(left), scope.bind(right))
 
 

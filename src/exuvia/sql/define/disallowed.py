@@ -13,6 +13,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.sql.bind.calls import SPECIAL
 from exuvia.sql.bind.groups import AGGREGATES
+from exuvia.sql.bind.moment_literals import LITERALS
 from exuvia.sql.bind.moments import UNIT_CALLS
 from exuvia.sql.functions import FUNCTIONS
 
@@ -66,4 +67,4 @@ def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refuse
 
 
 def _is_known(name: str) -> bool:
-    return name in FUNCTIONS or name in SPECIAL or name in UNIT_CALLS or name == "date_format"
+    return any(name in each for each in (FUNCTIONS, SPECIAL, UNIT_CALLS, LITERALS))

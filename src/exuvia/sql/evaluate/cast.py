@@ -12,11 +12,14 @@ catalog/values.py.
 `caster` chooses once, by the two types, and returns the function that converts each value, or None
 where none is needed."""
 
+import math
 import re
+import sys
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
 from exuvia.sql.evaluate.cast_moments import to_date, to_moment, to_time
@@ -50,7 +53,11 @@ def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
         env.warn(1292, what, text)
     if found is None:
         return 0.0
-    return float(found[1])
+    number = float(found[1])
+    if number in (math.inf, -math.inf):
+        env.warn(1292, what, text)
+        return math.copysign(sys.float_info.max, number)
+    return number
 
 
 def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
@@ -101,7 +108,7 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
     unsigned = target.unsigned or family_of(target) is Family.UINT
     family = family_of(source)
     if hexadecimal:
-        return lambda value, env: int.from_bytes(value[-8:], "big")
+        return lambda value, env: hold(_of_bytes(value, env), unsigned, env)
     if source.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.YEAR):
         return None
     if family in (Family.INT, Family.UINT):
@@ -112,7 +119,7 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
         text = text_of(source)
         return lambda value, env: _integer_from_text(text(value), unsigned, env)
     if family is Family.JSON:
-        return lambda value, env: hold(whole(json_values.number(value, env)), unsigned, env)
+        return lambda value, env: _integer_from_json(value, unsigned, env)
     if family is Family.FLOAT:
         return lambda value, env: _integer_from_double(value, unsigned, env)
     if family is Family.TIME:
@@ -125,16 +132,34 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
     return lambda value, env: hold(whole(plain(value)), unsigned, env)
 
 
+def _of_bytes(value: bytes, env: Env) -> int:
+    """A hexadecimal literal as a number; all ones where it has more than eight bytes."""
+    number = int.from_bytes(value, "big")
+    if number > MOST_UINT:
+        env.warn(1292, "BINARY", value.hex())
+    return min(number, MOST_UINT)
+
+
 def _moment_number(packed: int) -> int:
     return temporal.datetime_number(temporal.round_datetime(packed, 0) or packed)
 
 
 def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:
     number = whole(value)
-    if not unsigned and number > MOST_INT:
-        env.warn(1292, "INTEGER", value)
-        return MOST_INT
+    most = MOST_UINT if unsigned else MOST_INT
+    if number > most or (not unsigned and number < LEAST_INT):
+        env.raise_or_note(Refused(1690, "22003", f"constant {value!r} overflows bigint"))
+        return most if number > 0 else LEAST_INT
     return hold(number, unsigned, env)
+
+
+def _integer_from_json(text: str, unsigned: bool, env: Env) -> int:
+    document = json_values.load(text)
+    if isinstance(document, bool | int) and document <= MOST_UINT:
+        return hold(int(document), unsigned, env)
+    if isinstance(document, str):
+        return _integer_from_text(document, unsigned, env)
+    return _integer_from_double(json_values.number(text, env), unsigned, env)
 
 
 def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
@@ -143,7 +168,8 @@ def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
         env.warn(1292, "INTEGER", text)
     number = 0 if found is None else int(found[1])
     if not unsigned and number > MOST_UINT:
-        return MOST_INT
+        env.warn(1292, "INTEGER", text)
+        return -1
     return hold(number, unsigned, env)
 
 

@@ -51,6 +51,7 @@ def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int |
             exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
             base = int(exact)
             micro = int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
+            micro *= len(str(base)) > 8  # what follows a date alone is nothing
             found = moment.moment_of_number(base, micro)
         if found is None:
             env.incorrect(what, number)
@@ -100,10 +101,11 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
     if family is Family.DATETIME:
         return lambda value, env: temporal.round_time(temporal.time_of(value), digits)
     text = text_of(source)
+    whole = family in (Family.INT, Family.UINT) and not is_text_like(source)
 
     def convert(value: Value, env: Env) -> int | None:
         shown = text(value)
-        found = moment.read_time(shown)
+        found = moment.time_of_number(value) if whole else moment.read_time(shown)
         if found is None or found[1]:
             env.warn(1292, "time", shown)
         return None if found is None else temporal.round_time(found[0], digits)

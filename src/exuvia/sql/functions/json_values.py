@@ -9,6 +9,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from msgspec.structs import replace as evolve
+
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
@@ -85,6 +87,8 @@ def scalar(value: Any, source: FieldType) -> Document:
         return bool(value) if source.Flen == 1 and source.Tp == TypeCode.LONGLONG else value
     if family in (Family.FLOAT, Family.DECIMAL):
         return value
+    if family in (Family.DATETIME, Family.TIME):
+        source = evolve(source, Decimal=6)
     return value if isinstance(value, str) else to_text(value, source)
 
 

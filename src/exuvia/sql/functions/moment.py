@@ -7,13 +7,13 @@ day number * 86,400,000,000 + microseconds of the day.
 Text is read as MySQL reads it: any punctuation separates parts, two-digit years are 1970 to 2069,
 digits alone are YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Literals")."""
 
-import re
 from datetime import date as calendar_date
 from datetime import tzinfo
 
 from exuvia.base.types import pack_date, pack_datetime, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.catalog.temporal import time_of
+from exuvia.catalog.temporal_text import may_be_moment, split_moment, split_time
 
 DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = 366, 3_652_424
@@ -72,67 +72,34 @@ def is_valid(packed: int, zero_allowed: bool = True) -> bool:
 
 # -- reading ---------------------------------------------------------------------------------------
 
-_SEPARATED = re.compile(
-    r"\s*(\d{1,4})[^\w\s](\d{1,2})[^\w\s](\d{1,2})"
-    r"(?:(?:T|\s+|[^\w\s])(\d{1,2})(?:[^\w\s](\d{1,2})(?:[^\w\s](\d{1,2})(?:\.(\d*))?)?)?)?"
-)
-_DIGITS = re.compile(r"\s*(\d{14}|\d{12}|\d{8}|\d{6})(?!\d)(?:\.(\d*))?")
-_SPLIT_DIGITS = re.compile(r"\s*(\d{8}|\d{6})T(\d{6})(?!\d)(?:\.(\d*))?")
-_ZONE = re.compile(r"Z|([+-])(\d{2})(?::?(\d{2}))?")
 
-
-def full_year(digits: str) -> int:
-    """A year; two digits are 1970 to 2069."""
-    year = int(digits)
-    if len(digits) > 2:
-        return year
-    return year + (2000 if year < 70 else 1900)
-
-
-def read_moment(text: str, local: tzinfo | None = None) -> tuple[int, bool] | None:
+def read_moment(
+    text: str, local: tzinfo | None = None, is_number: bool = False
+) -> tuple[int, bool] | None:
     """(packed DATETIME with microseconds rounded, whether something follows it), or None."""
-    found = _SEPARATED.match(text)
-    if found:
-        year, month, day, hour, minute, second, fraction = found.groups()
-        parts = [full_year(year), int(month), int(day)]
-        parts += [int(part or 0) for part in (hour, minute, second)]
-    else:
-        found = _SPLIT_DIGITS.match(text)
-        if found:
-            digits, fraction = found.group(1) + found.group(2), found.group(3)
-        else:
-            found = _DIGITS.match(text)
-            if not found:
-                return None
-            digits, fraction = found.groups()
-        parts = _parts_of_digits(digits)
-    moment = _assemble(parts, fraction)
-    rest = text[found.end() :].strip()
-    if moment is None:
+    found = split_moment(text, is_number)
+    moment = None if found is None else _assemble(found.parts, found.fraction)
+    if found is None or moment is None:
         return None
-    zone = _ZONE.fullmatch(rest)
-    if zone:
-        offset = (
-            (int(zone[2] or 0) * 60 + int(zone[3] or 0))
-            * 60_000_000
-            * (-1 if zone[1] == "-" else 1)
-        )
-        moved = of_microseconds(microseconds(moment) - offset)
-        return None if moved is None else (temporal.shift_zone(moved, None, local), False)
-    return moment, bool(rest)
+    if not found.offset:
+        return moment, found.cut
+    digits = found.offset[1:].replace(":", "")
+    ahead = (int(digits[:2] or 0) * 60 + int(digits[2:] or 0)) * 60_000_000
+    moved = of_microseconds(microseconds(moment) + (ahead if found.offset[0] == "-" else -ahead))
+    return None if moved is None else (temporal.shift_zone(moved, None, local), found.cut)
 
 
 def names_zone(text: str) -> bool:
     """Whether a text ends with a zone, so that it means another moment in every session."""
-    found = _SEPARATED.match(text) or _SPLIT_DIGITS.match(text) or _DIGITS.match(text)
-    return found is not None and _ZONE.fullmatch(text[found.end() :].strip()) is not None
+    found = split_moment(text)
+    return found is not None and bool(found.offset)
 
 
 def _parts_of_digits(digits: str) -> list[int]:
     wide = len(digits) in (8, 14)
     year, rest = (digits[:4], digits[4:]) if wide else (digits[:2], digits[2:])
     numbers = [int(rest[n : n + 2]) for n in range(0, len(rest), 2)]
-    return [full_year(year), *numbers, 0, 0, 0][:6]
+    return [temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6]
 
 
 def _assemble(parts: list[int], fraction: str | None) -> int | None:
@@ -140,13 +107,15 @@ def _assemble(parts: list[int], fraction: str | None) -> int | None:
     date = pack_date(year, month, day) if month < 16 and day < 32 else -1
     if date < 0 or not is_valid(date) or hour > 23 or minute > 59 or second > 59:
         return None
-    micro = 0
-    if fraction:
-        micro = int((fraction + "000000")[:6]) + (len(fraction) > 6 and fraction[6] >= "5")
+    micro = _microseconds(fraction or "")
     packed = pack_datetime(date, hour, minute, second, 0)
     if micro == 1_000_000:
         return of_microseconds(microseconds(packed) + micro)
     return packed + micro
+
+
+def _microseconds(fraction: str) -> int:
+    return int((fraction + "000000")[:6]) + (len(fraction) > 6 and fraction[6] >= "5")
 
 
 def moment_of_number(number: int, micro: int = 0) -> int | None:
@@ -157,47 +126,44 @@ def moment_of_number(number: int, micro: int = 0) -> int | None:
         return micro
     if number < 0:
         return None
-    digits = str(number)
-    if len(digits) > 8:
-        digits = digits.zfill(14 if len(digits) > 12 else 12)
-    elif len(digits) <= 6:
-        digits = digits.zfill(6)
-    else:
-        digits = digits.zfill(8)
-    if number < 101 or len(digits) > 14:
+    width = len(str(number))
+    digits = str(number).zfill(6 if width <= 8 else 12 if width <= 12 else 14)
+    if number < 101 or len(digits) > 14 or len(digits) == 7:
         return None
     found = _assemble(_parts_of_digits(digits), None)
     return None if found is None else found + micro
 
 
-_TIME = re.compile(
-    r"\s*(-)?(?:(\d{1,2})\s+(\d{1,2})(?::(\d{1,2})(?::(\d{1,2}))?)?"
-    r"|(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?|(\d{1,7}))(?:\.(\d*))?"
-)
-
-
 def read_time(text: str) -> tuple[int, bool] | None:
     """(microseconds of a TIME, whether something follows it), or None. Held to +-838:59:59."""
-    if re.match(r"\s*\d{2,4}[^\w\s:.]\d", text) or re.match(r"\s*\d{12}", text):
+    found = split_time(text)
+    total = 0
+    if found is not None:
+        hour, minute, second = found.parts
+        total = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(found.fraction)
+    if (found is None or found.cut or total > temporal.MOST_TIME) and may_be_moment(text):
         moment = read_moment(text)
         return None if moment is None else (time_of(moment[0]), moment[1])
-    found = _TIME.match(text)
-    if not found:
+    if found is None:
         return None
-    sign, days, h1, m1, s1, h2, m2, s2, digits, fraction = found.groups()
-    if digits is not None:
-        number = int(digits)
-        hour, minute, second = number // 10000, number // 100 % 100, number % 100
-    elif days is not None:
-        hour, minute, second = int(days) * 24 + int(h1), int(m1 or 0), int(s1 or 0)
-    else:
-        hour, minute, second = int(h2), int(m2), int(s2 or 0)
-    if minute > 59 or second > 59:
-        return None
-    micro = int(((fraction or "") + "000000")[:6])
-    if fraction and len(fraction) > 6 and fraction[6] >= "5":
-        micro += 1
-    total = ((hour * 60 + minute) * 60 + second) * 1_000_000 + micro
     cut = total > temporal.MOST_TIME
     total = min(total, temporal.MOST_TIME)
-    return (-total if sign else total), cut or bool(text[found.end() :].strip())
+    return (-total if found.negative else total), cut or found.cut
+
+
+def time_of_number(number: int) -> tuple[int, bool] | None:
+    """An integer hhmmss, or a DATETIME's, as a TIME: (microseconds, False), or None."""
+    size = abs(number)
+    if size > _MOST_TIME_NUMBER:
+        moment = moment_of_number(number) if number >= _LEAST_MOMENT else None
+        if moment is None or not is_valid(moment >> 37, zero_allowed=False):
+            return None
+        return time_of(moment), False
+    hour, minute, second = size // 10000, size // 100 % 100, size % 100
+    if minute > 59 or second > 59:
+        return None
+    total = ((hour * 60 + minute) * 60 + second) * 1_000_000
+    return (-total if number < 0 else total), False
+
+
+_MOST_TIME_NUMBER, _LEAST_MOMENT = 8_385_959, 10_000_000_000

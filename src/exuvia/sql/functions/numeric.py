@@ -34,10 +34,8 @@ def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
     kind = types.numeric_form(arguments[0].type)
     family = types.family_of(kind)
     places = arguments[1] if len(arguments) > 1 else None
-    if family is Family.FLOAT:
-        return _fixed_double(places)
     if family is not Family.DECIMAL:
-        return kind
+        return types.DOUBLE if family is Family.FLOAT else kind
     scale = max(0, kind.Decimal)
     if places is None:
         wanted = 0
@@ -45,17 +43,8 @@ def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
         wanted = places.value
     else:
         return kind
-    wanted = max(0, min(wanted, scale))
+    wanted = max(0, min(wanted, types.MOST_SCALE))
     return types.decimal(kind.Flen - scale + wanted + 1, wanted)
-
-
-def _fixed_double(places: Expr | None) -> FieldType:
-    """DOUBLE shown with as many digits as it was rounded to."""
-    if places is None:
-        return evolve(types.DOUBLE, Decimal=0)
-    if isinstance(places, Constant) and isinstance(places.value, int):
-        return evolve(types.DOUBLE, Decimal=max(0, min(places.value, 30)))
-    return types.DOUBLE
 
 
 def _round(value: Any, places: int = 0) -> Any:
@@ -126,6 +115,8 @@ def _finite(value: float, text: str) -> float:
 
 
 def _absolute(value: Any) -> Any:
+    if isinstance(value, int) and value == -(1 << 63):
+        raise refuse(1690, "BIGINT", f"abs({value})")
     return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
@@ -137,8 +128,38 @@ def _interval(*values: float | None) -> int:
     return sum(1 for mark in marks if mark is not None and mark <= number)
 
 
+_QUARTER = (7.85398125648498535156e-1, 3.77489470793079817668e-8, 2.69515142907905952645e-15)
+_TAN_ABOVE = (-1.30936939181383734205e4, 1.15351664838587416140e6, -1.79565251976484877988e7)
+_TAN_BELOW = (
+    1.36812963470692954678e4,
+    -1.32089234440210967447e6,
+    2.50083801823357915839e7,
+    -5.38695755929454629881e7,
+)
+
+
+def _tangent(value: float) -> float:
+    """TAN by Cephes' approximation, whose last digit differs from the C library's."""
+    size = abs(value)
+    if not size < 1 << 29:
+        return math.tan(value)
+    octant = int(size * (4 / math.pi))
+    octant += octant & 1
+    rest = ((size - octant * _QUARTER[0]) - octant * _QUARTER[1]) - octant * _QUARTER[2]
+    square, found = rest * rest, rest
+    if square > 1e-14:
+        above = (_TAN_ABOVE[0] * square + _TAN_ABOVE[1]) * square + _TAN_ABOVE[2]
+        below = square + _TAN_BELOW[0]
+        for factor in _TAN_BELOW[1:]:
+            below = below * square + factor
+        found = rest + rest * (square * above / below)
+    if octant & 2:
+        found = -1 / found
+    return -found if value < 0 else found
+
+
 def _cotangent(value: float) -> float:
-    slope = math.tan(value)
+    slope = _tangent(value)
     if not slope:
         raise refuse(1690, "DOUBLE", f"cot({value:g})")
     return 1 / slope
@@ -261,12 +282,12 @@ FUNCTIONS = {
     "pi": Function(0, 0, "", always(evolve(types.DOUBLE, Decimal=6, Flen=8)), lambda: math.pi),
     "pow": Function(2, 2, "f", always(types.DOUBLE), _power),
     "power": Function(2, 2, "f", always(types.DOUBLE), _power),
-    "radians": Function(1, 1, "f", always(types.DOUBLE), math.radians),
+    "radians": Function(1, 1, "f", always(types.DOUBLE), lambda x: x * math.pi / 180),
     "rand": Function(0, 1, "i", always(types.DOUBLE), _random, env=True, volatile=True),
     "round": Function(1, 2, "ni", _rounded_type, _round),
     "sign": Function(1, 1, "n", always(types.BIGINT), _sign),
     "sin": Function(1, 1, "f", always(types.DOUBLE), math.sin),
     "sqrt": Function(1, 1, "f", always(types.DOUBLE), _in_domain(math.sqrt)),
-    "tan": Function(1, 1, "f", always(types.DOUBLE), math.tan),
+    "tan": Function(1, 1, "f", always(types.DOUBLE), _tangent),
     "truncate": Function(2, 2, "ni", _rounded_type, _truncate),
 }

@@ -1,33 +1,56 @@
 """Tokens of MySQL and TiDB that sqlglot would misread, changed before it reads them.
 
-DEFAULT(c)          a call, not the word
-NEXT VALUE FOR s    NEXTVAL(s)
+DEFAULT(c)             a call, not the word
+NEXT VALUE FOR s       NEXTVAL(s)
+DATE 'x', {d 'x'}      DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
+SIGNED INT             SIGNED, in casts
 """
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
+LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
+_BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
+_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", *LITERALS))
 
 
 def mended(tokens: list[Token]) -> list[Token]:
     """The tokens, every one at its place in the text."""
-    if not any(token.text.upper() in ("DEFAULT", "NEXT") for token in tokens):
+    if not any(token.text.upper() in _WORDS for token in tokens):
         return tokens
     found: list[Token] = []
     place = 0
     while place < len(tokens):
-        token = tokens[place]
-        following = tokens[place + 1].token_type if place + 1 < len(tokens) else None
-        if token.token_type is TokenType.DEFAULT and following is TokenType.L_PAREN:
-            token = _like(token, TokenType.VAR, "DEFAULT")
-        elif [each.text.upper() for each in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
-            end = _name_end(tokens, place + 3)
-            found += _called(tokens[place], tokens[place + 3 : end])
-            place = end
-            continue
-        found.append(token)
-        place += 1
+        taken = _mended_at(tokens, place)
+        if taken is None:
+            found.append(tokens[place])
+            place += 1
+        else:
+            found += taken[0]
+            place += taken[1]
     return found
+
+
+def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """(the tokens instead, how many they stand for); None where nothing is to mend."""
+    token = tokens[place]
+    word = token.text.upper() if token.token_type is not TokenType.IDENTIFIER else ""
+    kinds = [each.token_type for each in tokens[place + 1 : place + 4]]
+    if token.token_type is TokenType.DEFAULT and kinds[:1] == [TokenType.L_PAREN]:
+        return [_like(token, TokenType.VAR, "DEFAULT")], 1
+    if word in LITERALS and kinds[:1] == [TokenType.STRING]:
+        return _called(token, LITERALS[word], [tokens[place + 1]]), 2
+    if token.token_type is TokenType.L_BRACE:
+        name = _BRACED.get(tokens[place + 1].text.upper()) if len(kinds) == 3 else None
+        if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
+            return _called(token, name, [tokens[place + 2]]), 4
+    if word in ("INT", "INTEGER") and place:
+        before = tokens[place - 1].text.upper()
+        return ([], 1) if before in ("SIGNED", "UNSIGNED") else None
+    if [each.text.upper() for each in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
+        end = _name_end(tokens, place + 3)
+        return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
+    return None
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:
@@ -41,8 +64,8 @@ def _name_end(tokens: list[Token], place: int) -> int:
     return min(place + 1, len(tokens))
 
 
-def _called(head: Token, name: list[Token]) -> list[Token]:
-    last = name[-1] if name else head
+def _called(head: Token, function: str, given: list[Token]) -> list[Token]:
+    last = given[-1] if given else head
     opened = _like(head, TokenType.L_PAREN, "(")
     closed = _like(last, TokenType.R_PAREN, ")")
-    return [_like(head, TokenType.VAR, "NEXTVAL"), opened, *name, closed]
+    return [_like(head, TokenType.VAR, function), opened, *given, closed]

@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.sql.parse.literals import bytes_of
+from exuvia.sql.parse.mend import LITERALS
 
 _BINARY: dict[type, str] = {
     exp.Add: "+",
@@ -89,7 +90,13 @@ def _introduced(tree: Any) -> str:
     return f"{str(tree.this).lower()} {restored(literal)}"
 
 
+_LITERAL_CALLS = {name: word.lower() for word, name in LITERALS.items()}
+
+
 def _call(tree: Any) -> str:
+    word = _LITERAL_CALLS.get(str(tree.this))
+    if word:
+        return f"{word} {string_text(tree.expressions[0].name)}"
     return f"{str(tree.this).lower()}({_list(tree.expressions)})"
 
 
