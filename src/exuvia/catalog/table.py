@@ -28,6 +28,9 @@ from exuvia.kv.packet import Span
 __all__ = ["IndexForm", "Table", "with_layout"]
 
 Value = Any
+CUT_HANDLES = (
+    2  # common_handle_version: a key's prefixes are those of its handles; 1 keeps it whole
+)
 
 
 class IndexForm:
@@ -259,8 +262,15 @@ class Table:
         """The encoding of a handle that is not one integer; None otherwise."""
         if not self.info.is_common_handle:
             return None
-        types = [(self.info.cols[position].type, -1) for position in self.handle_positions]
-        return KeyForm(types, HANDLE_BYTES)
+        types = [self.info.cols[position].type for position in self.handle_positions]
+        return KeyForm(list(zip(types, self.handle_lengths, strict=True)), HANDLE_BYTES)
+
+    @cached_property
+    def handle_lengths(self) -> tuple[int, ...]:
+        """Characters that a common handle keeps of each part, -1 for all."""
+        if self.clustered is None or self.info.common_handle_version < CUT_HANDLES:
+            return (-1,) * len(self.handle_positions)
+        return tuple(part.length for part in self.clustered.idx_cols)
 
     @property
     def handle_is_faithful(self) -> bool:

@@ -84,7 +84,8 @@ def _handles(table: Table, values: list[bytes]) -> Keys:
     if form is None:
         words = vectorparts.sortable(parts[0]).astype(">u8")
         return words.view("V8")
-    joined = vectorparts.join_rows([vectorparts.part_bytes(part, -1) for part in parts])
+    pairs = zip(parts, table.handle_lengths, strict=True)
+    joined = vectorparts.join_rows([vectorparts.part_bytes(*pair) for pair in pairs])
     return [keyform.cut(value, form.limit) for value in joined.to_pylist()]
 
 

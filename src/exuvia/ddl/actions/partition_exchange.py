@@ -77,6 +77,7 @@ def tables_differ(one: TableInfo, other: TableInfo) -> bool:
     alike = (
         one.pk_is_handle == other.pk_is_handle
         and one.is_common_handle == other.is_common_handle
+        and one.common_handle_version == other.common_handle_version
         and _random_bits(one) == _random_bits(other)
         and one.charset == other.charset
         and one.collate == other.collate

@@ -12,7 +12,7 @@ PUBLIC indexes are read. A path finds every row that the WHERE keeps, and maybe 
 the table while it runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from exuvia.catalog import keycodec, reader
@@ -62,13 +62,21 @@ class Path:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Positions whose ascending order the path follows."""
-        return self.table.handle_positions
+        """Positions whose ascending order the path follows: as far as handles keep whole values."""
+        form, lengths = self.table.handle_form, self.table.handle_lengths
+        if form is None:
+            return self.table.handle_positions
+        return self.table.handle_positions[: _whole_parts(lengths)] if form.exact else ()
 
     @property
     def fixed(self) -> frozenset[int]:
         """Positions that have one value in all rows found."""
         return frozenset()
+
+
+def _whole_parts(lengths: Sequence[int]) -> int:
+    """How many first parts are not cut to a prefix."""
+    return next((n for n, length in enumerate(lengths) if length >= 0), len(lengths))
 
 
 class Matched(Path):
@@ -84,9 +92,8 @@ class Matched(Path):
         """The key's parts, as long as their order is their values'."""
         if not keycodec.is_exact(self.table, self.match.key):
             return ()
-        whole = [not cut for cut in self.match.prefixed]
-        kept = whole.index(False) if False in whole else len(whole)
-        return self.match.positions[:kept]
+        lengths = [part.length for part in self.match.key.idx_cols]
+        return self.match.positions[: _whole_parts(lengths)]
 
     @property
     def fixed(self) -> frozenset[int]:

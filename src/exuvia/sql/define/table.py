@@ -22,6 +22,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.auto_random import with_auto_random
 from exuvia.sql.define.columns import check_name, check_place, column_infos
@@ -78,7 +79,7 @@ def table_info(
     info = with_auto_random(info, node.columns, modes.note)
     check_visible(info)
     if node.partitioning is not None:
-        info = evolve(info, partition=partition_info(info, node.partitioning, warn))
+        info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))
     return _with_key_flags(info)
 
 
@@ -153,11 +154,11 @@ def _with_handle(info: TableInfo, definitions: list[IndexDefinition]) -> TableIn
         return evolve(
             info, pk_is_handle=True, index_info=renumbered or None, max_idx_id=len(renumbered)
         )
-    clustered = evolve(primary, exuvia_clustered=True)
+    clustered, parts = evolve(primary, exuvia_clustered=True), primary.idx_cols
     return evolve(
         info,
         is_common_handle=True,
-        common_handle_version=1,
+        common_handle_version=CUT_HANDLES if any(each.length >= 0 for each in parts) else 1,
         index_info=(clustered, *others),
     )
 
