@@ -11,7 +11,7 @@ import pytest
 from exuvia.base.errors import ExuviaError
 from exuvia.kv.entry import LIVE, Kind
 from exuvia.kv.open import open_store
-from exuvia.kv.packet import AtMost, Equal, Span, Unchanged
+from exuvia.kv.packet import SEQUENCE_BYTES, AtMost, Equal, Span, Standing, Unchanged
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -81,10 +81,22 @@ class World:
         keys = sorted(dice.choices(KEYS, k=4))
         needs = [Equal(NUMBERS[1], bytes(8)), AtMost(NUMBERS[2], 3), Unchanged(KEYS[0], 0, "seen")]
         wants = needs[: dice.choice([0, 0, 0, 1, 2, 3])]
+        if dice.random() < 0.3:
+            wants.append(self.standing(dice))
         puts = [(dice.choice(NUMBERS), bytes(8))]
         payloads = dice.choice([LIVE, [LIVE + b"%d" % n for n in range(4)]])
         found = self.store.bulk(keys, payloads, wants, puts, report=dice.random() < 0.7)
         return (found.placed, found.present)
+
+    def standing(self, dice: random.Random) -> Standing:
+        """That some keys are what they are, or were a moment ago."""
+        view = self.store.snapshot()
+        found = view.get_many(dice.sample([*KEYS, *NUMBERS], k=3))
+        view.close()
+        kept = sorted(found)
+        stamps = b"".join(found[key][:SEQUENCE_BYTES] for key in kept)
+        stale = bytes(8) if kept and dice.random() < 0.3 else stamps[:8]
+        return Standing(kept, stale + stamps[8:], "seen")
 
     def look(self, slot: int, dice: random.Random) -> object:
         return (self.store.count(Span(b"t", b"u")), self.store.counter("job"))

@@ -56,7 +56,7 @@ def move_rows(
     *,
     query: str = "",
 ) -> Job:
-    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `router`: see pipeline/move.py."""
+    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `router`: pipeline/routing.py."""
     arguments = (list(names), msgspec.to_builtins(target), router)
     job = job_for(code, database, table, arguments, query)
     return evolve(job, exuvia_ids=(0,) * len(target.definitions))

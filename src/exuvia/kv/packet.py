@@ -48,7 +48,23 @@ class AtMost(NamedTuple):
     limit: int
 
 
-Requirement = Unchanged | Equal | AtMost
+class Standing(NamedTuple):
+    """`Unchanged` for many keys that are all there; `stamps`: their sequences as the values begin
+    with them, 8 bytes each.
+
+    Broken: Conflict(anomaly)."""
+
+    keys: Sequence[bytes]
+    stamps: bytes
+    anomaly: str
+
+    @property
+    def key(self) -> bytes:
+        """The first of them."""
+        return self.keys[0]
+
+
+Requirement = Unchanged | Equal | AtMost | Standing
 
 
 class Write(NamedTuple):

@@ -16,6 +16,7 @@ from exuvia.kv.packet import (
     Equal,
     Packet,
     Requirement,
+    Standing,
     Unchanged,
     sequence_of,
 )
@@ -31,6 +32,9 @@ def require_short(key: bytes) -> None:
 
 def check(requirement: Requirement, read: Reader) -> None:
     """Raise what a broken requirement deserves. `read` gives raw values as they stand now."""
+    if isinstance(requirement, Standing):
+        _check_standing(requirement, read)
+        return
     raw = read(requirement.key)
     match requirement:
         case Unchanged(key, sequence, anomaly):
@@ -42,6 +46,15 @@ def check(requirement: Requirement, read: Reader) -> None:
         case AtMost(key, limit):
             if raw is None or read_number(raw[SEQUENCE_BYTES:]) > limit:
                 raise SchemaChanged(key)
+
+
+def _check_standing(requirement: Standing, read: Reader) -> None:
+    stamps, at = requirement.stamps, 0
+    for key in requirement.keys:
+        raw, end = read(key), at + SEQUENCE_BYTES
+        if raw is None or raw[:SEQUENCE_BYTES] != stamps[at:end]:
+            raise Conflict(requirement.anomaly, key)
+        at = end
 
 
 def settle(packet: Packet, read: Reader) -> dict[bytes, bytes | None]:

@@ -137,14 +137,17 @@ def finished(txn: Transaction, order: Order, count: Callable[[Span], int]) -> Fi
     """The finished spans of the order's element and physical table, and their rows.
 
     `count` says how many rows a span holds; asked only where spans overlap."""
-    table = _table()
-    at = {c.name.L: n for n, c in enumerate(table.info.cols)}
+    return finished_among(rows_of(txn, order.job_id), order, count)
+
+
+def finished_among(rows: list[SpanRow], order: Order, count: Callable[[Span], int]) -> Finished:
+    """Likewise, of everything that is finished for the job."""
     found: list[tuple[Span, int]] = []
     wanted = (order.index_ids[0], order.element.encode(), order.table_id)
-    for _, row in reader.scan(txn, table, _handles(order.job_id)):
-        if (row[at["ele_id"]], row[at["ele_type"]], row[at["physical_id"]]) == wanted:
-            span = Span(row[at["start_key"]], row[at["end_key"]])
-            found.append((span, json.loads(row[at["reorg_meta"]])["rows"]))
+    for row in rows:
+        if (row.ele_id, row.ele_type, row.physical_id) == wanted:
+            span = Span(row.start_key, row.end_key)
+            found.append((span, json.loads(row.reorg_meta)["rows"]))
     return Finished(SpanSet(span for span, _ in found), _rows_once(found, count), len(found))
 
 

@@ -65,10 +65,10 @@ def of_rows(
     wanted = positions_of(table, indexes)
     for keys, raws in snapshot.chunks(span, CHUNK_ROWS):
         columns = vector.decode(table, keys, raws, wanted)
-        yield [_of_columns(table, index, columns) for index in indexes]
+        yield [of_columns(table, index, columns) for index in indexes]
 
 
-def _of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entries:
+def of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entries:
     keys, nulls = vector.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)

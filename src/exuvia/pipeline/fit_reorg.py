@@ -1,6 +1,6 @@
 """The reorg of an exchange: every row of the table is read once, and nothing is written.
 
-spans of the table's rows -> "check fits" tasks (move.py) -> Done, or Failed with 1737
+spans of the table's rows -> "check fits" tasks (moved.py) -> Done, or Failed with 1737
 """
 
 from msgspec.structs import replace

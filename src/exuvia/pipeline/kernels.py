@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store
-from exuvia.pipeline import checking, compare, move, offenders, rewrite, summary
+from exuvia.pipeline import checking, compare, move, moved, offenders, rewrite, summary
 from exuvia.pipeline.fill import Fill
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Dial
@@ -25,9 +25,8 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "collect rows": compare.collect_rows,
     "collect entries": compare.collect_entries,
     "check rows": checking.check_rows,
-    "move": move.move_rows,
-    "check moved": move.check_moved,
-    "check fits": move.check_fits,
+    "check moved": moved.check_moved,
+    "check fits": moved.check_fits,
     "check column": offenders.check_column,
     "verify column": offenders.verify_column,
     "summarize": summary.summarize,
@@ -45,6 +44,8 @@ class Attempt:
             self._steps = Fill(store, task, dial, monotonic).steps()
         elif task.kind == "rewrite":
             self._steps = rewrite.Rewrite(store, task, dial, monotonic).steps()
+        elif task.kind == "move":
+            self._steps = move.Move(store, task, dial, monotonic).steps()
         else:
             self._steps = SCANS[task.kind](store, task)
 

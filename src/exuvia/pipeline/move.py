@@ -1,192 +1,214 @@
-"""Rows copied into another set of partitions, batch by batch, each batch one transaction.
+"""The move: rows of a span of an old partition, and their entries, put into the new partitions.
 
-    snapshot   some rows of an old partition      -> where each belongs now (1526: the job ends)
-    writes     row and entries, where no such row stands yet     a writer put it, or this has run
-    requires   the old rows as they were read, the reorg's epoch (law 2)
-    Conflict   a writer touched one of them: again, from a newer snapshot, with fewer rows
+    fresh snapshots        must show the reorg's revision of the table (law 1)
+      -> some rows         the partition of each, by columns      (1526: the job ends)
+      -> batches of rows   the bytes as they stand, under the new partition's id
+      -> their entries     kept until all rows of the span are there
+    then a run per index   of all new partitions, sorted, in batches like those of the rows
+    the last batch         says that the span is finished
 
-A copy is thus what the old row is at the very moment of the commit, and writers in WRITE_REORG keep
-both sets from then on: neither a lost write nor a row that comes back. So no tombstones are needed,
-unlike a fill's (law 6): a row has a version that the store compares, an index entry has none.
+Each batch is one transaction that puts where nothing stands, and requires the reorg's epoch (law 2)
+and of every old row it is made of that it is still the one that was read. What it puts is thus true
+at that very moment, and writers in WRITE_REORG keep both sets from then on: neither a lost write
+nor a row or an entry that comes back. So no tombstones are needed, unlike a fill's (law 6): a row
+has a version that the store compares, an index entry has none (decision 015).
+    Conflict   a writer touched one of the rows: what is left of the batch is made of them anew
+    taken      a writer put it, or this has run: the same, or 8223
 
-`verify`: each row of either set is looked up in the other, in one snapshot of each span.
-
-The pipeline knows no SQL: a *router*, "module:function", is a name that crosses to Spark's workers.
+Rows come first: a writer who changes a row whose twin stands writes the entries whose keys change
+and leaves the others to the run; one who finds no twin puts it whole.
 """
 
-from collections.abc import Callable, Generator
-from functools import cache
-from importlib import import_module
-from itertools import islice
+from collections.abc import Callable, Generator, Iterator, Sequence
 
-from exuvia.base.errors import Broken, Conflict, Refused, Unavailable
+import numpy as np
+
+from exuvia.base.errors import Conflict, Refused
 from exuvia.base.mysql import refuse
-from exuvia.catalog import writer
-from exuvia.catalog.layout import Row
+from exuvia.catalog import vector
+from exuvia.catalog.columns import Array
+from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv import keys
-from exuvia.kv.packet import Span
+from exuvia.kv import keys as k
+from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import Progress
-from exuvia.pipeline.pace import Batch
+from exuvia.pipeline.copies import Copies, sorted_copies
+from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot, of_columns, positions_of
+from exuvia.pipeline.order import positions
+from exuvia.pipeline.pace import Batch, Pace, held_back
+from exuvia.pipeline.routing import Way, router_named, under
+from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.traffic import Traffic
 
-BATCH_ROWS = 256
-_TRIES = 50
-_CHECKED_ROWS = 1_000
 Steps = Generator[Batch, None, Outcome]
-Place = Callable[[Row], int]
-Router = Callable[[Table], tuple[Place, Place]]
 
 
-@cache
-def router_named(text: str) -> Router:
-    """(physical id of a row in the other set, in the set that is read). Raises Broken."""
-    module, _, function = text.partition(":")
-    if not function:
-        raise Broken("rows are to be moved where no router is wired")
-    found: Router = getattr(import_module(module), function)
-    return found
+class Move:
+    """The kernel for one task; `steps()` is the generator."""
 
-
-def move_rows(store: Store, task: Task) -> Steps:
-    """The kernel of one span of an old partition."""
-    return (yield from _Move(store, task).steps())
-
-
-class _Move:
-    def __init__(self, store: Store, task: Task) -> None:
+    def __init__(
+        self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
+    ) -> None:
         self._store = store
         self._task = task
-        order = task.order
-        self._source = order.table
-        self._logical = order.logical
-        self._place, _ = router_named(order.router)(self._logical)
-        self._rows = 0
-        self._batch_rows = BATCH_ROWS
-        self._ended = False
-        self._batches = 0
+        self._source = task.order.table
+        self._indexes = indexes_of(self._source)
+        self._way = router_named(task.order.router)(task.order.logical).other
+        self._dial = dial
+        self._monotonic = monotonic
+        self._pace = Pace(dial.read().batch_rows)
+        self._traffic = Traffic(store, task.order, monotonic)
+        self._of = store.count(task.span)
+        self._rows = self._puts = self._placed = self._batches = 0
 
     def steps(self) -> Steps:
-        start, tries = self._task.span.start, 0
-        while not self._ended:
-            try:
-                start, moved = self._batch(start)
-                tries = 0
-                self._batch_rows = min(BATCH_ROWS, self._batch_rows * 2)
-                yield Batch(moved, 0.0)
-            except Conflict:
-                tries += 1
-                self._batch_rows = max(1, self._batch_rows // 2)
-                if tries >= _TRIES:
-                    raise Unavailable("writers do not leave the rows of a batch alone") from None
-        return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._rows)
+        """Rows, then entries; returns the outcome. Raises Deposed, Refused."""
+        if self._was_finished():
+            return Outcome(ordinal=self._task.ordinal)
+        kept: list[list[Copies]] = [[] for _ in self._indexes]
+        start, end = self._task.span
+        while True:
+            began = self._monotonic()
+            found, raws = self._read(Span(start, end))
+            if not found:
+                break
+            rows, *entries = copied(self._source, self._way, self._indexes, found, raws)
+            for part, each in zip(kept, entries, strict=True):
+                part.append(each)
+            yield self._has_read(began)
+            yield from self._put(rows._replace(at=positions(rows.keys)))
+            self._rows += len(found)
+            start = k.after(found[-1])
+        for part in filter(None, kept):
+            began = self._monotonic()
+            run = sorted_copies(part)
+            part.clear()
+            yield self._has_read(began)
+            yield from self._put(run)
+        yield self._commit(None)
+        return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
 
-    def _batch(self, start: bytes) -> tuple[bytes, int]:
-        """One transaction; (where the next one begins, rows)."""
+    def _was_finished(self) -> bool:
         txn = self._store.begin()
         try:
-            _check_fresh(txn, self._logical)
-            span = Span(start, self._task.span.end)
-            found = list(islice(txn.scan(span, limit=self._batch_rows), self._batch_rows))
-            for key, payload in found:
-                self._copy(txn, key, payload)
-            ends = len(found) < self._batch_rows
-            self._rows += len(found)
-            self._batches += 1
-            progress = Progress(self._rows, self._rows, self._batches, self._batch_rows, ends)
-            for key, payload in checkpoint.pairs_of(self._task, progress):
-                txn.put(key, payload)
-            for fence in self._task.order.fences:
-                txn.require_equal(*fence)
+            return checkpoint.is_finished(txn, self._task)
+        finally:
+            txn.rollback()
+
+    def _has_read(self, began: float) -> Batch:
+        seconds = self._monotonic() - began
+        return self._pace.read(seconds) if self._traffic.busy() else Batch(0, seconds)
+
+    def _read(self, span: Span) -> tuple[list[bytes], list[bytes]]:
+        snapshot = fresh_snapshot(self._store, self._source)
+        try:
+            return next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
+        finally:
+            snapshot.close()
+
+    def _put(self, copies: Copies) -> Iterator[Batch]:
+        """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
+        waiting = [copies]
+        while waiting:
+            self._pace.bounded(self._dial.read().batch_rows)
+            batch, rest = waiting.pop().split(self._pace.rows)
+            if rest:
+                waiting.append(rest)
+            if not batch:
+                continue
             try:
-                txn.commit()
+                done = self._commit(batch)
             except Conflict:
-                self._rows -= len(found)
-                raise
-            self._ended = ends
-            return (found[-1][0] + b"\0" if found else start), len(found)
-        finally:
-            txn.rollback()
+                self._pace.refused()
+                waiting.append(self._again(batch))
+                done = Batch(0, 0.0, 0.0)
+            yield done
 
-    def _copy(self, txn: Transaction, key: bytes, payload: bytes) -> None:
-        row = self._source.decode(payload)
-        target = self._logical.part(self._place(row))
-        handle = key[keys.HANDLE_AT :]
-        txn.require(key)
-        held = txn.get(target.row_prefix + handle)
-        if held is None:
-            writer.insert(txn, target, row, handle)
-        elif self._logical.decode(held) != row:
-            raise fault(self._logical, [handle.hex()])  # another row's hidden id (decision 015)
-
-
-def _check_fresh(txn: Transaction, table: Table) -> None:
-    """Law 1: the snapshot shows the planned revision. Raises Unavailable."""
-    if keys.read_number(txn.get(keys.revision(table.info.id))) < table.revision:
-        raise Unavailable(f"the snapshot is older than revision {table.revision}")
-
-
-def check_moved(store: Store, task: Task) -> Steps:
-    """The kernel of verification: rows of one span, each looked up in the other set."""
-    order = task.order
-    here, logical = order.table, order.logical
-    other, read = router_named(order.router)(logical)
-    place = other if order.physical_id in order.sources else read
-    seen, faults = 0, []
-    start = task.span.start
-    while True:
-        txn = store.begin()
+    def _again(self, batch: Copies) -> Copies:
+        """A refused batch, of what its rows are now; those that are gone are nobody's any more."""
+        snapshot = fresh_snapshot(self._store, self._source)
         try:
-            _check_fresh(txn, logical)
-            span = Span(start, task.span.end)
-            found = list(islice(txn.scan(span, limit=_CHECKED_ROWS), _CHECKED_ROWS))
-            for key, payload in found:
-                row, handle = here.decode(payload), key[keys.HANDLE_AT :]
-                twin = txn.get(logical.part(_placed(place, row)).row_prefix + handle)
-                if twin is None or logical.decode(twin) != row:
-                    faults.append(handle.hex())
+            raws = snapshot.get_many(batch.sources(self._source.row_prefix))
         finally:
-            txn.rollback()
-        seen += len(found)
-        if len(found) < _CHECKED_ROWS:
-            return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:5]))
-        start = found[-1][0] + b"\0"
-        yield Batch(len(found), 0.0)
+            snapshot.close()
+        if not raws:
+            return batch._replace(at=batch.at[:0])
+        found = sorted(raws)
+        indexes = [each for each in self._indexes if each.id == batch.index_id]
+        made = copied(self._source, self._way, indexes, found, [raws[key] for key in found])
+        return made[-1]._replace(at=positions(made[-1].keys))
+
+    def _commit(self, batch: Copies | None) -> Batch:
+        """One transaction; none: the last of a task, which says that its span is finished."""
+        order, prefix = self._task.order, self._source.row_prefix
+        keys = batch.key_list() if batch else []
+        values = batch.payloads() if batch else b""
+        required = [batch.required(prefix)] if batch else []
+        self._batches += 1
+        puts = self._puts + len(keys)
+        rows = self._rows if batch is None else min(self._of, puts // (1 + len(self._indexes)))
+        progress = Progress(rows, self._of, self._batches, len(keys), batch is None)
+        own = checkpoint.pairs_of(self._task, progress)
+        began = self._monotonic()
+        done = self._store.bulk(keys, values, [*order.fences, *required], own, report=True)
+        seconds = self._monotonic() - began
+        self._puts = puts
+        self._placed += done.placed
+        if batch and done.present:
+            self._compare(batch, keys, values, done.present)
+        paced = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
+        size = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
+        return held_back(paced, size, self._dial.read(), order.at_once)
+
+    def _compare(
+        self,
+        batch: Copies,
+        keys: list[bytes],
+        values: bytes | list[bytes],
+        present: Sequence[tuple[int, bytes]],
+    ) -> None:
+        """What stands already is ours, or the same row in another layout. Raises 8223."""
+        logical = self._task.order.logical
+        for n, held in present:
+            value = values if isinstance(values, bytes) else values[n]
+            if held == value:
+                continue
+            if batch.index_id or logical.decode(held) != logical.decode(value):
+                raise fault(logical, [keys[n][k.HANDLE_AT :].hex()])
 
 
-def check_fits(store: Store, task: Task) -> Steps:
-    """The kernel of an exchange: every row of the span belongs to the partition. Raises 1737."""
-    order = task.order
-    _, read = router_named(order.router)(order.logical)
-    (partition,) = order.sources
-    seen, start = 0, task.span.start
-    while True:
-        txn = store.begin()
-        try:
-            _check_fresh(txn, order.logical)
-            span = Span(start, task.span.end)
-            found = list(islice(txn.scan(span, limit=_CHECKED_ROWS), _CHECKED_ROWS))
-        finally:
-            txn.rollback()
-        for _, payload in found:
-            if _placed(read, order.table.decode(payload)) != partition:
-                raise refuse(1737)
-        seen += len(found)
-        if len(found) < _CHECKED_ROWS:
-            return Outcome(ordinal=task.ordinal, rows=seen)
-        start = found[-1][0] + b"\0"
-        yield Batch(len(found), 0.0)
+def indexes_of(table: Table) -> list[IndexInfo]:
+    """The indexes that writers keep."""
+    return [form.info for form in table.forms if form.duty.adds]
 
 
-def _placed(place: Place, row: Row) -> int:
-    """Nowhere is a fault, not the user's error."""
-    try:
-        return place(row)
-    except Refused:
-        return 0
+def copied(
+    source: Table, way: Way, indexes: Sequence[IndexInfo], found: list[bytes], raws: list[bytes]
+) -> list[Copies]:
+    """Copies of rows as the store's chunks give them, then of their entries in each index. Raises
+    1526."""
+    wanted = sorted({*way.positions, *positions_of(source, indexes)})
+    columns = vector.decode(source, found, raws, wanted)
+    places = way.places(columns)
+    if not places.all():
+        raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
+    sequences = np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
+    at: Array = np.arange(len(found))
+    new = under(places, found if isinstance(columns.handles, list) else _packed(found))
+    values = [raw[SEQUENCE_BYTES:] for raw in raws]
+    copies = [Copies(new, values, columns.handles, sequences, at)]
+    for index in indexes:
+        made = of_columns(source, index, columns)
+        keys = under(places, made.keys)
+        copies.append(Copies(keys, made.suffixes, columns.handles, sequences, at, index.id))
+    return copies
+
+
+def _packed(keys: list[bytes]) -> Array:
+    return np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
 
 
 def fault(table: Table, handles: list[str]) -> Refused:

@@ -42,7 +42,7 @@ class FitRows(msgspec.Struct, frozen=True, tag=True):
 
 
 class MoveRows(msgspec.Struct, frozen=True, tag=True):
-    """Rows of the old partitions copied to the new ones. Ids; the router's name, see move.py."""
+    """Rows of the old partitions copied to the new ones. Ids; the router's name, see routing.py."""
 
     router: str
     sources: tuple[int, ...]

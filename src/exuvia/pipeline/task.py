@@ -4,6 +4,9 @@ and back.
     kind              a kernel over one span            answers in `result`
     fill              put index entries of rows         -
     rewrite           fill a hidden column of rows      -
+    move              put rows, entries in partitions   -
+    check moved       rows looked up in the other set   how many have no twin there, the first
+    check fits        rows held to a partition          -
     check column      rows held to a column's new type  how many do not fit, the first as text
     verify column     a filled column, compared         likewise
     sum rows          checksums, computed from rows     one Sums per index
@@ -54,7 +57,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     element: str = "_idx_"  # what `index_ids` are ids of: "_col_" while rows are rewritten
     changing: int = 0  # id of the column whose change is meant (catalog/change_values.py)
     physical_id: int = 0  # of the partition that is worked on, 0 for a table without
-    router: str = ""  # where rows belong: a name, see pipeline/move.py
+    router: str = ""  # where rows belong: a name, see pipeline/routing.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
     evaluator: str = ""  # of virtual columns: a name, see catalog/virtual.py
     check: CheckRows | None = None  # what rows are held to
@@ -105,6 +108,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     chosen: bytes = b""  # u32 numbers of the buckets to collect
     positions: tuple[int, ...] = ()  # of the columns to summarize
     samples: int = 0  # the most rows to sample
+    limit: float = 1.0  # of the lots that sampled rows draw
 
 
 class Found(msgspec.Struct, frozen=True):

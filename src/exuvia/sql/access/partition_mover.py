@@ -1,19 +1,18 @@
 """Where rows belong while partitions change: in the set that is read, and in the other one.
 
-    mover(table) -> (place in the other set, place in the set that is read), physical ids; 1526
-
-`MOVER` names it for the pipeline, which moves the rows and knows no SQL.
+`MOVER` names `mover` for the pipeline (pipeline/routing.py), which moves rows and knows no SQL.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from exuvia.catalog.partition_info import PartitionInfo
 from exuvia.catalog.table import Table
-from exuvia.sql.access.partitions import NOWHERE, Cut, Route, route_of
-from exuvia.sql.result import Row
+from exuvia.sql.access.partitions import Cut, Route, route_of
+
+if TYPE_CHECKING:
+    from exuvia.pipeline.routing import Ways
 
 MOVER = "exuvia.sql.access.partition_mover:mover"
-Place = Callable[[Row], int]
 
 
 def other_route(table: Table, found: PartitionInfo) -> Route:
@@ -22,21 +21,15 @@ def other_route(table: Table, found: PartitionInfo) -> Route:
     return Route(table.info.cols, Cut(found.ddl_type, found.ddl_expr, columns, found.others))
 
 
-def mover(table: Table) -> tuple[Place, Place]:
-    """See the module."""
+def mover(table: Table) -> "Ways":
+    """The ways of a table's rows."""
+    from exuvia.pipeline.routing import Ways  # numpy: not every front needs it
+    from exuvia.sql.access.partition_vectors import RouteWay
+
+    def way(route: Route) -> RouteWay:
+        return RouteWay(route, [each.id for each in route.cut.definitions], len(table.info.cols))
+
     found = table.info.partition
     assert found is not None
-    read = _placer(route_of(table))
-    return (_placer(other_route(table, found)) if found.moving else read), read
-
-
-def _placer(route: Route) -> Place:
-    ids = [each.id for each in route.cut.definitions]
-
-    def place(row: Row) -> int:
-        at = route.place(row)
-        if at == NOWHERE:
-            raise route.refusal(row)
-        return ids[at]
-
-    return place
+    read = way(route_of(table))
+    return Ways(way(other_route(table, found)) if found.moving else read, read)

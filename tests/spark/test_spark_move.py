@@ -1,0 +1,157 @@
+"""Rows moved into other partitions by Spark's Python workers: the same rows and entries as by this
+process; a move that is left and taken up again; a row that belongs nowhere."""
+
+import time
+
+from exuvia.base.errors import Refused
+from exuvia.catalog import variables
+from exuvia.catalog.model import evolve, name
+from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.pipeline import bulk
+from exuvia.pipeline.move_reorg import MoveReorg
+from exuvia.pipeline.plans import MoveRows
+from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.verify import check_index
+from exuvia.sql.access.partition_mover import MOVER
+from support.spark import SparkStore
+from support.tables import begin_reorg, publish, table_info
+
+LINES = ("id int not null", "k int not null", "u varchar(20)")
+ROWS = 3000
+OLD, NEW = 2, 3
+
+
+def definitions(first: int, count: int, *bounds: str) -> tuple[PartitionDefinition, ...]:
+    found = (PartitionDefinition(id=first + n, name=name(f"p{first + n}")) for n in range(count))
+    return tuple(
+        evolve(each, less_than=(bounds[n],)) if bounds else each for n, each in enumerate(found)
+    )
+
+
+def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, MoveRows]:
+    """A loaded table of two partitions by HASH (id) that is to be cut in three by `bounds` of k."""
+    indexes = {"plain": {"ik": "k"}, "unique": {"iu": "u,id,k"}}
+    info = table_info(*LINES, table_id=table_id, primary="id", **indexes)
+    old, new = definitions(table_id + 1, OLD), definitions(table_id + 11, NEW, *bounds)
+    cut = PartitionInfo(type=PartitionType.HASH, expr="`id`", definitions=old, num=OLD)
+    table = publish(store, evolve(info, partition=cut), 1)
+    for n, each in enumerate(old):
+        rows = [[i, i * 7919 % 1000, f"u{i}" if i % 5 else None] for i in range(n, ROWS, OLD)]
+        bulk.load(store, table.part(each.id), [rows])
+    moving = evolve(
+        cut,
+        adding_definitions=new,
+        dropping_definitions=old,
+        ddl_type=PartitionType.RANGE,
+        ddl_expr="`k`",
+        ddl_state=SchemaState.WRITE_REORG,
+        ddl_action=71,
+    )
+    begin_reorg(store, 1, table_id)
+    table = publish(store, evolve(info, partition=moving), 2)
+    plan = MoveRows(MOVER, tuple(each.id for each in old), tuple(each.id for each in new))
+    return table, plan
+
+
+def reorg_of(world: SparkStore, table: Table, plan: MoveRows, spark: bool) -> MoveReorg:
+    dial = Fixed(Settings(span_rows=600, inline_rows=0 if spark else ROWS * 2, batch_rows=100))
+    return MoveReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
+
+
+def ended(reorg: MoveReorg) -> Progress:
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        reached = reorg.step(time.monotonic())
+        if not isinstance(reached, Running | Waiting):
+            return reached
+        time.sleep(0.01)
+    raise AssertionError("not within 60 s")
+
+
+def content(store: Store, table: Table, plan: MoveRows) -> list[list[tuple[bytes, bytes]]]:
+    """Rows and entries of each new partition, without its id and without commit sequences."""
+    txn = store.begin()
+    try:
+        spans = [keys.table_span(each) for each in plan.targets]
+        return [[(key[9:], value) for key, value in txn.scan(span)] for span in spans]
+    finally:
+        txn.rollback()
+
+
+def tasks_completed(world: SparkStore, before: set[int]) -> int:
+    tracker = world.spark.session().sparkContext.statusTracker()
+    stages = [
+        stage
+        for job in set(tracker.getJobIdsForGroup(None)) - before
+        for stage in tracker.getJobInfo(job).stageIds
+    ]
+    return sum(tracker.getStageInfo(stage).numCompletedTasks for stage in stages)
+
+
+def test_spark_moves_what_this_process_moves_and_its_executors_did_it(
+    spark_store: SparkStore,
+) -> None:
+    store, bounds = spark_store.store, ("300", "600", "MAXVALUE")
+    (here, plan), (there, other) = make(store, 401, *bounds), make(store, 451, *bounds)
+    inline = ended(reorg_of(spark_store, here, plan, spark=False))
+    assert isinstance(inline, Done), inline
+    tracker = spark_store.spark.session().sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    done = ended(reorg_of(spark_store, there, other, spark=True))
+    assert isinstance(done, Done), done
+    assert (done.rows, done.spans_done) == (ROWS, 12)
+    moved = content(store, there, other)
+    assert moved == content(store, here, plan)
+    assert sum(map(len, moved)) == 3 * ROWS, "a row and two entries each"
+    assert all(len(each) > ROWS // 2 for each in moved)
+    assert tasks_completed(spark_store, before) >= 12 + 5 + 3, "spans moved, compared, verified"
+    for physical in other.targets:
+        for index in there.info.indexes:
+            if not index.is_primary:
+                faults = check_index(store, there.part(physical), index, "slow").faults
+                assert faults == []
+
+
+def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
+    table, plan = make(spark_store.store, 501, "100", "200", "MAXVALUE")
+    first = reorg_of(spark_store, table, plan, spark=False)
+    while not first.spans_done:
+        seen = first.step(time.monotonic())
+        if isinstance(seen, Running) and seen.rows_done > ROWS // 2:
+            break
+    first.stop()
+    second = reorg_of(spark_store, table, plan, spark=True)
+    done = ended(second)
+    assert isinstance(done, Done), done
+    assert done.rows == ROWS
+    assert 0 < done.spans_skipped < 12
+    assert sum(map(len, content(spark_store.store, table, plan))) == 3 * ROWS
+
+
+def test_a_row_that_belongs_nowhere_ends_it(spark_store: SparkStore) -> None:
+    table, plan = make(spark_store.store, 551, "100", "200", "300")
+    failed = ended(reorg_of(spark_store, table, plan, spark=True))
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, Refused)
+    assert failed.error.code == 1526
+
+
+def test_a_table_of_many_rows_moves_through_sql_by_the_nodes_variable(
+    spark_store: SparkStore,
+) -> None:
+    """exuvia_pipeline_inline_rows = 0: a reorg without settings of its own goes to Spark."""
+    store = spark_store.store
+    txn = store.begin()
+    variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
+    txn.commit()
+    table, plan = make(store, 601, "300", "600", "MAXVALUE")
+    tracker = spark_store.spark.session().sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    done = ended(MoveReorg(store, 601, 1, table, plan, spark_store.spark))
+    assert isinstance(done, Done), done
+    assert tasks_completed(spark_store, before) >= OLD + OLD + NEW
