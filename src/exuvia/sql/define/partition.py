@@ -8,6 +8,7 @@ Ids are given later: an info's definitions stand in the order in which ids are a
 """
 
 from collections.abc import Callable, Sequence
+from datetime import tzinfo
 
 from exuvia.base.limits import PARTITIONS
 from exuvia.base.mysql import refuse
@@ -21,6 +22,7 @@ from exuvia.sql.define.partition_checks import (
     check_unique_keys,
     columns_of,
 )
+from exuvia.sql.define.partition_interval import written_out
 from exuvia.sql.define.partition_values import check_definitions, definition, shape_of
 from exuvia.sql.nodes import Partitioning, PartitionWritten
 from exuvia.sql.parse.text import parse_expression
@@ -29,13 +31,17 @@ Warn = Callable[[int, str], None]
 _MOST_COLUMNS = 16
 
 
-def partition_info(table: TableInfo, written: Partitioning, warn: Warn) -> PartitionInfo:
-    """How the table is to be cut. Raises Refused, see the modules it uses."""
+def partition_info(
+    table: TableInfo, written: Partitioning, warn: Warn, zone: tzinfo | None = None
+) -> PartitionInfo:
+    """How the table is to be cut; `zone` is where its bounds are meant.
+
+    Raises Refused, see the modules it uses."""
     kind = PartitionType[written.kind.upper()]
     _warn(written, warn)
     names, expr = _function(table, written)
     shape = shape_of(table.cols, kind, expr, names)
-    definitions = _definitions(written, shape)
+    definitions = _definitions(written, shape, zone)
     info = PartitionInfo(
         type=kind,
         expr=expr,
@@ -92,20 +98,27 @@ def _key_columns(table: TableInfo) -> tuple[str, ...]:
     raise refuse(1488)
 
 
-def _definitions(written: Partitioning, shape: Route) -> tuple[PartitionDefinition, ...]:
+def _definitions(
+    written: Partitioning, shape: Route, zone: tzinfo | None
+) -> tuple[PartitionDefinition, ...]:
     kind = shape.cut.type
+    if written.interval is not None:
+        if kind != PartitionType.RANGE:
+            raise refuse(8200, "INTERVAL partitioning, only allowed on RANGE partitioning")
+        made = written_out(written.interval, shape, zone)
+        return tuple(definition(each, shape) for each in made)
     if kind in (PartitionType.RANGE, PartitionType.LIST):
         if not written.definitions:
             raise refuse(1492, kind.name)
         if written.number is not None and written.number != len(written.definitions):
             raise refuse(1484)
-        return tuple(definition(each, shape) for each in written.definitions)
+        return tuple(definition(each, shape, zone) for each in written.definitions)
     if written.number == 0:
         raise refuse(1504, "partitions")
     if written.definitions:
         if written.number is not None and written.number != len(written.definitions):
             raise refuse(1484)
-        return tuple(definition(each, shape) for each in written.definitions)
+        return tuple(definition(each, shape, zone) for each in written.definitions)
     number = 1 if written.number is None else written.number
     if number > PARTITIONS:
         raise refuse(1499)
@@ -118,9 +131,16 @@ def numbered(first: int, end: int) -> tuple[PartitionDefinition, ...]:
 
 
 def added_definitions(
-    table: TableInfo, info: PartitionInfo, written: Sequence[PartitionWritten]
+    table: TableInfo,
+    info: PartitionInfo,
+    written: Sequence[PartitionWritten],
+    zone: tzinfo | None = None,
 ) -> tuple[PartitionDefinition, ...]:
     """Definitions as the table's function reads them."""
-    names = [each.L for each in info.columns]
-    shape = shape_of(table.cols, info.type, info.expr, names)
-    return tuple(definition(each, shape) for each in written)
+    shape = shape_like(table, info)
+    return tuple(definition(each, shape, zone) for each in written)
+
+
+def shape_like(table: TableInfo, info: PartitionInfo) -> Route:
+    """What definitions of a partitioned table are read against."""
+    return shape_of(table.cols, info.type, info.expr, [each.L for each in info.columns])

@@ -27,8 +27,9 @@ from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.jobs import table_named
-from exuvia.sql.define.partition import added_definitions, numbered, partition_info
-from exuvia.sql.define.partition_values import check_definitions, check_names
+from exuvia.sql.define.partition import added_definitions, numbered, partition_info, shape_like
+from exuvia.sql.define.partition_interval import added_until, dropped_before
+from exuvia.sql.define.partition_values import check_definitions, check_names, constant
 from exuvia.sql.nodes import PartitionChange
 
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)
@@ -73,7 +74,7 @@ def _add(at: Altering, spec: PartitionChange) -> Job | None:
     last = found.definitions[-1]
     if found.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
         raise refuse(1481)
-    added = added_definitions(at.table, found, spec.definitions)
+    added = added_definitions(at.table, found, spec.definitions, at.zone)
     if found.type == PartitionType.LIST and _has_default(found.definitions):
         raise refuse(
             8200,
@@ -91,7 +92,7 @@ def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
 def _add_numbered(at: Altering, spec: PartitionChange, found: PartitionInfo) -> Job | None:
     number = len(found.definitions)
     if spec.definitions:
-        added = added_definitions(at.table, found, spec.definitions)
+        added = added_definitions(at.table, found, spec.definitions, at.zone)
     elif spec.number is None:
         added = numbered(number, number + 1)
     elif spec.number == 0:
@@ -127,15 +128,46 @@ def _drop(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
         raise refuse(1512, "DROP")
-    names = tuple(dict.fromkeys(text.lower() for text in spec.names))
-    known = [text for text in names if found.definition(text) is not None]
-    if len(known) < len(names):
-        if spec.unless:
-            return at.skip(refuse(1507, "DROP"))
-        raise refuse(1507, "DROP")
-    if spec.everything or len(known) == len(found.definitions):
+    known = {text.lower() for text in spec.names if found.definition(text) is not None}
+    if spec.unless and len(known) < len(spec.names):
+        return at.skip(refuse(1507, "DROP"))
+    if spec.everything or len(spec.names) >= len(found.definitions):
         raise refuse(1508)
-    return requests.drop_partition(at.database, at.table, known, query=at.text)
+    if len(known) < len(spec.names):
+        raise refuse(1507, "DROP")
+    return requests.drop_partition(at.database, at.table, sorted(known), query=at.text)
+
+
+def _first(at: Altering, spec: PartitionChange) -> Job | None:
+    found, shape = partition_of(at), shape_like(at.table, partition_of(at))
+    assert spec.bound is not None
+    first = constant(spec.bound, at.zone)[0]
+    names = dropped_before(found, shape, first)
+    return requests.drop_partition(at.database, at.table, names, query=at.text)
+
+
+def _last(at: Altering, spec: PartitionChange) -> Job | None:
+    found = partition_of(at)
+    if found.type == PartitionType.LIST:
+        raise refuse(1492, "LIST")
+    if found.type not in _LISTED:
+        raise refuse(8200, "LAST PARTITION of HASH/KEY partitioned table")
+    assert spec.bound is not None
+    last = constant(spec.bound, at.zone)[0]
+    written = added_until(found, shape_like(at.table, found), last)
+    return _add(at, PartitionChange(kind="add", definitions=written))
+
+
+def _unsupported(at: Altering, spec: PartitionChange) -> Job | None:
+    raise refuse(8200, _UNSUPPORTED.get(spec.kind, f"{spec.kind} partition"))
+
+
+_UNSUPPORTED = {
+    "merge": "MERGE FIRST PARTITION",
+    "split": "SPLIT LAST PARTITION",
+    "import": "Unsupported/unknown ALTER TABLE specification",
+    "discard": "Unsupported/unknown ALTER TABLE specification",
+}
 
 
 def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
@@ -175,7 +207,7 @@ def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
         raise refuse(1567)
     if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
         raise refuse(1519)
-    added = added_definitions(at.table, found, spec.definitions)
+    added = added_definitions(at.table, found, spec.definitions, at.zone)
     kept = [each for each in found.definitions if each.name.L not in names]
     before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)
     whole = evolve(found, definitions=(*kept[:before], *added, *kept[before:]))
@@ -200,7 +232,7 @@ def _check_range_kept(
 def _by(at: Altering, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
     plain = evolve(at.table, partition=None)
-    target = partition_info(plain, spec.partitioning, at.warn)
+    target = partition_info(plain, spec.partitioning, at.warn, at.zone)
     return _moved(at, ActionCode.PARTITION_BY, (), target)
 
 
@@ -237,7 +269,11 @@ _CHANGES = {
     "coalesce": _coalesce,
     "drop": _drop,
     "exchange": _exchange,
+    "first": _first,
+    "last": _last,
     "remove": _remove,
     "reorganize": _reorganize,
     "truncate": _truncate,
+    **dict.fromkeys(("check", "discard", "import", "merge"), _unsupported),
+    **dict.fromkeys(("optimize", "rebuild", "repair", "split"), _unsupported),
 }

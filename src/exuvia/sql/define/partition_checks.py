@@ -84,6 +84,8 @@ def _check_arguments(node: exp.Expression, by_name: dict[str, ColumnInfo]) -> No
     name = "EXTRACT" if isinstance(node, exp.Extract) else str(node.this).upper()
     allowed = _FUNCTIONS[name]
     if not allowed:
+        if any(by_name[each].type.Tp == TypeCode.TIMESTAMP for each in columns_of(node)):
+            raise refuse(1486)
         return
     if name == "UNIX_TIMESTAMP" and not node.expressions:
         raise refuse(1486)

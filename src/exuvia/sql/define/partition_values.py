@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from datetime import tzinfo
 from typing import Any
 
 from sqlglot import exp
@@ -33,15 +34,19 @@ _TEXT_TYPES = (Family.STRING, Family.BYTES)
 _MOMENTS = (TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIME)
 
 
-def definition(written: PartitionWritten, shape: Route) -> PartitionDefinition:
-    """One partition's definition. Raises 1479, 1480, 1653, 1654, 1697, 1566."""
+def definition(
+    written: PartitionWritten, shape: Route, zone: tzinfo | None = None
+) -> PartitionDefinition:
+    """One partition's definition; `zone` is where its moments are meant.
+
+    Raises 1479, 1480, 1653, 1654, 1697, 1566."""
     _check_clause(written, shape.cut.type)
     less_than: tuple[str, ...] = ()
     in_values: tuple[tuple[str, ...], ...] = ()
     if written.less_than is not None:
-        less_than = _bound(written, written.less_than, shape)
+        less_than = _bound(written, written.less_than, shape, zone)
     if written.in_values is not None:
-        in_values = tuple(_listed(written, row, shape) for row in written.in_values)
+        in_values = tuple(_listed(written, row, shape, zone) for row in written.in_values)
     return PartitionDefinition(
         name=name(written.name), less_than=less_than, in_values=in_values, comment=written.comment
     )
@@ -62,11 +67,13 @@ def _is_word(tree: Tree, word: str) -> bool:
     return isinstance(tree, exp.Var) and tree.name == word
 
 
-def _bound(written: PartitionWritten, trees: Sequence[Tree], shape: Route) -> tuple[str, ...]:
+def _bound(
+    written: PartitionWritten, trees: Sequence[Tree], shape: Route, zone: tzinfo | None
+) -> tuple[str, ...]:
     if shape.compiled is not None:
         if len(trees) != 1:
             raise refuse(1657, "RANGE")
-        return (_number_text(trees[0], written.name, shape, is_bound=True),)
+        return (_number_text(trees[0], written.name, shape, zone, is_bound=True),)
     if len(trees) != len(shape.kinds):
         raise refuse(1653)
     return tuple(
@@ -75,7 +82,9 @@ def _bound(written: PartitionWritten, trees: Sequence[Tree], shape: Route) -> tu
     )
 
 
-def _listed(written: PartitionWritten, row: Sequence[Tree], shape: Route) -> tuple[str, ...]:
+def _listed(
+    written: PartitionWritten, row: Sequence[Tree], shape: Route, zone: tzinfo | None
+) -> tuple[str, ...]:
     if len(row) == 1 and _is_word(row[0], DEFAULT):
         return (DEFAULT,)
     if any(_is_word(tree, MAXVALUE) for tree in row):
@@ -83,7 +92,7 @@ def _listed(written: PartitionWritten, row: Sequence[Tree], shape: Route) -> tup
     if shape.compiled is not None:
         if len(row) != 1:
             raise refuse(1658)
-        return (_number_text(row[0], written.name, shape, is_bound=False),)
+        return (_number_text(row[0], written.name, shape, zone, is_bound=False),)
     if len(row) != len(shape.kinds):
         raise refuse(1653)
     return tuple(
@@ -91,22 +100,25 @@ def _listed(written: PartitionWritten, row: Sequence[Tree], shape: Route) -> tup
     )
 
 
-def _constant(tree: Tree) -> tuple[Any, FieldType]:
-    """A constant's value and type. Raises 1054 for a column."""
+def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Any, FieldType]:
+    """A constant's value and type; `zone` is that of UNIX_TIMESTAMP. Raises 1054 for a column."""
     env: Any = PlainEnv()
+    env.zone = zone
     found = expressions.compiled(tree, (), env, "partition function")
     value = found.call([], env)
-    return value, type_of(value, "") if value is None else found.type
+    return value, type_of(value, "n") if value is None else found.type
 
 
-def _number_text(tree: Tree, partition: str, shape: Route, is_bound: bool) -> str:
+def _number_text(
+    tree: Tree, partition: str, shape: Route, zone: tzinfo | None, is_bound: bool
+) -> str:
     if _is_word(tree, MAXVALUE):
         return MAXVALUE
     if isinstance(tree, exp.Null):
         if is_bound:
             raise refuse(1566)
         return "NULL"
-    value, kind = _constant(tree)
+    value, kind = constant(tree, zone)
     if value is None and is_bound:
         raise refuse(1566)
     if kind.family not in (Family.INT, Family.UINT) or not isinstance(value, int):
@@ -123,7 +135,7 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
         if strict:
             raise refuse(1566)
         return "NULL"
-    value, source = _constant(tree)
+    value, source = constant(tree)
     if strict and not _is_of(source, kind):
         raise refuse(1654)
     try:

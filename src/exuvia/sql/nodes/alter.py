@@ -141,7 +141,8 @@ class PartitionChange(Spec, frozen=True, kw_only=True):
     """ADD | DROP | TRUNCATE | EXCHANGE | REORGANIZE | COALESCE PARTITION, PARTITION BY, REMOVE
     PARTITIONING.
 
-    `kind` in lower case ('add', ..., 'by', 'remove'); `everything` is the word ALL."""
+    `kind` in lower case ('add', ..., 'by', 'remove'); `everything` is the word ALL. `bound` is that
+    of FIRST, LAST, MERGE FIRST, SPLIT MAXVALUE PARTITION."""
 
     kind: str
     names: tuple[str, ...] = ()
@@ -149,6 +150,7 @@ class PartitionChange(Spec, frozen=True, kw_only=True):
     definitions: tuple[PartitionWritten, ...] = ()
     number: int | None = None
     partitioning: Partitioning | None = None
+    bound: Tree | None = None
     table: TableName | None = None
     validate: bool = True
     unless: bool = False

@@ -14,6 +14,19 @@ class PartitionWritten(Node, frozen=True, kw_only=True):
     comment: str = ""
 
 
+class IntervalWritten(Node, frozen=True, kw_only=True):
+    """INTERVAL (amount unit) FIRST PARTITION LESS THAN (first) LAST PARTITION LESS THAN (last).
+
+    `unit` is "" for numbers."""
+
+    amount: Tree
+    unit: str = ""
+    first: Tree
+    last: Tree
+    with_null: bool = False
+    with_max: bool = False
+
+
 class Partitioning(Node, frozen=True, kw_only=True):
     """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression."""
 
@@ -24,3 +37,4 @@ class Partitioning(Node, frozen=True, kw_only=True):
     definitions: tuple[PartitionWritten, ...] = ()
     linear: bool = False
     subpartitioned: bool = False
+    interval: IntervalWritten | None = None

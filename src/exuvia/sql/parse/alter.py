@@ -17,7 +17,6 @@ from exuvia.sql.nodes import (
     IndexVisibility,
     ModifyColumn,
     Node,
-    PartitionChange,
     RenameColumn,
     RenameIndex,
     RenameTo,
@@ -26,14 +25,15 @@ from exuvia.sql.nodes import (
     TableName,
 )
 from exuvia.sql.nodes.session import Unsupported
+from exuvia.sql.parse.accounts import alter_user
 from exuvia.sql.parse.alter_options import force, one_by_one, validation
+from exuvia.sql.parse.alter_partitions import PARTITION_SPECS, partition_change
 from exuvia.sql.parse.columns import column, default, foreign_key, named_check
 from exuvia.sql.parse.create_table import definition
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import alter_database
 from exuvia.sql.parse.indexes import INDEX_HEADS, index
 from exuvia.sql.parse.objects import alter_sequence
-from exuvia.sql.parse.partitions import definitions_of, partitioning_rest
 from exuvia.sql.parse.types import charset_name, word_or_string
 
 _ELSEWHERE = ("USER", "VIEW", "SEQUENCE", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")
@@ -46,9 +46,11 @@ def alter(cursor: Cursor) -> Node:
         return alter_database(cursor)
     if cursor.accept("SEQUENCE"):
         return alter_sequence(cursor)
+    if cursor.accept("USER"):
+        return alter_user(cursor)
     cursor.accept("IGNORE")
     if not cursor.accept("TABLE"):
-        if cursor.at_any(("USER", "VIEW", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")):
+        if cursor.at_any(("VIEW", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")):
             what = "ALTER " + cursor.peek()
             cursor.rest()
             return Unsupported(what)
@@ -90,7 +92,7 @@ def _spec(cursor: Cursor) -> list[Spec]:
 
 def _add(cursor: Cursor) -> Spec | list[Spec]:
     if cursor.at("PARTITION"):
-        return _partition(cursor, "add")
+        return partition_change(cursor, "add")
     if cursor.at("CHECK") or (
         cursor.at("CONSTRAINT") and "CHECK" in (cursor.peek(1), cursor.peek(2))
     ):
@@ -141,7 +143,7 @@ def _drop(cursor: Cursor) -> Spec:
         cursor.accept("IF", "EXISTS")
         return DropConstraint(cursor.name(), word.lower())
     if cursor.at("PARTITION"):
-        return _partition(cursor, "drop")
+        return partition_change(cursor, "drop")
     cursor.accept("COLUMN")
     present = cursor.accept("IF", "EXISTS")
     name = cursor.name()
@@ -215,67 +217,6 @@ def _ignored(cursor: Cursor) -> Spec:
     return Ignored(cursor.text[start : cursor.tokens[cursor.position - 1].end + 1])
 
 
-# -- partitions ------------------------------------------------------------------------------------
-
-
-def _partition(cursor: Cursor, kind: str) -> Spec:
-    cursor.expect("PARTITION")
-    unless = cursor.accept("IF", "EXISTS") or cursor.accept("IF", "NOT", "EXISTS")
-    return _PARTITION_CHANGES[kind](cursor, kind, unless)
-
-
-def _added(cursor: Cursor, kind: str, unless: bool) -> Spec:
-    if cursor.accept("PARTITIONS"):
-        return PartitionChange(kind=kind, number=cursor.integer(), unless=unless)
-    found = definitions_of(cursor) if cursor.at("(") else ()
-    return PartitionChange(kind=kind, definitions=found, unless=unless)
-
-
-def _named(cursor: Cursor, kind: str, unless: bool) -> Spec:
-    if cursor.accept("ALL"):
-        return PartitionChange(kind=kind, everything=True, unless=unless)
-    return PartitionChange(kind=kind, names=cursor.listed(cursor.name), unless=unless)
-
-
-def _exchanged(cursor: Cursor, kind: str, unless: bool) -> Spec:
-    names = (cursor.name(),)
-    cursor.expect("WITH", "TABLE")
-    table = cursor.table()
-    validate = not cursor.accept("WITHOUT", "VALIDATION")
-    cursor.accept("WITH", "VALIDATION")
-    return PartitionChange(kind=kind, names=names, table=table, validate=validate)
-
-
-def _reorganized(cursor: Cursor, kind: str, unless: bool) -> Spec:
-    names = () if cursor.at("INTO") or cursor.done else cursor.listed(cursor.name)
-    found = definitions_of(cursor) if cursor.accept("INTO") else ()
-    return PartitionChange(kind=kind, names=names, definitions=found)
-
-
-def _coalesced(cursor: Cursor, kind: str, unless: bool) -> Spec:
-    return PartitionChange(kind=kind, number=cursor.integer())
-
-
-_PARTITION_CHANGES = {
-    "add": _added,
-    "coalesce": _coalesced,
-    "drop": _named,
-    "exchange": _exchanged,
-    "reorganize": _reorganized,
-    "truncate": _named,
-}
-
-
-def _partition_by(cursor: Cursor) -> Spec:
-    cursor.accept("BY")
-    return PartitionChange(kind="by", partitioning=partitioning_rest(cursor))
-
-
-def _remove(cursor: Cursor) -> Spec:
-    cursor.expect("PARTITIONING")
-    return PartitionChange(kind="remove")
-
-
 _SPECS = {
     "ADD": _add,
     "DROP": _drop,
@@ -288,11 +229,5 @@ _SPECS = {
     "ENABLE": _ignored,
     "DISABLE": _ignored,
     "ORDER BY": _ignored,
-    "TRUNCATE": lambda cursor: _partition(cursor, "truncate"),
-    "EXCHANGE": lambda cursor: _partition(cursor, "exchange"),
-    "REORGANIZE": lambda cursor: _partition(cursor, "reorganize"),
-    "COALESCE": lambda cursor: _partition(cursor, "coalesce"),
-    "PARTITION": _partition_by,
-    "PARTITION BY": _partition_by,
-    "REMOVE": _remove,
+    **PARTITION_SPECS,
 }

@@ -10,8 +10,9 @@ Storage options of a partition other than COMMENT are read and mean nothing here
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from exuvia.base.mysql import refuse
 from exuvia.catalog.partition_info import DEFAULT, MAXVALUE
-from exuvia.sql.nodes.partitions import Partitioning, PartitionWritten
+from exuvia.sql.nodes.partitions import IntervalWritten, Partitioning, PartitionWritten
 from exuvia.sql.nodes.parts import Tree
 from exuvia.sql.parse.cursor import Cursor
 
@@ -19,6 +20,7 @@ _WORD_OPTIONS = (
     *("ENGINE", "TABLESPACE", "MAX_ROWS", "MIN_ROWS", "NODEGROUP", "STORAGE"),
     *("DATA", "INDEX", "PLACEMENT"),
 )
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
 
 
 def partitioning(cursor: Cursor) -> Partitioning:
@@ -34,6 +36,7 @@ def partitioning_rest(cursor: Cursor) -> Partitioning:
     if not kind:
         raise cursor.error()
     columns, expression = _function(cursor, kind)
+    interval = _interval(cursor) if cursor.at("INTERVAL") else None
     number = cursor.integer() if cursor.accept("PARTITIONS") else None
     subpartitioned = _subpartitions(cursor)
     definitions = definitions_of(cursor) if cursor.at("(", "PARTITION") else ()
@@ -47,6 +50,7 @@ def partitioning_rest(cursor: Cursor) -> Partitioning:
         definitions=definitions,
         linear=linear,
         subpartitioned=subpartitioned,
+        interval=interval,
     )
 
 
@@ -63,6 +67,35 @@ def _function(cursor: Cursor, kind: str) -> tuple[tuple[str, ...] | None, Tree |
         return found, None
     tree, _ = cursor.parenthesised()
     return None, tree
+
+
+def _interval(cursor: Cursor) -> IntervalWritten:
+    cursor.expect("INTERVAL")
+    cursor.expect("(")
+    amount = cursor.expression(*_UNITS)
+    unit = cursor.accept_any(*_UNITS)
+    cursor.expect(")")
+    cursor.expect("FIRST")
+    first = less_than(cursor)
+    cursor.expect("LAST")
+    last = less_than(cursor)
+    with_null = cursor.accept("NULL", "PARTITION")
+    return IntervalWritten(
+        amount=amount,
+        unit=unit,
+        first=first,
+        last=last,
+        with_null=with_null,
+        with_max=cursor.accept("MAXVALUE", "PARTITION"),
+    )
+
+
+def less_than(cursor: Cursor) -> Tree:
+    """PARTITION LESS THAN (e)."""
+    cursor.expect("PARTITION")
+    cursor.expect("LESS")
+    cursor.expect("THAN")
+    return cursor.parenthesised()[0]
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
@@ -106,6 +139,8 @@ def _definition(cursor: Cursor) -> PartitionWritten:
             cursor.expect("LESS")
             cursor.expect("THAN")
             less_than = _bounds(cursor)
+    elif cursor.accept("HISTORY"):
+        raise refuse(1480, "SYSTEM_TIME", "HISTORY")
     elif cursor.accept("DEFAULT"):
         in_values = ((exp.Var(this=DEFAULT),),)
     comment = _options(cursor)
@@ -126,8 +161,8 @@ def _bounds(cursor: Cursor) -> tuple[Tree, ...]:
 def _bound(cursor: Cursor) -> Tree:
     if cursor.accept("MAXVALUE"):
         return exp.Var(this=MAXVALUE)
-    if cursor.at("DEFAULT"):
-        raise cursor.error()
+    if cursor.accept("DEFAULT"):
+        raise cursor.error()  # what is missing is the column of DEFAULT (column)
     return cursor.expression(",")
 
 
