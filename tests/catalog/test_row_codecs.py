@@ -68,6 +68,16 @@ def test_a_column_of_each_type_alone(named: str, data: st.DataObject) -> None:
     assert vector.decode(table, *encoded(table, rows), [1]).to_rows() == [[v] for _, v in rows]
 
 
+@pytest.mark.parametrize("lengths", [[5], [5, 5, 5], [5, 6, 5], [2000, 2000], [5, 3000]])
+def test_rows_of_one_length_decode_as_others_do(lengths: list[int]) -> None:
+    table = table_of([INT, text(), text(), INT])
+    rows = [[n, "x" * size, "y" * 7, None if n else 4] for n, size in enumerate(lengths)]
+    swapped = [[n, "x" * (n + 1), "y" * (9 - n), 4] for n in range(len(lengths))]
+    for some in (rows, swapped):  # of one length together, not each value
+        _, raws = encoded(table, some)
+        assert vector.decode(table, [], raws).to_rows() == some
+
+
 def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
     """A table that gets a column with a default, loses another, and has a third changed."""
     first = info_of([INT, text(), DECIMAL])

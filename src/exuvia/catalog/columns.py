@@ -106,7 +106,8 @@ def _nulls_of(part: Vector) -> Array:
 
 
 class Columns:
-    """Some columns of some rows. `handles` are an array of V8 for integers, else a list of bytes.
+    """Some columns of some rows. `handles` are an array of V8 for integers, else a list of bytes;
+    none where rows were given without their keys.
 
     `column(position)` is made when first asked for; `positions` are those of the table's
     columns."""
@@ -118,12 +119,13 @@ class Columns:
         positions: Sequence[int],
         handles: Keys,
         make: Callable[[int], Vector],
+        rows: int,
     ) -> None:
         self.positions = list(positions)
         self.names = names
         self.fields = fields
         self.handles = handles
-        self.rows = len(handles)
+        self.rows = rows
         self._make = make
         self._made: dict[int, Vector] = {}
 

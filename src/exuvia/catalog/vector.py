@@ -2,9 +2,10 @@
 
     raws of one layout   [seq 8][head: layout id, nulls, fixed columns, ends][variable bytes]
                              |                                                |
-      heads sliced, joined   v         fixed column = a view of one           v   raws joined once
+      heads cut out          v         fixed column = a view of one           v   raws joined once
                          structured array          value i = row start + head + ends, as Arrow views
 
+    all of one length    raws joined are a matrix: head and value are slices of it
     layouts mixed        grouped by layout id, decoded apart, put back in order
     type changed since   cast value by value (catalog/assign.py): rows from before a MODIFY COLUMN
     column added since   its origin default
@@ -43,6 +44,7 @@ from exuvia.kv.packet import SEQUENCE_BYTES
 __all__ = ["Columns", "Vector", "decode", "index_keys", "to_arrow"]
 
 _INLINE = 12  # an Arrow view holds so many bytes itself
+_SHORT = 1024  # bytes of a row that is cheaper to join with others than to slice
 _MOST_BYTES = 1 << 31
 
 
@@ -54,7 +56,7 @@ def decode(
 ) -> Columns:
     """Rows as the store's chunks give them, as columns at `positions` (all by default).
 
-    Raises SchemaChanged for a row of a later revision's layout."""
+    No `keys`: without handles.     Raises SchemaChanged for a row of a later revision's layout."""
     wanted = range(len(table.info.cols)) if positions is None else positions
     groups = _groups(table, raws)
     virtual = table.virtual
@@ -71,7 +73,7 @@ def decode(
 
     fields = [table.info.cols[position].type for position in wanted]
     names = [table.info.cols[position].name.O for position in wanted]
-    columns = Columns(fields, names, wanted, handles_of(table, keys), make)
+    columns = Columns(fields, names, wanted, handles_of(table, keys), make, len(raws))
     return columns
 
 
@@ -137,30 +139,67 @@ class _Plan:
             self.places[column.column] = (n, "", k, column.type)
 
 
+class _Joined:
+    """Rows put together: `data`, and where each begins in it. `width`: of each, if all have one."""
+
+    def __init__(self, raws: list[bytes]) -> None:
+        lengths = np.fromiter(map(len, raws), dtype=np.int64, count=len(raws))
+        self.shortest = int(lengths.min())
+        self.width = self.shortest if self.shortest == int(lengths.max()) else 0
+        self.data = b"".join(raws)
+        self.starts = np.cumsum(lengths) - lengths
+
+    @property
+    def matrix(self) -> Array:
+        """Rows of one width. Shape (n, width), uint8."""
+        return np.frombuffer(self.data, np.uint8).reshape(-1, self.width)
+
+    def heads(self, size: int) -> Array:
+        """The `size` bytes behind each row's sequence. Shape (n * size,), uint8."""
+        if self.width:
+            return np.ascontiguousarray(self.matrix[:, SEQUENCE_BYTES : SEQUENCE_BYTES + size])
+        places = len(self.data) - size + 1
+        windows: Array = np.ndarray((places,), f"V{size}", self.data, strides=(1,))
+        found: Array = windows[self.starts + SEQUENCE_BYTES]
+        return found
+
+
+def _heads(raws: list[bytes], size: int) -> tuple[memoryview | bytes, _Joined | None]:
+    """The heads of rows, and the rows joined where that was the cheapest way to get them."""
+    end = SEQUENCE_BYTES + size
+    if len(raws[0]) <= _SHORT:
+        joined = _Joined(raws)
+        if joined.shortest >= end:
+            return joined.heads(size).data, joined
+    return b"".join([raw[SEQUENCE_BYTES:end] for raw in raws]), None
+
+
 class _Group:
     """Rows of one layout. `at` says where they belong among all rows."""
 
-    def __init__(self, table: Table, plan: _Plan, raws: list[bytes], heads: Array) -> None:
+    def __init__(
+        self, table: Table, plan: _Plan, raws: list[bytes], heads: Array, joined: _Joined | None
+    ) -> None:
         self.at: Array = np.arange(0)
         self._table = table
         self._plan = plan
         self._raws = raws
         self._heads = heads
-        self._joined: tuple[bytes, Array] | None = None
+        self._joined = joined
         self._has_nulls = bool(heads["nulls"].any())
 
     @classmethod
     def of(cls, table: Table, layout_id: int, raws: list[bytes]) -> "_Group | None":
         """The rows as a group, None if not all of them have that layout."""
         plan = plan_of(table, layout_id)
-        end = SEQUENCE_BYTES + plan.head_bytes
-        joined = b"".join([raw[SEQUENCE_BYTES:end] for raw in raws])
-        if len(joined) != len(raws) * plan.head_bytes:
+        cut, joined = _heads(raws, plan.head_bytes)
+        size = cut.nbytes if isinstance(cut, memoryview) else len(cut)
+        if size != len(raws) * plan.head_bytes:
             return None
-        heads = np.frombuffer(joined, dtype=plan.dtype)
+        heads = np.frombuffer(cut, dtype=plan.dtype)
         if not (heads["layout"] == layout_id).all():
             return None
-        return cls(table, plan, raws, heads)
+        return cls(table, plan, raws, heads, joined)
 
     def column(self, position: int) -> Vector:
         """One column of these rows, as the table's type now is."""
@@ -188,19 +227,34 @@ class _Group:
 
     def _texts(self, variable: int, field: FieldType, nulls: Array | None) -> pa.Array:
         if self._joined is None:
-            lengths = np.fromiter(map(len, self._raws), dtype=np.int64, count=len(self._raws))
-            self._joined = b"".join(self._raws), np.cumsum(lengths) - lengths
-        data, rows = self._joined
+            self._joined = _Joined(self._raws)
+        joined = self._joined
         ends = self._heads["ends"]
-        base = rows + (SEQUENCE_BYTES + self._plan.head_bytes)
-        begin = ends[:, variable - 1].astype(np.int64) if variable else np.zeros_like(rows)
+        begin = ends[:, variable - 1].astype(np.int64) if variable else np.zeros(len(ends), "i8")
         lengths = ends[:, variable].astype(np.int64) - begin
-        if len(data) >= _MOST_BYTES:
-            pairs = zip((base + begin).tolist(), lengths.tolist(), strict=True)
-            parts = [data[start : start + length] for start, length in pairs]
+        at = SEQUENCE_BYTES + self._plan.head_bytes
+        starts = joined.starts + at + begin
+        if len(joined.data) >= _MOST_BYTES:
+            pairs = zip(starts.tolist(), lengths.tolist(), strict=True)
+            parts = [joined.data[start : start + length] for start, length in pairs]
             gathered = pa.array(parts, type=pa.binary(), mask=nulls)
             return gathered.cast(arrow_type(field))
-        return texts_of(data, base + begin, lengths, field, nulls)
+        if joined.width and nulls is None and _is_constant(begin) and _is_constant(lengths):
+            start = int(starts[0])
+            return _cells(joined.matrix[:, start : start + int(lengths[0])], field)
+        return texts_of(joined.data, starts, lengths, field, nulls)
+
+
+def _is_constant(values: Array) -> bool:
+    return bool((values == values[0]).all())
+
+
+def _cells(cells: Array, field: FieldType) -> pa.Array:
+    """Texts of one width as an Arrow array. Shape (n, width), uint8."""
+    rows, width = cells.shape
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(cells))]
+    return pa.Array.from_buffers(arrow_type(field), rows, buffers)
 
 
 def plan_of(table: Table, layout_id: int) -> _Plan:

@@ -46,8 +46,9 @@ class Distinct:
 
     def _compact(self) -> None:
         if self._waiting:
-            words = np.unique(np.concatenate([self._smallest, *self._waiting]))
-            self._smallest = words[: self._kept]
+            words = np.sort(np.concatenate([self._smallest, *self._waiting]))
+            is_new = np.append(True, words[1:] != words[:-1])
+            self._smallest = words[is_new][: self._kept]
             self._waiting, self._number_waiting = [], 0
         full = len(self._smallest) == self._kept
         self._limit = self._smallest[-1] if full else None

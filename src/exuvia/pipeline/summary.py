@@ -10,6 +10,7 @@ be. Values are hashed as their collation compares them. Nothing is written, so n
 
 import threading
 from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.table import Table
 from exuvia.catalog.vectorparts import join_rows, part_bytes, sortable
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
@@ -33,6 +34,10 @@ from exuvia.pipeline.sampling import Sample
 from exuvia.pipeline.task import Outcome, Task
 
 Steps = Generator[Batch, None, Outcome]
+
+_FIRST_ROWS = 100
+_MOST_ROWS = 32_768
+_CHUNK_BYTES = 16 << 20
 
 
 class Part(NamedTuple):
@@ -54,13 +59,13 @@ class PartSummary:
 class Summary:
     """Of some rows of a table."""
 
-    def __init__(self, parts: int, samples: int, span: Span) -> None:
+    def __init__(self, parts: int, samples: int, span: Span, limit: float = 1.0) -> None:
         self.rows = 0
         self.parts = [PartSummary() for _ in range(parts)]
-        self.sample = Sample(samples, span)
+        self.sample = Sample(samples, span, limit)
 
     def merge(self, other: "Summary") -> None:
-        """Take others rows' summary in."""
+        """Take in the summary of the rows that follow."""
         self.rows += other.rows
         for mine, theirs in zip(self.parts, other.parts, strict=True):
             mine.nulls += theirs.nulls
@@ -70,26 +75,24 @@ class Summary:
 
     def encode(self) -> bytes:
         """For the way from a worker."""
-        self.sample.cut()
         parts = [(p.nulls, p.bytes, p.distinct.smallest.tobytes()) for p in self.parts]
-        sample = self.sample
-        return msgspec.msgpack.encode((self.rows, parts, sample.lots, sample.keys, sample.raws))
+        return msgspec.msgpack.encode((self.rows, parts, self.sample.packed()))
 
     @classmethod
     def decode(cls, raw: bytes, samples: int, span: Span) -> "Summary":
         """Inverse of `encode`."""
-        rows, parts, lots, keys, raws = msgspec.msgpack.decode(raw, type=_Encoded)
+        rows, parts, sample = msgspec.msgpack.decode(raw, type=_Encoded)
         found = cls(0, samples, span)
         found.rows = rows
         found.parts = [
             PartSummary(nulls, size, Distinct(smallest=np.frombuffer(words, np.uint64)))
             for nulls, size, words in parts
         ]
-        found.sample.take(lots, keys, raws)
+        found.sample.unpack(sample)
         return found
 
 
-_Encoded = tuple[int, list[tuple[int, int, bytes]], list[float], list[bytes], list[bytes]]
+_Encoded = tuple[int, list[tuple[int, int, bytes]], tuple[float, int, bytes, bytes, list[bytes]]]
 
 
 def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> list[Part]:
@@ -107,34 +110,37 @@ def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> 
 def summarize(store: Store, task: Task) -> Steps:
     """The kernel: `result` is the span's Summary, encoded."""
     table = task.order.table
-    parts = parts_of(table, task.positions, task.order.index_ids)
-    found = Summary(len(parts), task.samples, task.span)
+    parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
+    found = Summary(len(parts), task.samples, task.span, task.limit)
     snapshot = fresh_snapshot(store, table)
     try:
-        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            add_chunk(found, table, parts, keys, raws)
-            yield Batch(len(keys), 0.0)
+        for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
+            add_chunk(found, table, parts, raws)
+            yield Batch(len(raws), 0.0)
     finally:
         snapshot.close()
     return Outcome(ordinal=task.ordinal, rows=found.rows, result=found.encode())
 
 
-def add_chunk(
-    found: Summary, table: Table, parts: Sequence[Part], keys: list[bytes], raws: list[bytes]
-) -> None:
+def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
+    """How many rows to look at together: what is done once a chunk should not count."""
+    sizes = [len(raw) for _, raw in islice(snapshot.scan(span), _FIRST_ROWS)]
+    average = sum(sizes) / max(1, len(sizes))
+    return int(max(CHUNK_ROWS / 10, min(_MOST_ROWS, _CHUNK_BYTES / max(1.0, average))))
+
+
+def add_chunk(found: Summary, table: Table, parts: Sequence[Part], raws: list[bytes]) -> None:
     """Look at a chunk of rows."""
     wanted = sorted({position for part in parts for position in part.positions})
-    columns = vector.decode(table, keys, raws, wanted)
-    found.rows += len(keys)
-    words: dict[Part, Array] = {}
+    columns = vector.decode(table, [], raws, wanted)
+    found.rows += len(raws)
     for part, summary in zip(parts, found.parts, strict=True):
-        if part not in words:
-            words[part] = _words(part, columns)
+        words = _words(part, columns)
         nulls = columns.column(part.positions[0]).nulls if len(part.positions) == 1 else None
         summary.nulls += 0 if nulls is None else int(nulls.sum())
         summary.bytes += sum(_bytes(columns.column(position)) for position in part.positions)
-        summary.distinct.add(words[part] if nulls is None else words[part][~nulls])
-    found.sample.add(keys, raws)
+        summary.distinct.add(words if nulls is None else words[~nulls])
+    found.sample.add(raws)
 
 
 def _bytes(values: Vector) -> int:

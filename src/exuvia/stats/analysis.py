@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import vector
 from exuvia.catalog.columns import Array, Columns
-from exuvia.catalog.keyform import NULL
+from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
+from exuvia.catalog.vectorparts import sortable
 from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of
 from exuvia.stats import bounds
 from exuvia.stats.histogram import Built, build
@@ -23,6 +26,7 @@ from exuvia.stats.records import Bucket, Statistics
 
 _LONG = frozenset({TypeCode.JSON, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB})
 SKETCH_WORDS = 2048
+_NOTHING = np.zeros(0, np.int64), np.zeros(0, bool)
 
 
 class Subject(NamedTuple):
@@ -32,6 +36,11 @@ class Subject(NamedTuple):
     indexes: tuple[IndexInfo, ...]
     parts: tuple[Part, ...]
     skipped: tuple[ColumnInfo, ...] = ()
+
+    @property
+    def looked_at(self) -> list[Part]:
+        """Each part once: an index of one column is like the column."""
+        return list(dict.fromkeys(self.parts))
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -69,18 +78,18 @@ def statistics_of(
     found: Summary, table: Table, subject: Subject, physical_id: int, most_top: int, most: int
 ) -> list[Statistics]:
     """One for each part. `physical_id`: whom they are of."""
-    found.sample.cut()
-    order = sorted(range(len(found.sample.keys)), key=found.sample.keys.__getitem__)
-    keys = [found.sample.keys[n] for n in order]
-    raws = [found.sample.raws[n] for n in order]
+    sample = found.sample
+    sample.cut()
+    order = np.argsort(sample.places)
+    raws = [sample.raws[n] for n in order.tolist()]
     wanted = sorted({position for part in subject.parts for position in part.positions})
-    columns = vector.decode(table, keys, raws, wanted)
+    columns = vector.decode(table, [], raws, wanted)
+    made = {
+        part: _of_part(found.rows, part, summary, columns, len(raws), most_top, most)
+        for part, summary in zip(subject.looked_at, found.parts, strict=True)
+    }
     ids = [(False, each.id) for each in subject.columns]
     ids += [(True, each.id) for each in subject.indexes]
-    made: dict[Part, Statistics] = {}  # an index of one column has what the column has
-    for part, summary in zip(subject.parts, found.parts, strict=True):
-        if part not in made:
-            made[part] = _of_part(found.rows, part, summary, columns, most_top, most)
     return [
         made[part]._replace(table_id=physical_id, is_index=is_index, hist_id=hist_id)
         for (is_index, hist_id), part in zip(ids, subject.parts, strict=True)
@@ -88,15 +97,19 @@ def statistics_of(
 
 
 def _of_part(
-    rows: int, part: Part, summary: PartSummary, columns: Columns, most_top: int, most: int
+    rows: int,
+    part: Part,
+    summary: PartSummary,
+    columns: Columns,
+    sampled: int,
+    most_top: int,
+    most: int,
 ) -> Statistics:
-    keys: list[bytes] = encoded(part, columns).to_pylist() if columns.rows else []
     alone = len(part.positions) == 1
-    there = [n for n, key in enumerate(keys) if not alone or key[:1] != NULL]
-    order = sorted(there, key=keys.__getitem__)
+    order, begins = _sorted(part, columns) if sampled else _NOTHING
     stored = rows - summary.nulls
     distinct = min(summary.distinct.count, stored)
-    built = build([keys[n] for n in order], stored, distinct, most_top, most)
+    built = build(begins, stored, distinct, most_top, most)
     texts = _texts(part, columns, built, order)
     return Statistics(
         table_id=0,
@@ -115,14 +128,34 @@ def _of_part(
     )
 
 
-def _texts(part: Part, columns: Columns, built: Built, order: list[int]) -> dict[int, bytes]:
+def _sorted(part: Part, columns: Columns) -> tuple[Array, Array]:
+    """The rows in the order of the part's values, without those where its only one is NULL; and
+    whether each has another value than the one before."""
+    alone = columns.column(part.positions[0]) if len(part.positions) == 1 else None
+    order: Array
+    if alone is not None and alone.field.family in NUMBERS:
+        words = sortable(alone)
+        order = np.argsort(words, kind="stable")
+        order = order if alone.nulls is None else order[~alone.nulls[order]]
+        words = words[order]
+        return order, np.append(True, words[1:] != words[:-1])[: len(order)]
+    keys = encoded(part, columns)
+    order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    if alone is not None and alone.nulls is not None:
+        order = order[~alone.nulls[order]]
+    keys = keys.take(pa.array(order))
+    differs = pc.not_equal(keys[1:], keys[: max(0, len(keys) - 1)]).to_numpy(zero_copy_only=False)
+    return order, np.append(True, differs)[: len(order)]
+
+
+def _texts(part: Part, columns: Columns, built: Built, order: Array) -> dict[int, bytes]:
     """The values that are told, by their places among the sorted ones."""
     places = {common.at for common in built.top}
     places |= {place for each in built.buckets for place in (each.lower, each.upper)}
     told = sorted(places)
     if not told:
         return {}
-    rows = np.array([order[place] for place in told], dtype=np.int64)
+    rows = order[np.array(told)]
     fields: list[FieldType] = []
     lists = []
     for position, length in zip(part.positions, part.lengths, strict=True):
@@ -140,11 +173,10 @@ def _dumped(lists: list[list[object]], fields: list[FieldType]) -> list[bytes]:
     return [bounds.dump_many(row, fields) for row in zip(*lists, strict=True)]
 
 
-def _correlation(order: list[int]) -> float:
+def _correlation(order: Array) -> float:
     """Of the values' order with that of the rows, which `order` lists by value."""
     if len(order) < 2:
-        return 1.0 if order else 0.0
-    places: Array = np.array(order, dtype=np.float64)
-    if (np.diff(places) > 0).all():
+        return float(len(order))
+    if (np.diff(order) > 0).all():
         return 1.0
-    return float(np.corrcoef(np.arange(len(order)), places)[0, 1])
+    return float(np.corrcoef(np.arange(len(order)), order)[0, 1])

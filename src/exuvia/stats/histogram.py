@@ -16,6 +16,10 @@ from itertools import pairwise
 from math import log, sqrt
 from typing import NamedTuple
 
+import numpy as np
+
+from exuvia.catalog.columns import Array
+
 
 class Common(NamedTuple):
     """A value that stands out: where it is in the sorted sample, and its rows."""
@@ -42,45 +46,71 @@ class Built(NamedTuple):
     buckets: list[Bucket]
 
 
-class _Run(NamedTuple):
-    at: int
-    rows: int
+class Runs(NamedTuple):
+    """Equal values of a sorted sample. `at`: where each begins; `rows`: how many there are.
+
+    Shape (n,), int64."""
+
+    at: Array
+    rows: Array
+
+    def take(self, chosen: Array) -> "Runs":
+        """Some of them, by places or by a mask."""
+        return Runs(self.at[chosen], self.rows[chosen])
 
 
-def build(keys: Sequence[bytes], rows: int, distinct: int, most_top: int, most: int) -> Built:
-    """The distribution of `rows` values of which `keys` are a sorted sample, NULLs in neither.
+def runs_of(begins: Array) -> Runs:
+    """The runs of a sample; `begins`: whether a value differs from the one before. Shape (n,)."""
+    at = np.flatnonzero(begins)
+    return Runs(at, np.diff(at, append=len(begins)))
 
-    `distinct`: different ones among the rows. At most `most_top` common values, `most` buckets."""
-    if not keys:
+
+def begins_of(keys: Sequence[bytes]) -> Array:
+    """Whether each of some sorted keys differs from the one before. Shape (n,), bool."""
+    return np.array([True, *(a != b for a, b in pairwise(keys))][: len(keys)], dtype=bool)
+
+
+def build(begins: Array, rows: int, distinct: int, most_top: int, most: int) -> Built:
+    """The distribution of `rows` values of which there is a sorted sample, NULLs in neither.
+
+    `begins`: see runs_of. `distinct`: different ones among the rows. At most `most_top` common
+    values, `most` buckets."""
+    sampled = len(begins)
+    if not sampled:
         return Built([], [])
-    starts = [n for n, (one, next_) in enumerate(pairwise(keys), 1) if one != next_]
-    runs = [_Run(at, end - at) for at, end in pairwise([0, *starts, len(keys)])]
-    factor = rows / len(keys)
-    top = _common(runs, len(keys), rows, distinct, most_top)
-    chosen = {run.at for run in top}
-    rest = [run for run in runs if run.at not in chosen]
-    common = [Common(run.at, round(run.rows * factor)) for run in top]
-    return Built(common, _buckets(rest, factor, most))
+    runs = runs_of(begins)
+    factor = rows / sampled
+    top = _common(runs, sampled, rows, distinct, most_top)
+    is_rest = np.ones(len(runs.at), dtype=bool)
+    is_rest[top] = False
+    common = [
+        Common(at, round(number * factor))
+        for at, number in zip(runs.at[top].tolist(), runs.rows[top].tolist(), strict=True)
+    ]
+    return Built(common, _buckets(runs.take(is_rest), factor, most))
 
 
-def _common(runs: list[_Run], sampled: int, rows: int, distinct: int, most_top: int) -> list[_Run]:
-    if sampled == len(runs):
-        return []  # all differ
-    if max(distinct, len(runs)) <= most_top:
-        return runs
-    found = sorted((run for run in runs if run.rows > 1), key=lambda run: (-run.rows, run.at))
-    found = found[:most_top]
-    taken = sum(run.rows for run in found)
-    while found:
-        last = found[-1].rows
-        others = max(1, distinct - len(found))
+def _common(runs: Runs, sampled: int, rows: int, distinct: int, most_top: int) -> Array:
+    """Places of the runs that stand out, in order."""
+    number = len(runs.at)
+    if sampled == number:
+        return np.zeros(0, np.int64)  # all differ
+    if max(distinct, number) <= most_top:
+        return np.arange(number)
+    often = np.flatnonzero(runs.rows > 1)
+    found = often[np.argsort(-runs.rows[often], kind="stable")][:most_top]
+    counts = runs.rows[found].tolist()
+    taken = sum(counts)
+    while counts:
+        last = counts[-1]
+        others = max(1, distinct - len(counts))
         share = max(0.0, 1 - taken / sampled) / others
         far = max(2.0, sqrt(2 * log(others)))
         if last > share * sampled + far * _deviation(share, sampled, rows) + 0.5:
             break
         taken -= last
-        found.pop()
-    return sorted(found, key=lambda run: run.at)
+        counts.pop()
+    return np.sort(found[: len(counts)])
 
 
 def _deviation(share: float, sampled: int, rows: int) -> float:
@@ -92,31 +122,20 @@ def _deviation(share: float, sampled: int, rows: int) -> float:
     return sqrt(max(0.0, variance / (float(rows) * rows * (rows - 1))))
 
 
-def _buckets(runs: list[_Run], factor: float, most: int) -> list[Bucket]:
-    depth = sum(run.rows for run in runs) / most
+def _buckets(runs: Runs, factor: float, most: int) -> list[Bucket]:
+    """Runs in order, as many to a bucket as fit into its share of the rows, at least one."""
+    ends = np.append(0, np.cumsum(runs.rows))  # rows before each run, and in all
+    depth = int(ends[-1]) / most
     found: list[Bucket] = []
-    seen = told = 0
-    open_: list[_Run] = []
-    held = 0
-
-    def close() -> None:
-        nonlocal told, held
-        total = round(seen * factor)
-        last = open_[-1]
-        found.append(
-            Bucket(open_[0].at, last.at, total - told, round(last.rows * factor), len(open_))
-        )
-        told, held = total, 0
-        open_.clear()
-
-    for run in runs:
-        if open_ and held + run.rows > depth + 1:
-            close()
-        open_.append(run)
-        held += run.rows
-        seen += run.rows
-    if open_:
-        close()
+    first = told = 0
+    while first < len(runs.at):
+        full = int(np.searchsorted(ends, ends[first] + depth + 1, side="right")) - 1
+        next_ = max(first + 1, full)
+        total = round(int(ends[next_]) * factor)
+        bounds = int(runs.at[first]), int(runs.at[next_ - 1])
+        repeats = round(int(runs.rows[next_ - 1]) * factor)
+        found.append(Bucket(*bounds, total - told, repeats, next_ - first))
+        first, told = next_, total
     return found[: most - 1] + _joined(found[most - 1 :])
 
 

@@ -20,7 +20,7 @@ from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.summary import Part
 from exuvia.stats import bounds, records
 from exuvia.stats.analysis import SKETCH_WORDS, Subject
-from exuvia.stats.histogram import build
+from exuvia.stats.histogram import begins_of, build
 from exuvia.stats.records import Bucket, Statistics
 
 POINTS = 100_000
@@ -74,7 +74,7 @@ def _merge(
         keys += [key] * copies
         values += [value] * copies
     most_top = most_top if any(each.top for each in found) else 0  # bounds are no common values
-    built = build(keys, rows, min(rows, distinct.count), most_top, most)
+    built = build(begins_of(keys), rows, min(rows, distinct.count), most_top, most)
     return Statistics(
         table_id=0,
         is_index=False,

@@ -1,11 +1,14 @@
 """Reading a physical table for its statistics: in this process, or as tasks on Spark.
 
     at most exuvia_pipeline_inline_rows rows, or no Java     this process, chunk by chunk
-    more                                                     spans of SPAN_ROWS, some at a time
+    more                                                     spans of SPAN_ROWS in waves
 
-Stopped is raised at the next chunk, or within a tenth of a second while Spark reads.
+Two waves are on their way at any time, so no core waits for the end of one. Summaries are merged
+in the order of the rows. Stopped is raised at the next chunk, or within a tenth of a second while
+Spark reads.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,10 +21,10 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import task
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.pace import Batch
-from exuvia.pipeline.sampling import ROWS
+from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.spark import Spark, Wave
 from exuvia.pipeline.summary import Summary
 from exuvia.pipeline.task import DONE, FAILED, Outcome, Task
 from exuvia.stats.analysis import Subject
@@ -29,6 +32,7 @@ from exuvia.stats.orders import Stopped
 
 SPAN_ROWS = 500_000
 TASKS_EACH = 2  # of a wave, for each that runs at once
+WAVES = 2
 _LOOK_S = 0.1
 
 Stop = Callable[[], bool]
@@ -53,13 +57,14 @@ class Reading:
         total = self._store.count(span)
         order = _order(table, subject)
         most = samples or ROWS
-        found = Summary(len(subject.parts), most, span)
+        limit = limit_of(most, total)
+        found = Summary(len(subject.looked_at), most, span, limit)
         if total <= inline_rows or self._spark is None or self._spark.obstacle() is not None:
-            asked = _task(order, subject, most, span, 0)
+            asked = _task(order, subject, most, limit, span, 0)
             self._here(asked, found, stopped, tell)
             return found
         spans = cut(self._store, [span], SPAN_ROWS, total, self._spark.at_once)
-        tasks = [_task(order, subject, most, each, n) for n, each in enumerate(spans)]
+        tasks = [_task(order, subject, most, limit, each, n) for n, each in enumerate(spans)]
         self._there(self._spark, tasks, found, stopped, tell)
         return found
 
@@ -80,19 +85,30 @@ class Reading:
         self, spark: Spark, tasks: list[Task], found: Summary, stopped: Stop, tell: Tell
     ) -> None:
         each = spark.at_once * TASKS_EACH
-        for first in range(0, len(tasks), each):
-            few = tasks[first : first + each]
-            few = [msgspec.structs.replace(asked, ordinal=n) for n, asked in enumerate(few)]
-            tag = f"exuvia-analyze-{few[0].order.table_id}"
-            wave = spark.start(tag, [task.encode(asked) for asked in few])
-            while not wave.wait(_LOOK_S):
-                if stopped():
-                    wave.cancel()
-                    raise Stopped
-            if wave.error is not None:
-                raise Unavailable(wave.error)
-            _merge(found, few, wave.outcomes)
-            tell(found.rows)
+        pieces = [tasks[first : first + each] for first in range(0, len(tasks), each)]
+        waves: deque[tuple[list[Task], Wave]] = deque()
+        try:
+            while pieces or waves:
+                while pieces and len(waves) < WAVES:
+                    waves.append(_started(spark, pieces.pop(0)))
+                few, wave = waves[0]
+                while not wave.wait(_LOOK_S):
+                    if stopped():
+                        raise Stopped
+                if wave.error is not None:
+                    raise Unavailable(wave.error)
+                waves.popleft()
+                _merge(found, few, wave.outcomes)
+                tell(found.rows)
+        finally:
+            for _, wave in waves:
+                wave.cancel()
+
+
+def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], Wave]:
+    few = [msgspec.structs.replace(asked, ordinal=n) for n, asked in enumerate(tasks)]
+    tag = f"exuvia-analyze-{few[0].order.table_id}"
+    return few, spark.start(tag, [task.encode(asked) for asked in few])
 
 
 def _order(table: Table, subject: Subject) -> task.Order:
@@ -109,7 +125,9 @@ def _order(table: Table, subject: Subject) -> task.Order:
     )
 
 
-def _task(order: task.Order, subject: Subject, samples: int, span: Span, number: int) -> Task:
+def _task(
+    order: task.Order, subject: Subject, samples: int, limit: float, span: Span, number: int
+) -> Task:
     return Task(
         kind="summarize",
         order=order,
@@ -117,12 +135,13 @@ def _task(order: task.Order, subject: Subject, samples: int, span: Span, number:
         ordinal=number,
         positions=subject.positions,
         samples=samples,
+        limit=limit,
     )
 
 
 def _merge(found: Summary, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
     """Take the outcomes in. Raises what stopped a task."""
-    for outcome in outcomes:
+    for outcome in sorted(outcomes, key=lambda each: each.ordinal):
         if outcome.kind == FAILED:
             raise Refused(outcome.code, outcome.state, outcome.text)
         if outcome.kind == task.DEPOSED:

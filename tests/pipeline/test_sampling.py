@@ -1,0 +1,76 @@
+"""A sample of rows: even, bounded, and the same however the rows were cut into spans."""
+
+from exuvia.kv.packet import Span
+from exuvia.pipeline.distinct import Distinct
+from exuvia.pipeline.sampling import Sample, limit_of
+from exuvia.pipeline.summary import Summary
+
+WHOLE = Span(b"a", b"z")
+
+
+def rows(first: int, number: int) -> list[bytes]:
+    return [b"%06d" % n for n in range(first, first + number)]
+
+
+def sampled(most: int, limit: float, *sizes: int) -> Sample:
+    found = Sample(most, WHOLE, limit)
+    first = 0
+    for n, size in enumerate(sizes):
+        part = Sample(most, Span(b"%c" % (97 + n), b"z"), limit)
+        part.add(rows(first, size))
+        found.merge(part)
+        first += size
+    return found
+
+
+def test_few_rows_are_all_there_in_their_order() -> None:
+    found = sampled(100, limit_of(100, 60), 20, 40)
+    found.cut()
+    assert found.raws == rows(0, 60)
+    assert found.places.tolist() == list(range(60))
+
+
+def test_a_place_says_which_row_it_was() -> None:
+    found = sampled(50, limit_of(50, 3000), 1000, 500, 1500)
+    found.cut()
+    assert len(found.raws) == 50
+    assert found.raws == [b"%06d" % place for place in found.places.tolist()]
+
+
+def test_a_row_is_drawn_as_often_as_any_other() -> None:
+    found = sampled(2000, limit_of(2000, 40_000), 10_000, 30_000)
+    found.cut()
+    early = sum(place < 10_000 for place in found.places.tolist())
+    assert 400 < early < 600  # 500, and five deviations on either side
+
+
+def test_what_was_counted_wrongly_is_still_bounded() -> None:
+    found = sampled(100, limit_of(100, 10), 4000, 4000)  # far more rows than were thought
+    assert len(found.raws) <= 200
+    found.cut()
+    assert len(found.raws) == 100
+
+
+def test_a_summary_crosses_to_the_driver_whole() -> None:
+    one = Summary(1, 50, WHOLE, limit_of(50, 1000))
+    one.sample.add(rows(0, 1000))
+    one.rows, one.parts[0].nulls = 1000, 3
+    back = Summary.decode(one.encode(), 50, WHOLE)
+    assert (back.rows, back.parts[0].nulls) == (1000, 3)
+    assert back.sample.raws == one.sample.raws
+    assert back.sample.places.tolist() == one.sample.places.tolist()
+    assert back.encode() == one.encode()
+
+
+def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
+    import numpy as np
+
+    words = np.random.default_rng(1).integers(0, 1 << 63, 50_000, dtype=np.uint64) << np.uint64(1)
+    found = Distinct(kept=1024)
+    for start in range(0, 50_000, 7_000):
+        found.add(words[start : start + 7_000])
+        found.add(words[:500])
+    assert abs(found.count - 50_000) < 0.15 * 50_000
+    few = Distinct(kept=1024)
+    few.add(np.repeat(words[:1000], 3))
+    assert few.count == 1000
