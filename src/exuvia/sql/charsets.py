@@ -1,5 +1,7 @@
 """Character sets and collations clients may name (TiDB's list; weights: catalog/collation.py)."""
 
+from collections.abc import Sequence
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 
@@ -58,6 +60,23 @@ def collation_named(name: str) -> str:
     if lower not in COLLATIONS:
         raise refuse(1273, name)
     return lower
+
+
+def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> None:
+    """Of two CHARSETs or COLLATEs of one table the later counts. Refused 1302 where it is another
+    charset, 1253 where it is another charset's collation."""
+    before = next((each for option, each in said if option == key), None)
+    if before is None:
+        return
+    if key == "charset":
+        first, second = charset_named(before), charset_named(value)
+        if first != second:
+            declared = f"'CHARACTER SET {first}' and 'CHARACTER SET {second}'"
+            raise Refused(1302, "HY000", f"Conflicting declarations: {declared}")
+    if key == "collate":
+        charset, wanted = COLLATIONS[collation_named(before)][0], collation_named(value)
+        if charset != COLLATIONS[wanted][0]:
+            raise refuse(1253, wanted, charset)
 
 
 def resolve(

@@ -32,6 +32,7 @@ from exuvia.sql.nodes import (
     Node,
     Spec,
     TableName,
+    TableOptions,
 )
 from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
@@ -79,6 +80,7 @@ def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:
         if isinstance(spec, Ignored):
             _say_what_is_ignored(altering, spec.text.upper())
     wanted = [spec for spec in specs if not isinstance(spec, Ignored)]
+    may_mix = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
     before = with_new_columns = altering.table
     built: list[tuple[Spec, Job]] = []
     for spec in wanted:
@@ -90,7 +92,7 @@ def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:
         if job is None:
             continue
         built.append((spec, job))
-        if len(wanted) > 1:
+        if not may_mix:
             mixture.check_kind(job)
         if isinstance(spec, AddColumn) and spec is not wanted[-1]:
             with_new_columns = _left_by(job, with_new_columns, altering)

@@ -19,7 +19,13 @@ from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.table_options import check_comment, check_engine, id_cache, shard_bits
+from exuvia.sql.define.table_options import (
+    check_charsets,
+    check_comment,
+    check_engine,
+    id_cache,
+    shard_bits,
+)
 from exuvia.sql.nodes import ConvertCharset, TableOptions
 from exuvia.sql.result import Note
 
@@ -31,6 +37,7 @@ def table_options(at: Altering, spec: TableOptions) -> Job | None:
     """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
     options = spec.options
     if "charset" in options or "collate" in options:
+        check_charsets(options)
         return _charset(at, options.get("charset"), options.get("collate"), columns_too=False)
     ((option, value),) = options.items()
     builder = _BUILDERS.get(option)

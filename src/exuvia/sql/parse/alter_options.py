@@ -1,21 +1,22 @@
 """Table options of an ALTER TABLE."""
 
 from exuvia.sql.nodes import Ignored, Spec, TableOptions
-from exuvia.sql.parse.create_table import table_options
+from exuvia.sql.parse.create_table import option_list
 from exuvia.sql.parse.cursor import Cursor
+
+_CHARSET = ("charset", "collate")
 
 
 def one_by_one(cursor: Cursor) -> list[Spec]:
-    """Each option is a change of its own, except that a charset has its collation with it."""
-    options = table_options(cursor)
+    """Each option is a change of its own, also where it is said twice; but charset and collation
+    are one."""
+    options = option_list(cursor)
     if not options:
         raise cursor.error()
-    charset: dict[str, str] = {
-        key: options[key] for key in ("charset", "collate") if key in options
-    }
     others: list[Spec] = [
-        TableOptions({key: value}) for key, value in options.items() if key not in charset
+        TableOptions({key: value}) for key, value in options if key not in _CHARSET
     ]
+    charset = {key: value for key, value in options if key in _CHARSET}
     return [*others, TableOptions(charset)] if charset else others
 
 

@@ -5,6 +5,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql import refuse
+from exuvia.sql.charsets import check_repeated
 from exuvia.sql.nodes import (
     Check,
     ColumnDefinition,
@@ -156,38 +157,44 @@ _OPTION_WORDS = {
 
 
 def table_options(cursor: Cursor) -> dict[str, str]:
-    """ENGINE=.. CHARSET=.. ..., in any order, with or without commas."""
-    options: dict[str, str] = {}
+    """ENGINE=.. CHARSET=.. ..., in any order; of those that are said twice the last."""
+    return dict(option_list(cursor))
+
+
+def option_list(cursor: Cursor) -> list[tuple[str, str]]:
+    """Every option as it is written, with or without commas.
+
+    Raises 1302, 1253: another charset, another charset's collation than said before."""
+    options: list[tuple[str, str]] = []
     while True:
         mark = cursor.position
         if options:
             cursor.accept(",")
-        if not _table_option(cursor, options):
+        found = _table_option(cursor)
+        if found is None:
             cursor.position = mark
             return options
+        check_repeated(options, *found)
+        options.append(found)
 
 
-def _table_option(cursor: Cursor, options: dict[str, str]) -> bool:
+def _table_option(cursor: Cursor) -> tuple[str, str] | None:
     defaulted = cursor.accept("DEFAULT")
     if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
-        options["charset"] = charset_name(cursor)
-        return True
+        return "charset", charset_name(cursor)
     if cursor.accept("COLLATE"):
         cursor.accept("=")
-        options["collate"] = word_or_string(cursor)
-        return True
+        return "collate", word_or_string(cursor)
     key = _OPTION_WORDS.get(cursor.peek())
     if key is None or defaulted:
-        return False
+        return None
     cursor.take()
     cursor.accept("=")
     token = cursor.take()
     if token.text == "(":
         cursor.position -= 1
-        options[key] = cursor.skip_parentheses()
-    elif token.token_type is TokenType.STRING or token.text.replace("_", "a").isalnum():
-        options[key] = token.text
-    else:
-        cursor.position -= 1
-        raise cursor.error()
-    return True
+        return key, cursor.skip_parentheses()
+    if token.token_type is TokenType.STRING or token.text.replace("_", "a").isalnum():
+        return key, token.text
+    cursor.position -= 1
+    raise cursor.error()
