@@ -10,7 +10,7 @@ readers look. No revision moves here: a child's writer marks the parent's key sp
 writer requires its marks unchanged, so what one of them did not see of the other is a conflict.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -31,6 +31,13 @@ def child_of(txn: Transaction, link: int) -> int:
 def parent_of(txn: Transaction, link: int) -> int:
     """Id of the table the key refers to, 0 while there is none."""
     return keys.read_number(txn.get(keys.meta("fkparent", link)))
+
+
+def parents(txn: Transaction) -> Iterator[tuple[int, int]]:
+    """(link, parent's id) of every key that has a parent."""
+    prefix = keys.meta("fkparent")
+    for key, payload in txn.scan(keys.span_of(prefix)):
+        yield int.from_bytes(key[len(prefix) :], "big"), keys.read_number(payload)
 
 
 def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInfo:

@@ -14,16 +14,18 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import loading, parts, queue, ranges, several
-from exuvia.ddl.actions import action_of
+from exuvia.ddl.actions import action_of, referrers
 from exuvia.ddl.codes import FINISHED, ActionCode
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
 from exuvia.ddl.telling import change_of
-from exuvia.ddl.world import Decision, Event, Looks, ReorgOrder, World, events_of
+from exuvia.ddl.world import Decision, Event, Looks, Referrer, ReorgOrder, World, events_of
 from exuvia.events import outbox
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
+
+_TAKE_PARENTS = (ActionCode.DROP_TABLE, ActionCode.DROP_SCHEMA, ActionCode.TRUNCATE_TABLE)
 
 # -- reading ---------------------------------------------------------------------------------------
 
@@ -41,6 +43,7 @@ def read_world(txn: Transaction, job: Job, now: int) -> World:
         tables=_tables_of(txn, job.schema_id) if dropping else (),
         others=tuple(info for info in others if info is not None),
         databases=tuple(info for info in databases if info is not None),
+        referrers=tuple(_referrers(txn, job, table)) if job.type in _TAKE_PARENTS else (),
         names=tuple(_holders(txn, looks)),
         left=ranges.untouched(txn, looks.left_by) if looks.left_by else (),
         loader_lives=bool(looks.loader) and members.find(txn, looks.loader) is not None,
@@ -53,6 +56,28 @@ def read_world(txn: Transaction, job: Job, now: int) -> World:
 
 def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
     return tuple(table_id for _, table_id in meta.table_names(txn, database_id))
+
+
+def _referrers(txn: Transaction, job: Job, table: TableInfo | None) -> Iterator[Referrer]:
+    """Keys that refer to the table, or to any table of the database, that is to go."""
+    if not referrers.asks(job):
+        return
+    for link, parent_id in references.parents(txn):
+        parent = table if parent_id == job.table_id else None
+        if job.type == ActionCode.DROP_SCHEMA:
+            parent = meta.get_table(txn, parent_id)
+        child = meta.get_table(txn, references.child_of(txn, link))
+        if (
+            parent is None
+            or child is None
+            or (not job.table_id and parent.exuvia_db != job.schema_id)
+        ):
+            continue
+        home = meta.get_database(txn, child.exuvia_db)
+        for key in child.foreign_keys:
+            if key.exuvia_link == link and key.version and home is not None:
+                names = home.db_name.O, child.name.O, key.fk_name.O
+                yield Referrer(parent.name.O, child.id, *names)
 
 
 def _holders(txn: Transaction, looks: Looks) -> Iterator[tuple[int, str, int]]:

@@ -5,8 +5,8 @@ field names are those of seed 001 and of TiDB's today; what is our own begins wi
 is replaced to change (`evolve`).
 
     raw_args by action
-    create schema    [DatabaseInfo]                      drop schema   []
-    create table     [TableInfo]                         drop table    []
+    create schema    [DatabaseInfo]                      drop schema   [] or [{"fk_check": true}]
+    create table     [TableInfo]                         drop table    likewise, {"going": [ids]}
     add column       [ColumnInfo, {"after": name|null}]  drop column   [name]
     add index        [IndexInfo, ...]                    drop index    [name, ...]
     add primary key  [IndexInfo]                         drop primary key [name]

@@ -5,7 +5,7 @@ or database's id by the submitter, a new column's or index's by the step that pl
 the statement's text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -45,9 +45,10 @@ def create_database(
     )
 
 
-def drop_database(database: DatabaseInfo, *, query: str = "") -> Job:
-    """DROP DATABASE with all tables in it."""
-    return job_for(ActionCode.DROP_SCHEMA, database, None, (), query)
+def drop_database(database: DatabaseInfo, *, checks: bool = False, query: str = "") -> Job:
+    """DROP DATABASE with all tables in it; `checks`: not if a table elsewhere refers to one."""
+    asked = ({"fk_check": True},) if checks else ()
+    return job_for(ActionCode.DROP_SCHEMA, database, None, asked, query)
 
 
 def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
@@ -57,9 +58,17 @@ def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -
     return evolve(job, exuvia_ids=(0,) * wanted)
 
 
-def drop_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
-    """DROP TABLE of one table."""
-    return job_for(ActionCode.DROP_TABLE, database, table, (), query)
+def drop_table(
+    database: DatabaseInfo,
+    table: TableInfo,
+    going: Collection[int] | None = None,
+    *,
+    query: str = "",
+) -> Job:
+    """DROP TABLE of one table; `going`: ids of the only tables that may refer to it, None for any
+    (foreign_key_checks=OFF)."""
+    asked = () if going is None else ({"fk_check": True, "going": list(going)},)
+    return job_for(ActionCode.DROP_TABLE, database, table, asked, query)
 
 
 def create_view(

@@ -32,10 +32,14 @@ def create_tables(jobs: Sequence[Job]) -> Job:
     )
 
 
-def truncate_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
-    """TRUNCATE TABLE; asks for the ids of the table and of its partitions."""
+def truncate_table(
+    database: DatabaseInfo, table: TableInfo, *, checks: bool = False, query: str = ""
+) -> Job:
+    """TRUNCATE TABLE; asks for the ids of the table and of its partitions. `checks`: not if another
+    table refers to it."""
     parts = len(table.partition.definitions) if table.partition is not None else 0
-    job = job_for(ActionCode.TRUNCATE_TABLE, database, table, (), query)
+    asked = ({"fk_check": True},) if checks else ()
+    job = job_for(ActionCode.TRUNCATE_TABLE, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * (1 + parts))
 
 

@@ -29,6 +29,16 @@ class Looks(NamedTuple):
     loader: str = ""  # the member that loads rows -> World.loader_lives, World.is_loaded
 
 
+class Referrer(NamedTuple):
+    """A foreign key that is obeyed, by what its refusals name: the parent, the child's id."""
+
+    parent: str
+    child: int
+    child_database: str
+    child_table: str
+    key: str
+
+
 class World(msgspec.Struct, frozen=True, kw_only=True):
     """What the transaction's snapshot shows of the elements a job is about."""
 
@@ -37,6 +47,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[int, ...] = ()  # all of the database, where it is dropped
     others: tuple[TableInfo, ...] = ()  # other tables the action looks at or changes
     databases: tuple[DatabaseInfo, ...] = ()  # other databases it looks at
+    referrers: tuple[Referrer, ...] = ()  # foreign keys of children, where a parent is to go
     names: tuple[tuple[int, str, int], ...] = ()  # names held: (database id, lower name, table id)
     left: tuple["DeleteRange", ...] = ()  # what an ended job left and nobody has begun to empty
     loader_lives: bool = False  # the member whose session loads rows has not been fenced

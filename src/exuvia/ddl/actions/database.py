@@ -14,6 +14,7 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import database_of
+from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
     database_is_missing,
     database_name_is_taken,
@@ -77,7 +78,7 @@ DROP_DATABASE = load(
         "drop schema",
         ActionCode.DROP_SCHEMA,
         DATABASE,
-        refuses=(database_to_drop_is_missing,),
+        refuses=(database_to_drop_is_missing, table_is_referred_to),
         path=(
             Step(PUBLIC, WRITE_ONLY),
             Step(WRITE_ONLY, DELETE_ONLY),

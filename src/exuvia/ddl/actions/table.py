@@ -18,6 +18,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import table_of, tables_of
+from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
     database_is_missing,
     table_name_is_taken,
@@ -141,7 +142,7 @@ DROP_TABLE = load(
         "drop table",
         ActionCode.DROP_TABLE,
         TABLE,
-        refuses=(table_to_drop_is_missing,),
+        refuses=(table_to_drop_is_missing, table_is_referred_to),
         path=(
             Step(PUBLIC, WRITE_ONLY),
             Step(WRITE_ONLY, DELETE_ONLY),

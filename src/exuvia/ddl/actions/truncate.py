@@ -13,6 +13,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.referrers import truncated_table_is_referred_to
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
@@ -52,7 +53,7 @@ TRUNCATE_TABLE = load(
         "truncate table",
         ActionCode.TRUNCATE_TABLE,
         TABLE_IN_PLACE,
-        refuses=(table_is_missing,),
+        refuses=(table_is_missing, truncated_table_is_referred_to),
         path=(
             Step(ABSENT, WRITE_ONLY, silent=True),
             Step(

@@ -9,7 +9,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.alter import alter
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.constraints_alter import finder
+from exuvia.sql.define.constraints_alter import finder, keys_are_checked
 from exuvia.sql.define.constraints_guard import (
     check_drop_database,
     check_drop_tables,
@@ -51,7 +51,8 @@ def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
         with look(session) as txn:
             database = session.services.schemas.database(txn, node.name)
             check_drop_database(session, txn, node.name)
-        submit(session, requests.drop_database(database, query=text))
+            job = requests.drop_database(database, checks=keys_are_checked(session), query=text)
+        submit(session, job)
     except Refused as error:
         if error.code not in (1008, 1049):
             raise
@@ -78,8 +79,8 @@ def drop_table(session: Running, node: DropTable, text: str) -> Result:
     if node.temporary:
         missing = tables
     else:
-        _check_references(session, tables)
-        missing = [table for table in tables if not _drop(session, table, text)]
+        going = _check_references(session, tables)
+        missing = [table for table in tables if not _drop(session, table, going, text)]
     if not missing:
         return Result()
     if not node.if_exists:
@@ -88,24 +89,28 @@ def drop_table(session: Running, node: DropTable, text: str) -> Result:
     return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
 
 
-def _check_references(session: Running, names: Sequence[TableName]) -> None:
-    """Nothing is dropped where a table that stays refers to one that goes. Raises 3730."""
+def _check_references(session: Running, names: Sequence[TableName]) -> list[int] | None:
+    """Nothing is dropped where a table that stays refers to one that goes. Raises 3730.
+
+    Ids of the tables that go; None where nobody asks (foreign_key_checks=OFF)."""
     with look(session) as txn:
         find = finder(session, txn)
         found = [find(each.db or session.database, each.name) for each in names]
-        check_drop_tables(session, txn, [each[1] for each in found if each is not None])
+        tables = [each[1] for each in found if each is not None]
+        check_drop_tables(session, txn, tables)
+    return [each.id for each in tables] if keys_are_checked(session) else None
 
 
 def _shown(session: Running, table: TableName) -> str:
     return f"{table.db or session.database}.{table.name}"
 
 
-def _drop(session: Running, table: TableName, text: str) -> bool:
+def _drop(session: Running, table: TableName, going: list[int] | None, text: str) -> bool:
     """Drop one table; False if it is not there."""
     check_name(table.name, 1103)
     try:
         with look(session) as txn:
-            job = _job(session, txn, table, text)
+            job = _job(session, txn, table, going, text)
         submit(session, job)
     except Refused as error:
         if error.code in (1049, 1051, 1146):
@@ -114,14 +119,16 @@ def _drop(session: Running, table: TableName, text: str) -> bool:
     return True
 
 
-def _job(session: Running, txn: Transaction, table: TableName, text: str) -> Job:
+def _job(
+    session: Running, txn: Transaction, table: TableName, going: list[int] | None, text: str
+) -> Job:
     database = database_named(session, txn, table.db)
     if database.db_name.L in SYSTEM:
         raise refuse(8267, f"{database.db_name.O}.{table.name}")
     info = session.services.schemas.table(txn, database.db_name.O, table.name).info
     if not info.is_stored:
         raise refuse(1146, database.db_name.O, table.name)
-    return requests.drop_table(database, info, query=text)
+    return requests.drop_table(database, info, going, query=text)
 
 
 def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
@@ -134,7 +141,9 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
         if not table.is_stored:
             raise refuse(1146, database.db_name.O, table.name.O)
         check_truncate(session, txn, table)
-        job = requests_tables.truncate_table(database, table, query=text)
+        job = requests_tables.truncate_table(
+            database, table, checks=keys_are_checked(session), query=text
+        )
     submit(session, job)
     return Result()
 
