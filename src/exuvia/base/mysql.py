@@ -6,6 +6,7 @@ mysql_newer.py.
 """
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_accounts import ACCOUNTS
 from exuvia.base.mysql_constraints import CONSTRAINTS
 from exuvia.base.mysql_newer import NEWER
 
@@ -102,6 +103,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1176: ("42000", "Key '%s' doesn't exist in table '%s'"),
     1193: ("HY000", "Unknown system variable '%s'"),
     1205: ("HY000", "Lock wait timeout exceeded; try restarting transaction"),
+    1210: ("HY000", "Incorrect arguments to %s"),
     1213: ("40001", "Deadlock found when trying to get lock; try restarting transaction"),
     1172: ("42000", "Result consisted of more than one row"),
     1222: ("21000", "The used SELECT statements have a different number of columns"),
@@ -121,6 +123,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1243: ("HY000", "Unknown prepared statement handler (%s) given to %s"),
     1248: ("42000", "Every derived table must have its own alias"),
     1253: ("42000", "COLLATION '%s' is not valid for CHARACTER SET '%s'"),
+    1260: ("HY000", "Some rows were cut by %s"),
     1264: ("22003", "Out of range value for column '%s' at row %s"),
     1265: ("01000", "Data truncated for column '%s' at row %s"),
     1267: ("HY000", "Illegal mix of collations (%s,%s) and (%s,%s) for operation '%s'"),
@@ -261,6 +264,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
         "different value on the slave",
     ),
     **NEWER,
+    **ACCOUNTS,
     **CONSTRAINTS,
 }
 

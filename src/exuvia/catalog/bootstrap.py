@@ -33,6 +33,7 @@ def bootstrap(store: Store) -> bool:
         txn = store.begin()
         try:
             if _is_filled(txn):
+                _complete(txn)
                 return False
             _fill(txn)
             txn.commit()
@@ -56,6 +57,23 @@ def _is_filled(txn: Transaction) -> bool:
     if found < OLDEST_FORMAT:
         raise Unavailable(f"the store has format {found}, which no version of this program wrote")
     return True
+
+
+def _complete(txn: Transaction) -> None:
+    """Make the system tables that an older program knew nothing of; columns are for the upgrade."""
+    missing = [info for info in SYSTEM.values() if meta.get_table(txn, info.id) is None]
+    if not missing:
+        return
+    for info in missing:
+        meta.put_table(txn, info)
+    meta.publish(
+        txn,
+        type=CREATE_SCHEMA,
+        schema_id=DATABASES[-1].id,
+        affected=[info.id for info in missing],
+        bumps={info.id: meta.STEP for info in missing},
+    )
+    txn.commit()
 
 
 def _fill(txn: Transaction) -> None:

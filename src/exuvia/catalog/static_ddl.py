@@ -127,7 +127,7 @@ def _type(word: str, size: str, flag: Flag) -> FieldType:
     if word == "double":
         return FieldType(Tp=TypeCode.DOUBLE, Flag=flag, Flen=22)
     elements = tuple(part.strip("'") for part in size.split(","))
-    field = _utf8({"enum": TypeCode.ENUM}[word], flag, max(map(len, elements)))
+    field = _utf8({"enum": TypeCode.ENUM, "set": TypeCode.SET}[word], flag, max(map(len, elements)))
     return evolve(field, Elems=elements)
 
 

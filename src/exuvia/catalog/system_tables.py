@@ -6,7 +6,7 @@
     mysql.exuvia_ddl_events                                 events that were, for readers outside
     mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
     mysql.stats_*, analyze_jobs                             statistics
-    mysql.global_variables, tidb, user                      settings, bootstrap facts, accounts
+    mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -232,6 +232,40 @@ _SETTINGS = (
     ),
 )
 
+_ON_DATABASE = (
+    *("Select", "Insert", "Update", "Delete", "Create", "Drop", "Grant", "References", "Index"),
+    *("Alter", "Create_tmp_table", "Lock_tables", "Create_view", "Show_view", "Create_routine"),
+    *("Alter_routine", "Execute", "Event", "Trigger"),
+)
+_ON_TABLE = (
+    *("Select", "Insert", "Update", "Delete", "Create", "Drop", "Grant", "References", "Index"),
+    *("Alter", "Create View", "Show View", "Trigger"),
+)
+_GRANTS = (
+    table(
+        27,
+        "db",
+        "Host char(255) not null",
+        "DB char(64) not null",
+        "User char(32) not null",
+        *(f"{privilege}_priv enum('N','Y') not null default 'N'" for privilege in _ON_DATABASE),
+        primary="Host, DB, User",
+    ),
+    table(
+        28,
+        "tables_priv",
+        "Host char(255) not null",
+        "DB char(64) not null",
+        "User char(32) not null",
+        "Table_name char(64) not null",
+        "Grantor char(77)",
+        "Timestamp timestamp default current_timestamp",
+        f"Table_priv set({','.join(repr(word) for word in _ON_TABLE)})",
+        "Column_priv set('Select','Insert','Update')",
+        primary="Host, DB, User, Table_name",
+    ),
+)
+
 _FEED = (
     table(
         26,
@@ -247,7 +281,7 @@ _FEED = (
 )
 
 SYSTEM: dict[str, TableInfo] = {
-    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_FEED)
+    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_GRANTS, *_FEED)
 }
 
 

@@ -106,6 +106,10 @@ class LocalStore:
             self._bytes = sizes
         return sequence
 
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """As the store: chains are of the pipeline's writers, who have no session."""
+        return self.shared.commit_chain(packets)
+
     def _sizes(self, packet: Packet) -> dict[int, int]:
         """Bytes of each table after the packet. Raises 1114, Conflict, Duplicate."""
         view = self.memory.snapshot()

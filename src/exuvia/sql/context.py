@@ -26,6 +26,8 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.evaluate.env import WARNINGS_KEPT, Env
 from exuvia.sql.parse.literals import type_of
+from exuvia.sql.privileges import guard
+from exuvia.sql.privileges.accounts import Rights
 from exuvia.sql.result import Note, Row, Value
 from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.services import Services
@@ -56,6 +58,14 @@ class Surroundings(Protocol):
     client_found_rows: bool
     warnings: Sequence[Note]
     temporary: TemporaryTables | None
+
+    @property
+    def rights(self) -> Rights:
+        """What its account may do."""
+
+    @property
+    def account_name(self) -> tuple[str, str]:
+        """User and host of its account."""
 
     @property
     def zone(self) -> tzinfo | None:
@@ -99,6 +109,7 @@ class Context(Env):
         "ignores",
         "locks",
         "parameters",
+        "trusted",
         "txn",
         "warnings",
         "writing",
@@ -128,6 +139,7 @@ class Context(Env):
         self.writing = writing
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.locks = locks
+        self.trusted = 0  # how many views of a definer are being planned
         self.warnings: list[Note] = []
 
     @property
@@ -180,10 +192,21 @@ class Context(Env):
 
         Raises 1046, 1146 (also where its database is not there, as TiDB does)."""
         owner = self.database_of(database)
+        rights = self._session.rights
+        if not rights.everything and not self.trusted and not rights.sees_table(owner, name):
+            if self.temporary(owner, name) is None:
+                raise refuse(1142, "SELECT", *self._session.account_name, name)
         try:
             return self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise refuse(1146, owner, name) if error.code == 1049 else error from None
+
+    def demand(self, table: Table, *privileges: str) -> None:
+        """Raises 1142 where the account has not all of these for the table."""
+        if self._session.rights.everything or self.trusted or table.info.is_temporary:
+            return
+        place = table.database.db_name.O, table.info.name.O
+        guard.on_table(self._session, privileges, *place)
 
     def temporary(self, database: str, name: str) -> Table | None:
         """The session's temporary table of that name."""
@@ -196,7 +219,10 @@ class Context(Env):
 
     def virtual(self, database: str, name: str) -> Virtual | None:
         """The computed table of that name, or None where an ordinary one is meant."""
-        return self._session.virtual(self, database or self._session.database, name)
+        found = self._session.virtual(self, database or self._session.database, name)
+        if found is not None and found.database not in guard.EVERYBODY_READS:
+            guard.on_table(self._session, ("SELECT",), found.database, found.name)
+        return found
 
     def variable(self, name: str) -> str:
         """Text of a system variable as this session sees it. Raises 1193."""

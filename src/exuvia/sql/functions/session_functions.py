@@ -6,6 +6,7 @@ Without a session they are refused with 1105.
 import uuid
 from typing import Any
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
@@ -14,7 +15,8 @@ _TEXT = always(types.text(255))
 SERVER_VERSION = "version"
 
 
-def _session(env: Any) -> Any:
+def session_of(env: Any) -> Any:
+    """The session of a statement. Raises 1105 without one."""
     found = getattr(env, "session", None)
     if found is None:
         raise refuse(1105, "no session here")
@@ -22,8 +24,14 @@ def _session(env: Any) -> Any:
 
 
 def _user(env: Any) -> str:
-    session = _session(env)
+    session = session_of(env)
     return f"{session.user}@{session.host}"
+
+
+def _account(env: Any) -> str:
+    session = session_of(env)
+    user, host = getattr(session, "account_name", (session.user, session.host))
+    return f"{user}@{host}"
 
 
 def _database(env: Any) -> str | None:
@@ -38,37 +46,39 @@ def _unique(env: Any) -> str:
     return str(uuid.uuid1())
 
 
-def _sleep(env: Any, seconds: float) -> int:
-    """Waits on the store's channel of nobody, so that a KILL can end it; see the session."""
-    wait = getattr(_session(env), "sleep", None)
-    if wait is not None:
-        wait(seconds)
+def _sleep(env: Any, seconds: float | None) -> int:
+    """SLEEP; a KILL ends it."""
+    if seconds is None or seconds < 0:
+        env.raise_or_note(Refused(1210, "HY000", "Incorrect arguments to sleep"))
+        return 0
+    if seconds > 0:
+        session_of(env).named_locks.sleep(seconds)
     return 0
 
 
 def _last_insert_id(env: Any, value: int | None = None) -> int:
     if value is not None:
-        _session(env).last_insert_id = value
+        session_of(env).last_insert_id = value
         return value
-    return int(_session(env).last_insert_id)
+    return int(session_of(env).last_insert_id)
 
 
 _BIG = always(types.UNSIGNED)
 
 
 FUNCTIONS = {
-    "connection_id": Function(0, 0, "", _BIG, lambda env: _session(env).connection_id, env=True),
+    "connection_id": Function(0, 0, "", _BIG, lambda env: session_of(env).connection_id, env=True),
     "current_role": Function(0, 0, "", _TEXT, lambda: "NONE"),
-    "current_user": Function(0, 0, "", _TEXT, _user, env=True),
+    "current_user": Function(0, 0, "", _TEXT, _account, env=True),
     "database": Function(0, 0, "", _TEXT, _database, env=True),
-    "found_rows": Function(0, 0, "", _BIG, lambda env: _session(env).found_rows, env=True),
+    "found_rows": Function(0, 0, "", _BIG, lambda env: session_of(env).found_rows, env=True),
     "last_insert_id": Function(0, 1, "i", _BIG, _last_insert_id, env=True, volatile=True),
     "row_count": Function(
-        0, 0, "", always(types.BIGINT), lambda env: _session(env).row_count, env=True
+        0, 0, "", always(types.BIGINT), lambda env: session_of(env).row_count, env=True
     ),
     "schema": Function(0, 0, "", _TEXT, _database, env=True),
     "session_user": Function(0, 0, "", _TEXT, _user, env=True),
-    "sleep": Function(1, 1, "f", always(types.BIGINT), _sleep, env=True, volatile=True),
+    "sleep": Function(1, 1, "f", always(types.BIGINT), _sleep, nulls=True, env=True, volatile=True),
     "system_user": Function(0, 0, "", _TEXT, _user, env=True),
     "user": Function(0, 0, "", _TEXT, _user, env=True),
     "uuid": Function(0, 0, "", always(types.text(36)), _unique, env=True, volatile=True),

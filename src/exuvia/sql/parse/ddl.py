@@ -14,6 +14,7 @@ from exuvia.sql.nodes import (
     TruncateTable,
 )
 from exuvia.sql.nodes.session import Unsupported
+from exuvia.sql.parse.accounts import create_user, drop_user, rename_user
 from exuvia.sql.parse.create_table import checked, create_table, if_not_exists
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.indexes import INDEX_HEADS, index_tail
@@ -44,6 +45,8 @@ def create(cursor: Cursor) -> Node:
         return create_table(cursor, temporary)
     if cursor.at_any(INDEX_HEADS):
         return _create_index(cursor)
+    if cursor.accept("USER"):
+        return create_user(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE):
         return _elsewhere(cursor, "CREATE ")
     raise cursor.error()
@@ -136,6 +139,8 @@ def drop(cursor: Cursor) -> Node:
         return DropTable(tables, present, kind.removesuffix("s"), temporary)
     if cursor.accept("STATS"):
         return drop_stats(cursor)
+    if cursor.accept("USER"):
+        return drop_user(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE | {"PREPARE"}):
         return _elsewhere(cursor, "DROP ")
     raise cursor.error()
@@ -163,8 +168,7 @@ def rename(cursor: Cursor) -> Node:
     """RENAME TABLE a TO b, ..."""
     cursor.expect("RENAME")
     if cursor.accept("USER"):
-        cursor.rest()
-        return Unsupported("RENAME USER")
+        return rename_user(cursor)
     cursor.expect("TABLE")
     return RenameTables(cursor.listed(lambda: _pair(cursor)))
 

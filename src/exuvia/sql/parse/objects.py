@@ -4,11 +4,11 @@ from sqlglot import exp
 
 from exuvia.sql.nodes import CreateView
 from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
+from exuvia.sql.parse.accounts import account
 from exuvia.sql.parse.create_table import checked, if_not_exists, query_rest, table_options
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.source import remember_source
 from exuvia.sql.parse.tokens import Source
-from exuvia.sql.parse.types import word_or_string
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
 Options = tuple[tuple[str, int | None], ...]
@@ -22,7 +22,7 @@ def create_view(cursor: Cursor, replace: bool) -> CreateView:
         algorithm = _one_of(cursor, "UNDEFINED", "MERGE", "TEMPTABLE")
     if cursor.accept("DEFINER"):
         cursor.expect("=")
-        definer = _account(cursor)
+        definer = account(cursor)
     if cursor.accept("SQL"):
         cursor.expect("SECURITY")
         security = _one_of(cursor, "DEFINER", "INVOKER")
@@ -45,23 +45,6 @@ def _one_of(cursor: Cursor, *words: str) -> str:
     if not found:
         raise cursor.error()
     return found
-
-
-def _account(cursor: Cursor) -> tuple[str, str] | None:
-    """user@host; None is CURRENT_USER."""
-    if cursor.accept("CURRENT_USER"):
-        if cursor.accept("("):
-            cursor.expect(")")
-        return None
-    user = word_or_string(cursor)
-    if not cursor.done and cursor.peek() == "@":
-        cursor.take()
-        return user, word_or_string(cursor)
-    token = cursor.token
-    if token is not None and token.text.startswith("@"):
-        cursor.take()
-        return user, token.text[1:]
-    return user, "%"
 
 
 def _check_option(cursor: Cursor) -> str:

@@ -23,6 +23,7 @@ from exuvia.sql.nodes.session import (
     UnlockTables,
     Use,
 )
+from exuvia.sql.parse.accounts import set_password
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.types import word_or_string
 
@@ -191,6 +192,8 @@ def flush(cursor: Cursor) -> Node:
 def set_statement(cursor: Cursor) -> Node:
     """SET item, ..."""
     cursor.take()
+    if cursor.accept("PASSWORD"):
+        return set_password(cursor)
     scope = cursor.peek()
     ahead = 1 if scope in _SCOPES else 0
     if cursor.peek(ahead) == "TRANSACTION":

@@ -8,6 +8,7 @@ from exuvia.sql.nodes.session import (
     Describe,
     Show,
 )
+from exuvia.sql.parse.accounts import show_create_user, show_grants
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.tokens import read_expression
 
@@ -25,7 +26,6 @@ _SINGLE = {
     "CHARSET": "character set",
     "CHARACTER SET": "character set",
     "PROCESSLIST": "processlist",
-    "GRANTS": "grants",
     "TRIGGERS": "triggers",
     "EVENTS": "events",
     "PLUGINS": "plugins",
@@ -45,6 +45,8 @@ def show(cursor: Cursor) -> Node:
         return Show(kind=_one_of(cursor, "WARNINGS", "ERRORS"), count=True)
     if cursor.accept("CREATE"):
         return _show_create(cursor)
+    if cursor.accept("GRANTS"):
+        return show_grants(cursor)
     facts: dict[str, object] = {}
     cursor.accept("EXTENDED")
     facts["full"] = cursor.accept("FULL")
@@ -68,12 +70,14 @@ def _one_of(cursor: Cursor, *words: str) -> str:
     return word.lower()
 
 
-def _show_create(cursor: Cursor) -> Show:
+def _show_create(cursor: Cursor) -> Node:
     kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", "PROCEDURE")
     if kind in ("database", "schema"):
         unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
         return Show(kind="create database", if_not_exists=unless, database=cursor.name())
-    if kind in ("user", "procedure"):
+    if kind == "user":
+        return show_create_user(cursor)
+    if kind == "procedure":
         cursor.rest()
         return Show(kind="create " + kind)
     return Show(kind="create " + kind, table=cursor.table())
@@ -111,9 +115,6 @@ def _kind(cursor: Cursor) -> str:
 
 def _qualifiers(cursor: Cursor, facts: dict[str, object]) -> None:
     kind = facts["kind"]
-    if kind == "grants":
-        cursor.rest()
-        return
     if cursor.at_any(("FROM", "IN")):
         cursor.take()
         if kind in ("columns", "index"):

@@ -15,6 +15,7 @@ from exuvia.sql import nodes
 from exuvia.sql.nodes import Node, sequences
 from exuvia.sql.nodes.session import Explain, ExplainChange, Statement, Unsupported
 from exuvia.sql.parse import session, statistics
+from exuvia.sql.parse.accounts import grant, revoke
 from exuvia.sql.parse.admin import admin, flashback, recover
 from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import Cursor
@@ -248,11 +249,11 @@ READERS: dict[str, Callable[[Cursor], Statement]] = {
     "UPDATE": update,
     "USE": session.use,
     "CALL": _unsupported,
-    "GRANT": _unsupported,
+    "GRANT": grant,
     "HANDLER": _unsupported,
     "HELP": _unsupported,
     "LOAD": _unsupported,
-    "REVOKE": _unsupported,
+    "REVOKE": revoke,
     "SPLIT": _unsupported,
     "XA": _unsupported,
 }

@@ -5,7 +5,6 @@ a LEFT JOIN b      b's columns lose NOT NULL
 USING, NATURAL     one column of each pair is shown
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from sqlglot import exp
@@ -27,7 +26,7 @@ from exuvia.sql.expr import IMPLICIT
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Frame
-from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan
+from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
 from exuvia.sql.select.views import planned_view
 
 NO_TABLE = "dual"
@@ -229,6 +228,7 @@ class _From:
     def _stored(self, tree: exp.Table, alias: str) -> str:
         frame = self.frame
         table = frame.build.context.table(tree.db, tree.name)
+        frame.build.context.demand(table, "SELECT")
         if table.info.view is not None:
             return self._view(table, table.info.view, alias)
         fields = fields_of(table, alias)
@@ -239,6 +239,8 @@ class _From:
             database = table.database.db_name.O
             fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
         self._scanned(scan, fields, table.database.db_name.O, alias)
+        if not table.handle_positions:
+            frame.add(*row_ids(scan, alias))
         return scan.name
 
     def _view(self, table: Table, view: ViewInfo, alias: str) -> str:
@@ -293,8 +295,3 @@ def _fixed(text: str) -> Any:
 
 def _used(scan: Scan, position: int) -> Any:
     return lambda: scan.use(position)
-
-
-def table_names(tree: exp.Expression) -> Iterator[exp.Table]:
-    """All tables named in a query, for EXPLAIN and privileges."""
-    return tree.find_all(exp.Table)

@@ -15,6 +15,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.select.build import Build, Planned
 
+INVOKER = 1  # of show/objects.py's SECURITIES
 REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
 _GONE = frozenset((1046, 1049, 1052, 1054, 1146, 1222, 1305, 1356))
 
@@ -41,6 +42,8 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     tree = parse_one(view.view_select)
     handles, build.handles = build.handles, False
     build.views.append(table.info.id)
+    trusted = 0 if view.view_security == INVOKER else 1
+    build.context.trusted += trusted
     try:
         assert isinstance(tree, exp.Expression)
         planned = plan_query(tree, build, None, {})
@@ -48,6 +51,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
         gone = error.code in _GONE and error is not replaced[1]
         raise refuse(1356, *place) if gone else error from None
     finally:
+        build.context.trusted -= trusted
         build.views.pop()
         build.handles = handles
     if len(planned.columns) != len(table.info.cols):

@@ -8,7 +8,7 @@ from itertools import count
 from exuvia.base.types import FieldType
 from exuvia.cluster.row_locks import Locker
 from exuvia.sql.context import Context
-from exuvia.sql.result import Value
+from exuvia.sql.result import NULL, Value
 from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.settings import Settings
@@ -52,6 +52,18 @@ class Beginning(ABC):
         """Without temporary tables and without a transaction that may see them, be as before."""
         if self.temporary is not None and not len(self.temporary) and self.current is None:
             self.services, self.temporary = self.temporary.base, None
+
+    def texts(self) -> dict[str, str]:
+        """Every system variable as this session sees it."""
+        return self.settings.texts()
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]:
+        """Value and type of `@name`."""
+        return self._user_variables.get(name.lower(), (None, NULL))
+
+    def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
+        """Set `@name`."""
+        self._user_variables[name.lower()] = (value, kind)
 
     @abstractmethod
     def context_in(

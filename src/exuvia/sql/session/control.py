@@ -5,6 +5,7 @@ from sqlglot import exp
 from exuvia.base.mysql import refuse
 from exuvia.sql import constants
 from exuvia.sql.context import Context
+from exuvia.sql.define.accounts import change
 from exuvia.sql.nodes.session import (
     Begin,
     Commit,
@@ -21,6 +22,7 @@ from exuvia.sql.nodes.session import (
     Unsupported,
     Use,
 )
+from exuvia.sql.privileges import guard
 from exuvia.sql.result import Result
 from exuvia.sql.session.prepared import describe
 from exuvia.sql.session.running import Ready, Running
@@ -71,6 +73,9 @@ def use(session: Running, node: Use, text: str) -> Result:
     """USE. Raises 1049, 1046 (no name at all)."""
     if not node.database:
         raise refuse(1046)
+    hidden = guard.hidden(session, node.database)
+    if hidden is not None:
+        raise hidden
     txn = session.services.store.begin()
     try:
         session.database = session.services.schemas.database(txn, node.database).db_name.O
@@ -85,11 +90,21 @@ def kill(session: Running, node: Kill, text: str) -> Result:
     def work(context: Context) -> Result:
         value, _ = constants.evaluate(node.connection, context)
         number = int(value) if str(value).isdigit() else -1
+        _check_owner(session, number)
         if not session.services.processes.kill(number, node.query_only):
             raise refuse(1094, value)
         return Result()
 
     return session.run(work)
+
+
+def _check_owner(session: Running, number: int) -> None:
+    """One's own connections may be ended by everybody. Raises 1095."""
+    if "SUPER" in session.rights.everywhere:
+        return
+    for each in session.services.processes.list():
+        if each.id == number and each.user != session.user:
+            raise refuse(1095, number)
 
 
 def prepare(session: Running, node: PrepareStatement, text: str) -> Result:
@@ -141,6 +156,8 @@ def flush(session: Running, node: Flush, text: str) -> Result:
     a lock."""
     if node.text.upper().startswith("STATS_DELTA") and session.services.deltas is not None:
         session.services.deltas.flush()
+    if node.text.upper().startswith("PRIVILEGES"):
+        change(session, lambda txn, book: None)
     if "WITH READ LOCK" in node.text.upper():
         words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
         raise refuse(1105, words)

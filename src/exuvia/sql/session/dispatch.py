@@ -11,14 +11,16 @@ from typing import Any
 
 from exuvia.sql import nodes
 from exuvia.sql.context import Context
+from exuvia.sql.define import accounts as ddl_accounts
 from exuvia.sql.define import alter as ddl_alter
 from exuvia.sql.define import create as ddl_create
 from exuvia.sql.define import drop as ddl_drop
+from exuvia.sql.define import grants as ddl_grants
 from exuvia.sql.define import recover as ddl_recover
 from exuvia.sql.define import rename as ddl_rename
 from exuvia.sql.define import sequence as ddl_sequence
 from exuvia.sql.define import view as ddl_view
-from exuvia.sql.nodes import sequences, session, statistics
+from exuvia.sql.nodes import accounts, sequences, session, statistics
 from exuvia.sql.result import Result
 from exuvia.sql.session import control, set_variables
 from exuvia.sql.session.running import Running
@@ -29,6 +31,7 @@ from exuvia.sql.show import (
     analyze,
     explain,
     explain_change,
+    grants,
     maintenance,
     show,
     stats_locks,
@@ -47,6 +50,7 @@ INSIDE: dict[type, Inside] = {
     session.Do: maintenance.do,
     session.Explain: explain.explain,
     session.Show: show.show,
+    accounts.ShowGrants: grants.show_grants,
 }
 
 BESIDE: dict[type, Beside] = {
@@ -82,6 +86,13 @@ BESIDE: dict[type, Beside] = {
     sequences.CreateSequence: ddl_sequence.create_sequence,
     nodes.AlterDatabase: ddl_create.alter_database,
     nodes.AlterTable: ddl_alter.alter_table,
+    accounts.AlterUser: ddl_accounts.alter_user,
+    accounts.CreateUser: ddl_accounts.create_user,
+    accounts.DropUser: ddl_accounts.drop_user,
+    accounts.Grant: ddl_grants.grant,
+    accounts.RenameUser: ddl_accounts.rename_user,
+    accounts.Revoke: ddl_grants.revoke,
+    accounts.SetPassword: ddl_accounts.set_password,
     nodes.CreateDatabase: ddl_create.create_database,
     nodes.CreateIndex: ddl_create.create_index,
     nodes.CreateTable: ddl_create.create_table,

@@ -46,6 +46,7 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
 def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     found = _kept(node, context)
     if found is not None:
+        found.check(context)
         return found
     if isinstance(node, exp.Select):
         small = read_small.plan(node, context)
@@ -86,7 +87,9 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         found = None if statement is None or depends(statement) else _kept(statement, context)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
-    except Refused:
+    except Refused as error:
+        if error.code == 1142:
+            raise  # it is this session that may not
         found = None
     context.session.services.plans.put(key, REFUSED if found is None else found)
     return found

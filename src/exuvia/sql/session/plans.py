@@ -31,6 +31,7 @@ class KeptPlan(Plan):
 
     short = False
     locks = False
+    asks: tuple[str, ...] = ("SELECT",)
 
     def __init__(self, table: Table, database: str, name: str) -> None:
         self.table = table
@@ -40,3 +41,7 @@ class KeptPlan(Plan):
     def fresh(self, context: Context) -> bool:
         """True while the name means this table at this revision."""
         return context.table(self._database, self._name) is self.table
+
+    def check(self, context: Context) -> None:
+        """Raises 1142 where the session may not run it: plans are shared, rights are not."""
+        context.demand(self.table, *self.asks)

@@ -12,6 +12,7 @@ from exuvia.cluster.member import Member
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
+from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.plan_cache import PlanCache
 from exuvia.stats.deltas import Deltas
 
@@ -70,4 +71,6 @@ class Services:
     processes: Processes = field(default_factory=NoProcesses)
     plans: PlanCache = field(default_factory=PlanCache)
     row_locks: RowLocks = field(default_factory=RowLocks)
+    named_locks: RowLocks = field(default_factory=RowLocks)
+    accounts: Accounts | None = None  # None: everybody may do everything
     deltas: Deltas | None = None  # where row counts go; None: nowhere

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.base.types import FieldType
 from exuvia.cluster.row_locks import AT_ONCE
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.nodes.session import Statement
@@ -20,10 +19,13 @@ from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.near import Misplaced, placed
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
-from exuvia.sql.result import NULL, Note, Result, Value, notes_of
+from exuvia.sql.privileges import guard
+from exuvia.sql.result import Note, Result, Value, notes_of
 from exuvia.sql.session import planner
 from exuvia.sql.session.dispatch import BESIDE, INSIDE
+from exuvia.sql.session.identity import Identity
 from exuvia.sql.session.locking import StatementLocks
+from exuvia.sql.session.named_locks import NamedLocks
 from exuvia.sql.session.plan_cache import REFUSED
 from exuvia.sql.session.planner import NOT_KEPT
 from exuvia.sql.session.plans import KeptPlan
@@ -38,7 +40,7 @@ Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
-class Session(Transacting):
+class Session(Transacting, Identity):
     """One statement at a time. `close` ends its transaction."""
 
     def __init__(
@@ -56,6 +58,7 @@ class Session(Transacting):
         self.database = database
         self.client_found_rows = client_found_rows
         self.last_insert_id = 0
+        self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
         self.sequence_values: dict[int, int] = {}  # LASTVAL by the sequence's id
         self.found_rows = 0
         self.row_count = -1
@@ -141,15 +144,20 @@ class Session(Transacting):
 
         def work(context: Context) -> Result:
             if isinstance(kept, KeptPlan) and kept.fresh(context):
+                kept.check(context)
                 return kept.run(context)
             plan = planner.plan_shape(key, node, context)
-            return NOT_KEPT if plan is None else plan.run(context)
+            if plan is None:
+                return NOT_KEPT
+            plan.check(context)
+            return plan.run(context)
 
         result = self.transact(work, values, letters, locking)
         return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run one parsed statement."""
+        guard.check(self, node)
         beside = BESIDE.get(type(node))
         if beside is not None:
             return self._answer(beside(self, node, text))
@@ -246,10 +254,12 @@ class Session(Transacting):
             self.client_is_gone = lost
         self._interrupted = True
         self.locker.wake()
+        self.named_locks.holder.wake()
 
     def close(self) -> None:
         """The client is gone: its transaction is undone."""
         self.rollback()
+        self.named_locks.release_all()
 
     # -- what statements ask -----------------------------------------------------------------------
 
@@ -278,18 +288,6 @@ class Session(Transacting):
         if name in ("identity", "last_insert_id"):
             return str(self.last_insert_id)
         return self.settings.get(name)
-
-    def texts(self) -> dict[str, str]:
-        """Every system variable as this session sees it."""
-        return self.settings.texts()
-
-    def user_variable(self, name: str) -> tuple[Value, FieldType]:
-        """Value and type of `@name`."""
-        return self._user_variables.get(name.lower(), (None, NULL))
-
-    def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
-        """Set `@name`."""
-        self._user_variables[name.lower()] = (value, kind)
 
     def virtual(self, context: Context, database: str, name: str) -> Virtual | None:
         """A table of information_schema, or a computed one of mysql, or None."""

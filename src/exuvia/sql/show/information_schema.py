@@ -21,6 +21,7 @@ from exuvia.sql.context import Context, Virtual
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.show import (
     analyze_queue,
+    grants,
     mdl_view,
     objects,
     partitions,
@@ -73,6 +74,7 @@ def definitions() -> dict[str, Definition]:
         *schema_keys.TABLES,
         *objects.TABLES,
         *schema_server.TABLES,
+        *grants.TABLES,
         *analyze_queue.TABLES,
         *statistics.TABLES,
     )

@@ -7,6 +7,7 @@ from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.session.services import Process
 from exuvia.sql.show.schema_tables import nothing
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
@@ -36,8 +37,16 @@ def _applicability(context: Context) -> Iterable[Row]:
         yield [collate, charset]
 
 
+def processes_seen(context: Context) -> list[Process]:
+    """All with PROCESS, else those of the same user."""
+    session, found = context.session, context.session.services.processes.list()
+    if "PROCESS" in session.rights.everywhere:
+        return found
+    return [each for each in found if each.user == session.user]
+
+
 def _processlist(context: Context) -> Iterable[Row]:
-    for each in context.session.services.processes.list():
+    for each in processes_seen(context):
         yield [
             each.id,
             each.user,
@@ -64,12 +73,6 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
 def _variables(context: Context) -> Iterable[Row]:
     for name, text in sorted(context.session.texts().items()):
         yield [name.upper(), text]
-
-
-def _privileges(context: Context) -> Iterable[Row]:
-    grantee = f"'{context.session.user}'@'%'"
-    for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER"):
-        yield [grantee, "def", privilege, "YES"]
 
 
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
@@ -99,17 +102,6 @@ TABLES = (
         _ddl_jobs,
     ),
     ("SESSION_VARIABLES", "VARIABLE_NAME VARIABLE_VALUE:1024", _variables),
-    ("USER_PRIVILEGES", f"{_GRANTEE} PRIVILEGE_TYPE IS_GRANTABLE", _privileges),
-    (
-        "SCHEMA_PRIVILEGES",
-        f"{_GRANTEE} TABLE_SCHEMA PRIVILEGE_TYPE IS_GRANTABLE",
-        nothing,
-    ),
-    (
-        "TABLE_PRIVILEGES",
-        f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-        nothing,
-    ),
     (
         "COLUMN_PRIVILEGES",
         f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",

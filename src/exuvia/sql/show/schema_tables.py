@@ -7,6 +7,7 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo
 from exuvia.kv import keys
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.context import Context
+from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import Row
 from exuvia.sql.show.type_text import (
     default_text,
@@ -22,14 +23,18 @@ PRIVILEGES = "select,insert,update,references"
 
 def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
     """Every public table of every public database, by name."""
-    schemas = context.session.services.schemas
+    schemas, rights = context.session.services.schemas, context.session.rights
     for database in schemas.databases(context.txn):
         for table in schemas.tables(context.txn, database.db_name.O):
-            yield database, table
+            if rights.everything or rights.sees_table(database.db_name.O, table.name.O):
+                yield database, table
 
 
 def _schemata(context: Context) -> Iterable[Row]:
+    rights = context.session.rights
     for each in context.session.services.schemas.databases(context.txn):
+        if not sees(rights, each.db_name.O):
+            continue
         yield ["def", each.db_name.O, each.charset, each.collate, None, None]
 
 

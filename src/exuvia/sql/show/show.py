@@ -9,13 +9,14 @@ from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import Describe, Show
+from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
 from exuvia.sql.show import objects as show_objects
 from exuvia.sql.show import statistics as show_statistics
 from exuvia.sql.show import tables as show_tables
 from exuvia.sql.show.create import create_database_text
 from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.show.schema_server import character_sets, collations, engines
+from exuvia.sql.show.schema_server import character_sets, collations, engines, processes_seen
 
 Shower = Callable[[Context, Show], Result]
 
@@ -39,7 +40,9 @@ def describe(context: Context, node: Describe) -> Result:
 
 def _databases(context: Context, node: Show) -> Result:
     databases = context.session.services.schemas.databases(context.txn)
-    names = sorted(each.db_name.O for each in databases)
+    rights = context.session.rights
+    shown = [each for each in databases if sees(rights, each.db_name.O)]
+    names = sorted(each.db_name.O for each in shown)
     title = f"Database ({node.like})" if node.like is not None else "Database"
     columns = [OutputColumn(title, columns_of("x")[0].type)]
     return listing(context, columns, [[each] for each in names], node.like, node.where)
@@ -88,7 +91,7 @@ def _processlist(context: Context, node: Show) -> Result:
     most = None if node.full else 100
     rows: list[Row] = [
         [*each[:3], each.database or None, *each[4:7], each.info[:most] or None]
-        for each in context.session.services.processes.list()
+        for each in processes_seen(context)
     ]
     return Result(columns, rows)
 
@@ -107,12 +110,6 @@ def _charsets(context: Context, node: Show) -> Result:
 def _collations(context: Context, node: Show) -> Result:
     columns = columns_of("Collation Charset Id# Default Compiled Sortlen# Pad_attribute")
     return listing(context, columns, collations(context), node.like, node.where)
-
-
-def _grants(context: Context, node: Show) -> Result:
-    session = context.session
-    text = f"GRANT ALL PRIVILEGES ON *.* TO '{session.user}'@'%' WITH GRANT OPTION"
-    return Result(columns_of(f"~Grants_for_{session.user}@%:1024"), [[text]])
 
 
 def _in_flight(context: Context, node: Show) -> Result:
@@ -146,7 +143,6 @@ KINDS: dict[str, Shower] = {
     "engines": _engines,
     "character set": _charsets,
     "collation": _collations,
-    "grants": _grants,
     "tables": show_tables.tables,
     "table status": show_tables.table_status,
     "columns": show_tables.columns,

@@ -10,6 +10,7 @@ from exuvia.sql.bind.zones import column_in, table_in
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import Show
+from exuvia.sql.privileges import guard
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.show.constraints import constraint_lines
 from exuvia.sql.show.create import create_table_text
@@ -38,6 +39,9 @@ class Named(NamedTuple):
 
 def _database(context: Context, name: str | None) -> DatabaseInfo:
     wanted = context.database_of(name or "")
+    hidden = guard.hidden(context.session, wanted)
+    if hidden is not None:
+        raise hidden
     return context.session.services.schemas.database(context.txn, wanted)
 
 
@@ -45,7 +49,10 @@ def _named(context: Context, database: DatabaseInfo) -> Iterator[Named]:
     if database.db_name.L == "information_schema":
         for each in definitions().values():
             yield Named(each.name, "SYSTEM VIEW", None)
+    rights = context.session.rights
     for table in context.session.services.schemas.tables(context.txn, database.db_name.O):
+        if not rights.everything and not rights.sees_table(database.db_name.O, table.name.O):
+            continue
         yield Named(table.name.O, kind_of(database, table), table)
 
 

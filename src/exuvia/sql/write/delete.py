@@ -16,6 +16,7 @@ class DeleteRows(KeptPlan):
     """See the module."""
 
     locks = True
+    asks = ("SELECT", "DELETE")
 
     def __init__(self, node: Delete, context: Context) -> None:
         tree = tree_of(node.source)

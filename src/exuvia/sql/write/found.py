@@ -59,6 +59,7 @@ class UpdateFound(Plan):
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
             check_writable(target.source.table, "UPDATE", context)
+            context.demand(target.source.table, "UPDATE")
         _check_keys_of_twins(self._targets)
         self._values: list[Tree] = []
         self._given = [
@@ -139,6 +140,7 @@ class DeleteFound(Plan):
             self._targets = sources[:1]
         for target in self._targets:
             check_writable(target.table, "DELETE", context)
+            context.demand(target.table, "DELETE")
         self._query = _query(node, [_handle(target) for target in self._targets])
 
     def run(self, context: Context) -> Result:

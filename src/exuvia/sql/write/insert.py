@@ -43,6 +43,12 @@ def _target(node: Insert, context: Context) -> Target:
     return Target(table, node.columns, node.partitions)
 
 
+def _asks(node: Insert) -> tuple[str, ...]:
+    if node.replace:
+        return ("INSERT", "DELETE")
+    return ("INSERT", "UPDATE") if node.on_duplicate else ("INSERT",)
+
+
 def _policy(node: Insert) -> str:
     if node.replace:
         return "replace"
@@ -78,6 +84,7 @@ class InsertValues(KeptPlan):
         super().__init__(target.table, node.table.db or "", node.table.name)
         self.short = target.auto < 0 and not target.is_hidden_id
         self._target = target
+        self.asks = _asks(node)
         self._policy = _policy(node)
         self._rules = strictness(context, node.ignore, len(rows) == 1)
         self._changes = _changes(node, target, context)
@@ -201,6 +208,7 @@ class InsertQuery(Plan):
 
     def __init__(self, node: Insert, query: Plan, context: Context) -> None:
         self._target = _target(node, context)
+        context.demand(self._target.table, *_asks(node))
         self._query = query
         self._rules = strictness(context, node.ignore)
         self._policy = _policy(node)

@@ -21,6 +21,7 @@ class UpdateRows(KeptPlan):
     """See the module."""
 
     locks = True
+    asks = ("SELECT", "UPDATE")
 
     def __init__(self, node: Update, context: Context) -> None:
         tree = tree_of(node.source)

@@ -1,0 +1,31 @@
+"""Codes about accounts and privileges; see mysql.py."""
+
+ACCOUNTS: dict[int, tuple[str, str]] = {
+    1045: ("28000", "Access denied for user '%s'@'%s' (using password: %s)"),
+    1095: ("HY000", "You are not owner of thread %s"),
+    1133: ("42000", "Can't find any matching row in the user table"),
+    1141: ("42000", "There is no such grant defined for user '%s' on host '%s'"),
+    1144: (
+        "42000",
+        "Illegal GRANT/REVOKE command; please consult the manual to see which privileges can "
+        "be used",
+    ),
+    1147: ("42000", "There is no such grant defined for user '%s' on host '%s' on table '%s'"),
+    1290: (
+        "HY000",
+        "The Exuvia server is running with the %s option so it cannot execute this statement",
+    ),
+    1396: ("HY000", "Operation %s failed for %s"),
+    1410: ("42000", "You are not allowed to create a user with GRANT"),
+    1524: ("HY000", "Plugin '%s' is not loaded"),
+    1827: (
+        "HY000",
+        "The password hash doesn't have the expected format. Check if the correct password "
+        "algorithm is being used with the PASSWORD() function.",
+    ),
+    3118: ("HY000", "Access denied for user '%s'@'%s'. Account is locked."),
+    3159: (
+        "HY000",
+        "Connections using insecure transport are prohibited while --require_secure_transport=ON.",
+    ),
+}

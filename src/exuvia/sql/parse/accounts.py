@@ -1,0 +1,190 @@
+"""CREATE USER, GRANT and their like (manual, "Account Management Statements")."""
+
+from exuvia.base.mysql import refuse
+from exuvia.sql.nodes import Node
+from exuvia.sql.nodes.accounts import (
+    AlterUser,
+    CreateUser,
+    DropUser,
+    Grant,
+    Identified,
+    Place,
+    RenameUser,
+    Revoke,
+    SetPassword,
+    ShowGrants,
+    Who,
+)
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.types import word_or_string
+
+_OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
+_AS_BY_DEFAULT = (
+    ("REQUIRE", "NONE"),
+    ("PASSWORD", "EXPIRE", "DEFAULT"),
+    ("PASSWORD", "EXPIRE", "NEVER"),
+    ("PASSWORD", "HISTORY", "DEFAULT"),
+    ("PASSWORD", "REUSE", "INTERVAL", "DEFAULT"),
+    ("PASSWORD", "REQUIRE", "CURRENT", "DEFAULT"),
+)
+
+
+def account(cursor: Cursor) -> Who:
+    """user[@host]; None is CURRENT_USER."""
+    if cursor.accept_any("CURRENT_USER", "USER"):
+        if cursor.accept("("):
+            cursor.expect(")")
+        return None
+    user = word_or_string(cursor)
+    if not cursor.done and cursor.peek() == "@":
+        cursor.take()
+        return user, word_or_string(cursor)
+    token = cursor.token
+    if token is not None and token.text.startswith("@"):
+        cursor.take()
+        return user, token.text[1:]
+    return user, "%"
+
+
+def _identified(cursor: Cursor) -> Identified:
+    who = account(cursor)
+    if not cursor.accept("IDENTIFIED"):
+        return Identified(who)
+    plugin = word_or_string(cursor) if cursor.accept("WITH") else None
+    if cursor.accept("BY"):
+        if cursor.accept("PASSWORD"):
+            return Identified(who, plugin, None, cursor.string())
+        if cursor.accept("RANDOM", "PASSWORD"):
+            raise refuse(1235, "RANDOM PASSWORD")
+        return Identified(who, plugin, cursor.string())
+    if cursor.accept("AS"):
+        return Identified(who, plugin, None, cursor.string())
+    if plugin is None:
+        raise cursor.error()
+    return Identified(who, plugin)
+
+
+def _rest_of_user(cursor: Cursor) -> bool | None:
+    """What follows the accounts; whether they are locked. What is not kept is 1235."""
+    locked = None
+    while not cursor.done:
+        if cursor.accept("ACCOUNT"):
+            word = cursor.accept_any("LOCK", "UNLOCK")
+            if not word:
+                raise cursor.error()
+            locked = word == "LOCK"
+        elif any(cursor.accept(*words) for words in _AS_BY_DEFAULT):
+            pass
+        elif cursor.at_any(("REQUIRE", "WITH", "PASSWORD", "COMMENT", "ATTRIBUTE", "DEFAULT")):
+            raise refuse(1235, f"{cursor.peek()} of an account")
+        else:
+            raise cursor.error()
+    return locked
+
+
+def create_user(cursor: Cursor) -> Node:
+    """What follows CREATE USER."""
+    absent = cursor.accept("IF", "NOT", "EXISTS")
+    users = cursor.listed(lambda: _identified(cursor))
+    return CreateUser(users, absent, _rest_of_user(cursor))
+
+
+def alter_user(cursor: Cursor) -> Node:
+    """What follows ALTER USER."""
+    present = cursor.accept("IF", "EXISTS")
+    users = cursor.listed(lambda: _identified(cursor))
+    return AlterUser(users, present, _rest_of_user(cursor))
+
+
+def drop_user(cursor: Cursor) -> Node:
+    """What follows DROP USER."""
+    present = cursor.accept("IF", "EXISTS")
+    return DropUser(cursor.listed(lambda: account(cursor)), present)
+
+
+def rename_user(cursor: Cursor) -> Node:
+    """What follows RENAME USER."""
+
+    def pair() -> tuple[Who, Who]:
+        old = account(cursor)
+        cursor.expect("TO")
+        return old, account(cursor)
+
+    return RenameUser(cursor.listed(pair))
+
+
+def grant(cursor: Cursor) -> Node:
+    """GRANT privileges ON place TO accounts [WITH GRANT OPTION]."""
+    cursor.take()
+    privileges = _privileges(cursor, "TO")
+    if not cursor.accept("ON"):
+        raise refuse(1235, "roles")
+    place = _place(cursor)
+    cursor.expect("TO")
+    users = cursor.listed(lambda: _identified(cursor))
+    with_grant = cursor.accept("WITH", "GRANT", "OPTION")
+    return Grant(privileges, place, users, with_grant)
+
+
+def revoke(cursor: Cursor) -> Node:
+    """REVOKE privileges ON place FROM accounts; REVOKE ALL PRIVILEGES, GRANT OPTION FROM ..."""
+    cursor.take()
+    privileges = _privileges(cursor, "FROM")
+    place = _place(cursor) if cursor.accept("ON") else None
+    if place is None and set(privileges) != {"ALL", "GRANT OPTION"}:
+        raise refuse(1235, "roles")
+    cursor.expect("FROM")
+    return Revoke(privileges, place, cursor.listed(lambda: account(cursor)))
+
+
+def _privileges(cursor: Cursor, end: str) -> tuple[str, ...]:
+    return cursor.listed(lambda: _privilege(cursor, end))
+
+
+def _privilege(cursor: Cursor, end: str) -> str:
+    words: list[str] = []
+    while not cursor.done and not cursor.at_any((",", "ON", end)):
+        if cursor.at("("):
+            raise refuse(1235, "privileges of columns")
+        words.append(cursor.take().text.upper())
+    if not words:
+        raise cursor.error()
+    found = " ".join(words)
+    return "ALL" if found == "ALL PRIVILEGES" else found
+
+
+def _place(cursor: Cursor) -> Place:
+    is_named = cursor.at_any(_OBJECTS) and cursor.peek(1) != "."
+    if is_named and cursor.take().text.upper() != "TABLE":
+        raise refuse(1235, "privileges of routines")
+    if cursor.accept("*"):
+        if cursor.accept("."):
+            cursor.expect("*")
+            return Place("*", "*")
+        return Place(None, "*")
+    first = cursor.name()
+    if not cursor.accept("."):
+        return Place(None, first)
+    return Place(first, "*" if cursor.accept("*") else cursor.name())
+
+
+def set_password(cursor: Cursor) -> Node:
+    """What follows SET PASSWORD: [FOR who] = 'text' | PASSWORD('text')."""
+    who = account(cursor) if cursor.accept("FOR") else None
+    cursor.expect("=")
+    if cursor.accept("PASSWORD", "("):
+        password = cursor.string()
+        cursor.expect(")")
+    else:
+        password = cursor.string()
+    return SetPassword(who, password)
+
+
+def show_grants(cursor: Cursor) -> Node:
+    """What follows SHOW GRANTS."""
+    return ShowGrants(account(cursor) if cursor.accept("FOR") else None)
+
+
+def show_create_user(cursor: Cursor) -> Node:
+    """What follows SHOW CREATE USER."""
+    return ShowGrants(account(cursor), create=True)

@@ -1,0 +1,1 @@
+"""Accounts and what they may do."""

@@ -1,0 +1,216 @@
+"""Which privileges a statement needs, asked before it does anything.
+
+    about the catalog       DEMANDS below, by the statement's class
+    reads and writes rows   where a table's name is resolved: Context.demand; plans ask at every run
+
+1142 is about a table, 1044 about a database, 1227 about the whole server. The tables of a view are
+its definer's affair, unless it says SQL SECURITY INVOKER.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.sql import nodes
+from exuvia.sql.nodes import TableName, accounts, sequences, session, statistics
+from exuvia.sql.privileges.accounts import Rights
+
+EVERYBODY_READS = frozenset({"information_schema"})
+
+
+class Asking(Protocol):
+    """A session, as far as its rights go."""
+
+    database: str
+
+    @property
+    def rights(self) -> Rights:
+        """What its account may do."""
+
+    @property
+    def account_name(self) -> tuple[str, str]:
+        """User and host of its account."""
+
+
+def check(asking: Asking, node: object) -> None:
+    """Raises 1044, 1142, 1227 for a statement that the session's account may not run."""
+    if asking.rights.everything:
+        return
+    demand = DEMANDS.get(type(node))
+    if demand is not None:
+        demand(asking, node)
+
+
+def on_table(asking: Asking, privileges: Iterable[str], database: str, table: str) -> None:
+    """Raises 1142 for the first that is missing."""
+    rights = asking.rights
+    if rights.everything:
+        return
+    held = rights.on_table(database, table)
+    for each in privileges:
+        if each not in held:
+            raise refuse(1142, each, *asking.account_name, table)
+
+
+def on_database(asking: Asking, privilege: str, database: str) -> None:
+    """Raises 1044."""
+    if privilege not in asking.rights.on_database(database):
+        raise refuse(1044, *asking.account_name, database)
+
+
+def everywhere(asking: Asking, *privileges: str) -> None:
+    """Raises 1227 where it has none of them."""
+    if not asking.rights.everywhere & set(privileges):
+        raise refuse(1227, " or ".join(privileges))
+
+
+def sees(rights: Rights, database: str) -> bool:
+    """Whether a database may be known of: there is a privilege in it, or to see all."""
+    if rights.everything or database.lower() in EVERYBODY_READS:
+        return True
+    return "SHOW DATABASES" in rights.everywhere or rights.sees_database(database)
+
+
+def hidden(asking: Asking, database: str) -> Refused | None:
+    """1044 for a database without any privilege in it."""
+    rights = asking.rights
+    if rights.everything or database.lower() in EVERYBODY_READS or rights.sees_database(database):
+        return None
+    return refuse(1044, *asking.account_name, database)
+
+
+# -- by statement ----------------------------------------------------------------------------------
+
+Demand = Callable[[Asking, Any], None]
+
+
+def _at(asking: Asking, name: TableName) -> tuple[str, str]:
+    return name.db or asking.database, name.name
+
+
+def _table(*privileges: str) -> Demand:
+    return lambda asking, node: on_table(asking, privileges, *_at(asking, node.table))
+
+
+def _tables(*privileges: str) -> Demand:
+    def demand(asking: Asking, node: Any) -> None:
+        for each in node.tables:
+            on_table(asking, privileges, *_at(asking, each))
+
+    return demand
+
+
+def _server(*privileges: str) -> Demand:
+    return lambda asking, node: everywhere(asking, *privileges)
+
+
+def _create_table(asking: Asking, node: nodes.CreateTable) -> None:
+    database, table = _at(asking, node.table)
+    if node.temporary:
+        on_database(asking, "CREATE TEMPORARY TABLES", database)
+    else:
+        on_table(asking, ("CREATE",), database, table)
+    if node.like is not None:
+        on_table(asking, ("SELECT",), *_at(asking, node.like))
+
+
+def _drop_table(asking: Asking, node: nodes.DropTable) -> None:
+    if not node.temporary:
+        _tables("DROP")(asking, node)
+
+
+def _rename(asking: Asking, node: nodes.RenameTables) -> None:
+    for old, new in node.pairs:
+        on_table(asking, ("ALTER", "DROP"), *_at(asking, old))
+        on_table(asking, ("CREATE", "INSERT"), *_at(asking, new))
+
+
+def _create_view(asking: Asking, node: nodes.CreateView) -> None:
+    wanted = ("CREATE VIEW", "DROP") if node.or_replace else ("CREATE VIEW",)
+    on_table(asking, wanted, *_at(asking, node.view))
+
+
+def _set(asking: Asking, node: session.SetStatement) -> None:
+    if any(each.scope == "global" for each in node.assignments):
+        everywhere(asking, "SUPER", "SYSTEM_VARIABLES_ADMIN")
+
+
+def _set_password(asking: Asking, node: accounts.SetPassword) -> None:
+    if node.who is not None and node.who != asking.account_name:
+        everywhere(asking, "CREATE USER", "SUPER")
+
+
+def _alter_user(asking: Asking, node: accounts.AlterUser) -> None:
+    own = [each.who is None or each.who == asking.account_name for each in node.users]
+    if not all(own) or node.locked is not None:
+        everywhere(asking, "CREATE USER")
+
+
+def _lock_tables(asking: Asking, node: session.LockTables) -> None:
+    for name, _ in node.locks:
+        database, table = _at(asking, name)
+        on_database(asking, "LOCK TABLES", database)
+        on_table(asking, ("SELECT",), database, table)
+
+
+def _lock_stats(asking: Asking, node: statistics.LockStats) -> None:
+    for name, _ in node.tables:
+        on_table(asking, ("SELECT", "INSERT"), *_at(asking, name))
+
+
+def _flush(asking: Asking, node: session.Flush) -> None:
+    everywhere(asking, "RELOAD")
+
+
+def _explain(asking: Asking, node: session.ExplainChange) -> None:
+    check(asking, node.statement)
+
+
+def _sequence(privilege: str) -> Demand:
+    return lambda asking, node: on_table(asking, (privilege,), *_at(asking, node.sequence))
+
+
+_SUPER = _server("SUPER")
+DEMANDS: dict[type, Demand] = {
+    nodes.AlterDatabase: lambda asking, node: on_database(
+        asking, "ALTER", node.name or asking.database
+    ),
+    nodes.AlterTable: _table("ALTER"),
+    nodes.CreateDatabase: lambda asking, node: on_database(asking, "CREATE", node.name),
+    nodes.CreateIndex: _table("INDEX"),
+    nodes.CreateTable: _create_table,
+    nodes.CreateView: _create_view,
+    nodes.DropDatabase: lambda asking, node: on_database(asking, "DROP", node.name),
+    nodes.DropIndexStatement: _table("INDEX"),
+    nodes.DropTable: _drop_table,
+    nodes.RenameTables: _rename,
+    nodes.TruncateTable: _table("DROP"),
+    accounts.AlterUser: _alter_user,
+    accounts.CreateUser: _server("CREATE USER"),
+    accounts.DropUser: _server("CREATE USER"),
+    accounts.RenameUser: _server("CREATE USER"),
+    accounts.SetPassword: _set_password,
+    sequences.AlterSequence: _sequence("ALTER"),
+    sequences.CreateSequence: _sequence("CREATE"),
+    session.AdminAlterJob: _SUPER,
+    session.AdminCheckIndex: _SUPER,
+    session.AdminChecksum: _SUPER,
+    session.AdminCheckTable: _SUPER,
+    session.AdminJobs: _SUPER,
+    session.AdminRepairIndex: _SUPER,
+    session.AdminShowDdl: _SUPER,
+    session.AdminShowDdlJobQueries: _SUPER,
+    session.AdminShowDdlJobs: _SUPER,
+    session.AdminShowDdlNotifier: _SUPER,
+    session.AdminSkipEvent: _SUPER,
+    session.ExplainChange: _explain,
+    session.FlashbackDatabase: _SUPER,
+    session.Flush: _flush,
+    session.LockTables: _lock_tables,
+    session.RecoverTable: _SUPER,
+    session.SetStatement: _set,
+    statistics.AnalyzeTable: _tables("SELECT", "INSERT"),
+    statistics.DropStats: _tables("SELECT", "INSERT"),
+    statistics.LockStats: _lock_stats,
+}

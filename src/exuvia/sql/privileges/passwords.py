@@ -1,0 +1,120 @@
+"""What is stored of a password, and how a client proves that it knows it.
+
+    mysql_native_password    stored  *HEX(SHA1(SHA1(password)))
+                             proof   SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))
+    caching_sha2_password    stored  $A$005$ salt digest      SHA-256 crypt of 5,000 rounds
+                             proof   SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)
+
+The second proof can be checked only by who has seen the password since it was set: a client sends
+it once over an encrypted connection; SHA256(SHA256(password)) is kept in memory from then on.
+Sources: MySQL protocol, "Authentication Methods"; U. Drepper, "Unix crypt using SHA-256".
+"""
+
+import hmac
+import secrets
+from hashlib import sha1, sha256
+
+NATIVE = "mysql_native_password"
+CACHING = "caching_sha2_password"
+PLUGINS = (NATIVE, CACHING)
+_ROUNDS = 5000
+_SALT_BYTES = 20
+_HEAD = "$A$005$"
+_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def stored(plugin: str, password: str) -> str:
+    """What mysql.user holds; "" for no password."""
+    if not password:
+        return ""
+    if plugin == NATIVE:
+        return "*" + sha1(sha1(password.encode()).digest()).hexdigest().upper()
+    salt = "".join(secrets.choice(_ALPHABET) for _ in range(_SALT_BYTES))
+    return _HEAD + salt + crypted(password.encode(), salt.encode())
+
+
+def is_stored(plugin: str, text: str) -> bool:
+    """Whether a text may be what `stored` gives."""
+    if not text:
+        return True
+    if plugin == NATIVE:
+        digits = text[1:].upper()
+        return len(text) == 41 and text[0] == "*" and set(digits) <= set("0123456789ABCDEF")
+    return text.startswith(_HEAD) and len(text) == len(_HEAD) + _SALT_BYTES + 43
+
+
+def proves_native(proof: bytes, nonce: bytes, text: str) -> bool:
+    """Whether the proof is of the password behind `text`."""
+    if not text or not proof:
+        return not text and not proof
+    if len(proof) != 20 or not is_stored(NATIVE, text):
+        return False
+    twice = bytes.fromhex(text[1:])
+    once = _xor(proof, sha1(nonce + twice).digest())
+    return hmac.compare_digest(sha1(once).digest(), twice)
+
+
+def proves_cached(proof: bytes, nonce: bytes, twice: bytes) -> bool:
+    """Whether the proof is of the password whose double SHA-256 is `twice`."""
+    if len(proof) != 32:
+        return False
+    once = _xor(proof, sha256(twice + nonce).digest())
+    return hmac.compare_digest(sha256(once).digest(), twice)
+
+
+def twice_hashed(password: bytes) -> bytes:
+    """What `proves_cached` compares with."""
+    return sha256(sha256(password).digest()).digest()
+
+
+def is_password(password: bytes, text: str) -> bool:
+    """Whether `text`, of caching_sha2_password, is stored of this password."""
+    if not text or not is_stored(CACHING, text):
+        return not text and not password
+    salt, digest = text[len(_HEAD) : len(_HEAD) + _SALT_BYTES], text[len(_HEAD) + _SALT_BYTES :]
+    return hmac.compare_digest(crypted(password, salt.encode()), digest)
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+# -- SHA-256 crypt ---------------------------------------------------------------------------------
+
+
+def crypted(password: bytes, salt: bytes) -> str:
+    """The digest of SHA-256 crypt, 43 characters."""
+    last = _first(password, salt)
+    p = _repeated(sha256(password * len(password)).digest(), len(password))
+    s = _repeated(sha256(salt * (16 + last[0])).digest(), len(salt))
+    for n in range(_ROUNDS):
+        head, tail = (p, last) if n & 1 else (last, p)
+        last = sha256(head + (s if n % 3 else b"") + (p if n % 7 else b"") + tail).digest()
+    return _in_letters(last)
+
+
+def _first(password: bytes, salt: bytes) -> bytes:
+    other = sha256(password + salt + password).digest()
+    text = password + salt + _repeated(other, len(password))
+    left = len(password)
+    while left:
+        text += other if left & 1 else password
+        left >>= 1
+    return sha256(text).digest()
+
+
+def _repeated(digest: bytes, size: int) -> bytes:
+    return (digest * (size // len(digest) + 1))[:size]
+
+
+def _in_letters(digest: bytes) -> str:
+    found = []
+    a, b, c = 0, 10, 20
+    for _ in range(10):
+        found.append(_letters(digest[a] << 16 | digest[b] << 8 | digest[c], 4))
+        a, b, c = c + 1, a + 1, b + 1
+    return "".join(found) + _letters(digest[31] << 8 | digest[30], 3)
+
+
+def _letters(number: int, count: int) -> str:
+    return "".join(_ALPHABET[number >> 6 * n & 63] for n in range(count))
