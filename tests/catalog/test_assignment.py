@@ -143,7 +143,7 @@ REFUSED: list[tuple[FieldType, str, int, str]] = [
         JSON,
         "{",
         3140,
-        "Invalid JSON text: \"Invalid value.\" at position 1 in value for column 'c'.",
+        "Invalid JSON text: The document root must not be followed by other values.",
     ),
 ]
 

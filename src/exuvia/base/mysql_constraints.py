@@ -119,7 +119,7 @@ CONSTRAINTS: dict[int, tuple[str, str]] = {
     3823: (
         "HY000",
         "Column '%s' cannot be used in a check constraint '%s': needed in a foreign key "
-        "constraint '%s' referential action.",
+        "constraint referential action.",
     ),
     3940: (
         "HY000",

@@ -1,6 +1,12 @@
 """MySQL 8's newer error codes and TiDB's own (8000 and above): SQLSTATE and text. See mysql.py."""
 
 NEWER: dict[int, tuple[str, str]] = {
+    3057: ("42000", "Incorrect user-level lock name '%s'."),
+    3058: (
+        "HY000",
+        "Deadlock found when trying to get user-level lock; try rolling back "
+        "transaction/releasing locks and restarting lock acquisition.",
+    ),
     3102: ("HY000", "Expression of generated column '%s' contains a disallowed function."),
     3105: ("HY000", "The value specified for generated column '%s' in table '%s' is not allowed."),
     3106: ("HY000", "'%s' is not supported for generated columns."),
@@ -10,6 +16,7 @@ NEWER: dict[int, tuple[str, str]] = {
     3140: ("22032", "Invalid JSON text: %s"),
     3152: ("42000", "JSON column '%s' cannot be used in key specification."),
     3154: ("42000", "The oneOrAll argument to json_search may take these values: 'one' or 'all'."),
+    3158: ("22032", "JSON documents may not contain NULL member names."),
     3165: ("42000", "A path expression is not a path to a cell in an array."),
     3522: ("HY000", "A primary key index cannot be invisible"),
     3572: (
@@ -17,6 +24,7 @@ NEWER: dict[int, tuple[str, str]] = {
         "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set.",
     ),
     3593: ("HY000", "You cannot use the window function '%s' in this context."),
+    3602: ("HY000", "Argument #%s of GROUPING function is not in GROUP BY"),
     3753: (
         "HY000",
         "Cannot create an expression index on a function that returns a JSON or GEOMETRY value",
@@ -80,6 +88,11 @@ NEWER: dict[int, tuple[str, str]] = {
     8260: ("HY000", "Job [%s] can't be paused: %s"),
     8261: ("HY000", "Job [%s] can't be resumed: %s"),
     8262: ("HY000", "Job [%s] has already been paused"),
+    8264: (
+        "HY000",
+        "Global Index is needed for index '%s', since the unique index is not including all "
+        "partitioning columns, and GLOBAL is not given as IndexOption",
+    ),
     8267: ("HY000", "Drop tidb system table '%s' is forbidden"),
     9007: ("HY000", "Write conflict, %s [try again later]"),
 }

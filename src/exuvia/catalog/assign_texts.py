@@ -148,7 +148,5 @@ def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> s
     text = text_of(value, source, mode)
     try:
         return jsontext.normalise(text)
-    except json.JSONDecodeError as error:
-        invalid_json("The document is empty." if not text.strip() else "Invalid value.", error.pos)
-    except RecursionError:
-        invalid_json("The JSON document exceeds the maximum depth.", 0)
+    except (json.JSONDecodeError, RecursionError):
+        invalid_json(text)

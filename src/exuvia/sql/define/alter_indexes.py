@@ -12,7 +12,7 @@ from exuvia.sql.define.constraints_guard import check_drop_index
 from exuvia.sql.define.expression_indexes import with_hidden
 from exuvia.sql.define.indexes import check_count, check_visible, index_info
 from exuvia.sql.define.partition import partition_columns
-from exuvia.sql.define.partition_checks import check_unique_key
+from exuvia.sql.define.partition_checks import check_local, check_unique_key
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
 
@@ -22,6 +22,7 @@ _PRIMARY = "PRIMARY"
 def add_index(at: Altering, spec: AddIndex) -> Job | None:
     """ADD INDEX, UNIQUE or PRIMARY KEY. Raises define/indexes.py's errors, 1068."""
     table = at.table
+    check_local((spec.index,), table.partition is not None)
     if spec.index.kind == "primary":
         _check_primary(table, spec)
     taken = [index.idx_name.L for index in table.indexes]
@@ -37,7 +38,7 @@ def add_index(at: Altering, spec: AddIndex) -> Job | None:
         return at.skip(refuse(1061, spec.index.name or ""))
     check_count(len(table.indexes) + 1)
     if table.partition is not None:
-        check_unique_key(index, set(partition_columns(table.partition)), primary="PRIMARY")
+        check_unique_key(index, set(partition_columns(table.partition)))
     check_visible(evolve(table, index_info=(*table.indexes, index)))
     if index.is_primary:
         return requests.add_primary_key(at.database, table, index, query=at.text)

@@ -154,4 +154,4 @@ def _check_keys(column: ColumnInfo, text: str, keys: Sequence[FkInfo]) -> None:
     for key in keys:
         changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
         if changes and any(each.L == column.name.L for each in key.cols):
-            raise refuse(3823, column.name.O, text, key.fk_name.O)
+            raise refuse(3823, column.name.O, text)

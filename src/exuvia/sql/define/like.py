@@ -5,6 +5,7 @@ LIKE"). Ids of columns and indexes begin anew.
 """
 
 from exuvia.base.mysql import refuse
+from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionInfo
 from exuvia.catalog.state import SchemaState
@@ -70,6 +71,7 @@ def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
         name=name(text),
         cols=columns,
         index_info=indexes or None,
+        constraint_info=_copied_checks(source, text) or None,
         fk_info=None,
         temp_table_type=0,
         state=SchemaState.ABSENT,
@@ -82,6 +84,15 @@ def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
         exuvia_ids_forced=False,
         exuvia_referred=(),
         exuvia_layouts=(),
+    )
+
+
+def _copied_checks(source: TableInfo, text: str) -> tuple[ConstraintInfo, ...]:
+    """Every CHECK gets a name of the new table's, as in TiDB."""
+    public = [each for each in source.checks if each.state == SchemaState.PUBLIC]
+    return tuple(
+        evolve(each, constraint_name=name(f"{text}_chk_{n + 1}"), tbl_name=name(text))
+        for n, each in enumerate(public)
     )
 
 

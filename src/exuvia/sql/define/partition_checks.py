@@ -2,10 +2,10 @@
 
 1564 function or operator is not allowed     1486 no column, or depends on the time zone
 1491 result is not a whole number            1659 a column of a type that cannot be cut by
-1503 a unique key lacks one of its columns   1488, 1054 no such column
+1503, 8264 a unique key lacks one of them    1488, 1054 no such column
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -15,7 +15,7 @@ from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag,
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo
 from exuvia.sql.access.partitions import function_of
 from exuvia.sql.define.partition_text import function_text
-from exuvia.sql.nodes import Tree
+from exuvia.sql.nodes import IndexDefinition, Tree
 
 _DATES = (TypeCode.DATE, TypeCode.DATETIME)
 _TIMES = (TypeCode.TIME, TypeCode.DATETIME)
@@ -123,18 +123,27 @@ def _may_cut(kind: str, field: FieldType) -> bool:
 
 
 def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
-    """Every unique key has all the columns, whole. Raises 1503."""
+    """Every unique key has all the columns, whole. Raises 1503, 8264."""
     needed = set(wanted)
     if table.pk_is_handle:
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
         if needed - {handle.name.L}:
-            raise refuse(1503, "PRIMARY KEY")
-    for index in sorted(table.indexes, key=lambda each: not each.is_primary):
+            raise refuse(1503, "CLUSTERED INDEX")
+    for index in table.indexes:
         check_unique_key(index, needed)
 
 
-def check_unique_key(index: IndexInfo, needed: set[str], primary: str = "PRIMARY KEY") -> None:
-    """One key of a table that is cut by these columns. Raises 1503."""
+def check_local(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
+    """No index is GLOBAL: one that spans partitions is not made. Raises 8200."""
+    if any(each.is_global for each in definitions):
+        said = "Global Index" if partitioned else "Global Index on non-partitioned table"
+        raise refuse(8200, said)
+
+
+def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
+    """One key of a table that is cut by these columns. Raises 1503, 8264."""
     whole = {part.name.L for part in index.idx_cols if part.length < 0}
     if index.is_unique and needed - whole:
-        raise refuse(1503, primary if index.is_primary else "UNIQUE INDEX")
+        if index.exuvia_clustered:
+            raise refuse(1503, "CLUSTERED INDEX")
+        raise refuse(8264, index.idx_name.O)

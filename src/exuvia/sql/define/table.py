@@ -30,6 +30,7 @@ from exuvia.sql.define.expression_indexes import all_with_hidden
 from exuvia.sql.define.indexes import check_count, check_visible, index_info
 from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.define.partition import partition_info
+from exuvia.sql.define.partition_checks import check_local
 from exuvia.sql.define.sequence_defaults import in_database
 from exuvia.sql.define.table_options import (
     check_charsets,
@@ -54,6 +55,7 @@ def table_info(
     for each in node.columns:
         check_place(each, database.db_name.O, text)
     definitions = _index_definitions(node)
+    check_local(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
     columns = tuple(in_database(each, database.db_name.O) for each in columns)
@@ -105,17 +107,12 @@ def _refuse_what_is_missing(node: CreateTable, warn: Warn) -> None:
 
 
 def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
-    """The primary key before all, then the table's keys, then the unique columns, as TiDB.
-
-    1068."""
-    found = [_of_column(column) for column in node.columns if column.primary]
-    uniques = [
-        _of_column(column) for column in node.columns if column.unique and not column.primary
-    ]
-    found += [index for index in node.indexes if index.kind == "primary"]
-    if len(found) > 1:
+    """The table's keys, then those that columns are, as TiDB orders them. 1068."""
+    of_columns = [_of_column(each) for each in node.columns if each.primary or each.unique]
+    found = [*node.indexes, *of_columns]
+    if sum(each.kind == "primary" for each in found) > 1:
         raise refuse(1068)
-    return [*found, *(index for index in node.indexes if index.kind != "primary"), *uniques]
+    return found
 
 
 def _of_column(column: ColumnDefinition) -> IndexDefinition:
@@ -124,10 +121,12 @@ def _of_column(column: ColumnDefinition) -> IndexDefinition:
 
 
 def _primary_names(definitions: list[IndexDefinition]) -> frozenset[str]:
-    first = definitions[0] if definitions else None
-    if first is None or first.kind != "primary":
-        return frozenset()
-    return frozenset((part.column or "").lower() for part in first.parts)
+    return frozenset(
+        (part.column or "").lower()
+        for each in definitions
+        if each.kind == "primary"
+        for part in each.parts
+    )
 
 
 def _indexes(
@@ -145,9 +144,11 @@ def _indexes(
 
 
 def _with_handle(info: TableInfo, definitions: list[IndexDefinition]) -> TableInfo:
-    if not definitions or definitions[0].kind != "primary" or definitions[0].clustered is False:
+    place = next((n for n, each in enumerate(definitions) if each.kind == "primary"), None)
+    if place is None or definitions[place].clustered is False:
         return info
-    primary, *others = info.indexes
+    primary = info.indexes[place]
+    others = (*info.indexes[:place], *info.indexes[place + 1 :])
     column = info.cols[primary.idx_cols[0].offset]
     if len(primary.idx_cols) == 1 and column.type.Tp in INTEGER_BITS:
         renumbered = tuple(evolve(index, id=n + 1) for n, index in enumerate(others))
@@ -159,7 +160,7 @@ def _with_handle(info: TableInfo, definitions: list[IndexDefinition]) -> TableIn
         info,
         is_common_handle=True,
         common_handle_version=CUT_HANDLES if any(each.length >= 0 for each in parts) else 1,
-        index_info=(clustered, *others),
+        index_info=(*others[:place], clustered, *others[place:]),
     )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace as evolve
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
+from exuvia.catalog.assignment import EMPTY_DOCUMENT, NO_DOCUMENT
 from exuvia.catalog.values import to_text
 
 Document = Any
@@ -32,7 +33,7 @@ def load(text: str) -> Document:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise refuse(3140, f"\"Invalid value.\" at position 0 in value: '{text[:64]}'.") from error
+        raise refuse(3140, NO_DOCUMENT if text else EMPTY_DOCUMENT) from error
 
 
 def is_valid(text: str) -> bool:

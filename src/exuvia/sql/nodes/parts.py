@@ -100,6 +100,7 @@ class IndexDefinition(Node, frozen=True, kw_only=True):
     comment: str = ""
     using: str | None = None
     clustered: bool | None = None
+    is_global: bool = False
 
 
 class ForeignKey(Node, frozen=True):

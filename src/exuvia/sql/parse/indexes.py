@@ -60,7 +60,9 @@ def _index_option(cursor: Cursor, facts: dict[str, object]) -> bool:
         cursor.integer()
     elif cursor.accept("WITH", "PARSER"):
         cursor.name()
-    elif not (cursor.accept("GLOBAL") or cursor.accept("LOCAL")):
+    elif cursor.accept("GLOBAL"):
+        facts["is_global"] = True
+    elif not cursor.accept("LOCAL"):
         return False
     return True
 

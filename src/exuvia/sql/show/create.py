@@ -28,8 +28,7 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
         lines.append(f"  PRIMARY KEY ({identifier(handle.name.O)}) {_CLUSTERED}")
     public = [index for index in table.indexes if index.state == SchemaState.PUBLIC]
-    lines += [_index(table, index) for index in public if index.is_primary]
-    lines += [_index(table, index) for index in public if not index.is_primary]
+    lines += [_index(table, index) for index in public]
     body = ",\n".join([*lines, *constraints])
     kind = "TEMPORARY TABLE" if table.is_temporary else "TABLE"
     head = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n) {_options(table, next_auto)}"

@@ -13,7 +13,7 @@ from exuvia.sql.show.type_text import expression_of
 
 
 def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:
-    """Public indexes, the primary key first, also the one that is only a handle."""
+    """Public indexes, before them the primary key that is only a handle."""
     primary = table.index("PRIMARY")
     if table.pk_is_handle and primary is None:
         column = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
@@ -26,9 +26,7 @@ def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:
             is_primary=True,
             exuvia_clustered=True,
         )
-    public = [index for index in table.indexes if index.state == SchemaState.PUBLIC]
-    yield from (index for index in public if index.is_primary)
-    yield from (index for index in public if not index.is_primary)
+    yield from (index for index in table.indexes if index.state == SchemaState.PUBLIC)
 
 
 def _statistics(context: Context) -> Iterable[Row]:
