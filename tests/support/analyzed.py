@@ -44,10 +44,13 @@ class Place:
             info = evolve(
                 info, partition=PartitionInfo(type=PartitionType.HASH, expr="a", definitions=cut)
             )
+        self.put(info)
+        return info
+
+    def put(self, info: TableInfo) -> None:
         txn = self.store.begin()
         catalog.put_table(txn, info)
         txn.commit()
-        return info
 
     def drop(self, info: TableInfo) -> None:
         txn = self.store.begin()

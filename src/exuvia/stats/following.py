@@ -11,8 +11,9 @@
     partition by, remove p.        the whole's statistics go with it under its new id
     modify column, add index       nothing
 
-What goes is kept for RETAINED_S after its event, then removed with a later one's, unless
-its table is there again. Effects are in the store alone, by the given transaction: exactly once.
+What goes is kept for RETAINED_S after its event, then removed with a later one's, unless rows of
+its table lie under that id again. Effects are in the store alone, by the given transaction: exactly
+once.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +47,7 @@ class Following:
         self._by_kind: dict[Kind, Callable[[Transaction, SchemaChange], None]] = {
             Kind.CREATE_TABLE: lambda txn, change: _come(txn, _ids(change.get_create_table())),
             Kind.TRUNCATE_TABLE: self._truncate,
-            Kind.DROP_TABLE: lambda txn, change: self._go(txn, _ids(change.get_drop_table())),
+            Kind.DROP_TABLE: self._drop_table,
             Kind.DROP_SCHEMA: self._drop_schema,
             Kind.ADD_COLUMN: _add_columns,
             Kind.DROP_COLUMN: _drop_columns,
@@ -65,14 +66,20 @@ class Following:
         if handler is not None:
             handler(txn, change)
 
+    def _drop_table(self, txn: Transaction, change: SchemaChange) -> None:
+        table = change.get_drop_table()
+        self._go(txn, table.id, _ids(table))
+
     def _truncate(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_truncate_table()
-        self._go(txn, _ids(found.dropped))
+        self._go(txn, found.dropped.id, _ids(found.dropped))
         _come(txn, _ids(found.table))
 
     def _drop_schema(self, txn: Transaction, change: SchemaChange) -> None:
         for table in change.get_drop_schema().tables:
-            self._go(txn, [table.id, *(part.id for part in table.partitions)])
+            lies_elsewhere = any(not part.name for part in table.partitions)
+            own = [] if lies_elsewhere else [table.id]  # another table's partition may lie there
+            self._go(txn, table.id, [*own, *(part.id for part in table.partitions)])
 
     def _partitions(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_partitions(change.kind)
@@ -81,7 +88,7 @@ class Following:
         if change.kind != Kind.REORGANIZE_PARTITION:
             rows = sum(known.rows for known in _metas(txn, gone))
             _shift(txn, found.table.id, -rows, rows)
-        self._go(txn, gone)
+        self._go(txn, found.table.id, gone)
 
     def _repartition(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_repartition(change.kind)
@@ -98,29 +105,39 @@ class Following:
             moved = [each._replace(table_id=new) for each in records.read(txn, found.old_table_id)]
             records.write(txn, moved, version)
             old.append(found.old_table_id)
-        self._go(txn, old)
+        self._go(txn, found.table.id, old)
 
     # -- what is gone ------------------------------------------------------------------------------
 
-    def _go(self, txn: Transaction, ids: Iterable[int]) -> None:
+    def _go(self, txn: Transaction, table_id: int, ids: Iterable[int]) -> None:
+        """Rows of a table no longer lie under these ids."""
         now_s = self._clock.wall_ns() // _NS
         for each in ids:
-            txn.put(keys.meta(_GONE, now_s, each), b"")
+            txn.put(keys.meta(_GONE, now_s, each), keys.number(table_id))
         prefix = keys.meta(_GONE)
         due = keys.meta(_GONE, max(0, now_s - RETAINED_S))
         old = keys.span_of(prefix)._replace(end=due)
-        for key, _ in list(islice(txn.scan(old), MOST_REMOVED)):
+        for key, raw in list(islice(txn.scan(old), MOST_REMOVED)):
             txn.delete(key)
-            _forget(txn, keys.read_number(key[-8:]))
+            _forget(txn, keys.read_number(key[-8:]), keys.read_number(raw or None))
 
 
-def _forget(txn: Transaction, physical_id: int) -> None:
-    """Remove all that is known of a physical table whose own id no table has (again)."""
-    if catalog.get_table(txn, physical_id) is not None:
+def _forget(txn: Transaction, physical_id: int, table_id: int) -> None:
+    """Remove all that is known of an id, unless the table's rows lie there (again)."""
+    table = catalog.get_table(txn, table_id)
+    if table is not None and physical_id in _ids(table):
         return
     records.remove(txn, physical_id)
     locked.unlock(txn, physical_id)
     meta.delete(txn, physical_id)
+
+
+def _stay(txn: Transaction, ids: Iterable[int]) -> None:
+    """Ids that went belong to a table again: a recovered one, or one that took them over."""
+    there = set(ids)
+    for key, _ in list(txn.scan(keys.span_of(keys.meta(_GONE)))):
+        if keys.read_number(key[-8:]) in there:
+            txn.delete(key)
 
 
 def _ids(table: TableInfo) -> list[int]:
@@ -136,7 +153,10 @@ def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:
 
 
 def _come(txn: Transaction, ids: Iterable[int]) -> None:
+    ids = list(ids)
     new = [each for each in ids if meta.get(txn, each) is None]
+    if len(new) < len(ids):
+        _stay(txn, ids)
     if new:
         meta.add(txn, {each: Delta(0, 0) for each in new})
 
@@ -150,6 +170,7 @@ def _exchange(txn: Transaction, change: SchemaChange) -> None:
     found = change.get_exchange_partition()
     (came,) = _metas(txn, [found.partition.id]) or [Meta(0, 0)]
     left_id = found.plain.exuvia_physical or found.plain.id
+    _stay(txn, [found.partition.id, left_id])
     (left,) = _metas(txn, [left_id]) or [Meta(0, 0)]
     _shift(txn, found.table.id, came.rows - left.rows, came.rows + left.rows)
 

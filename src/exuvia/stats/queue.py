@@ -199,7 +199,8 @@ class Queue:
             found = {job.key: job for job in jobs}
         keys = [table_id, *((*known.partitions, known.rows_id) if known is not None else ())]
         for key in keys:
-            if key not in found and self._heap.get_key(key) is not None:
+            held = self._heap.get_key(key)
+            if key not in found and held is not None and held.table_id == table_id:
                 self._heap.delete_key(key)
         for key, job in found.items():
             if key in self._running:
@@ -221,7 +222,8 @@ class Queue:
                 self._must_retry.pop(key, None)
                 if self._heap.get_key(key) is not None:
                     self._heap.delete_key(key)
-            for table_id in anew:
+            owners = (self._owner[key] for key in gone if key in self._owner)
+            for table_id in dict.fromkeys((*anew, *owners)):
                 self._replace(table_id, facts.of(txn, table_id))
 
     # -- time --------------------------------------------------------------------------------------

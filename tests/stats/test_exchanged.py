@@ -1,0 +1,118 @@
+"""A table that exchanged with a partition: its rows lie under the partition's old id, and the
+partition's under the table's. Statistics and analysis jobs go by where rows lie.
+
+    before    p.p0: 310    t: 320           after    p.p0: 320    t (id 320): 310
+"""
+
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
+from exuvia.catalog.partition_info import PartitionDefinition
+from exuvia.catalog.system_tables import TEST_ID
+from exuvia.events import publish
+from exuvia.events.at_rest import DroppedTable, Partition
+from exuvia.events.change import SchemaChange
+from exuvia.stats import meta, records
+from exuvia.stats.following import RETAINED_S, Following
+from exuvia.stats.records import Statistics
+from support.analyzed import Place
+
+CUT, PART, PLAIN = 500, 310, 320
+
+
+class Exchanged(Place):
+    """The two tables after the exchange, each with statistics under where its rows lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.following = Following(self.clock)
+        self.cut = self.table(CUT, (PLAIN,))
+        self.plain = self.table(PLAIN, exuvia_physical=PART)
+        for each in (PART, PLAIN):
+            self.analyzed(each, 2000)
+            txn = self.store.begin()
+            records.write(txn, [Statistics(each, False, 1, 5)], meta.draw_version(txn))
+            txn.commit()
+
+    def told(self, change: SchemaChange) -> None:
+        txn = self.store.begin()
+        self.following(txn, change)
+        txn.commit()
+
+    def later(self) -> set[int]:
+        """Whose statistics there are when all that went is removed."""
+        self.clock.advance(RETAINED_S + 1)
+        self.told(publish.drop_table(self.table(999)))
+        txn = self.store.begin()
+        try:
+            return {each for each in (PART, PLAIN) if records.read(txn, each)}
+        finally:
+            txn.rollback()
+
+
+def test_dropping_the_table_leaves_the_partition_its_statistics() -> None:
+    place = Exchanged()
+    place.drop(place.plain)
+    place.told(publish.drop_table(place.plain))
+    assert place.later() == {PLAIN}
+
+
+def test_dropping_its_database_too() -> None:
+    place = Exchanged()
+    place.drop(place.plain)
+    dropped = DroppedTable(PLAIN, "t", (Partition(PART, ""),))
+    database = DatabaseInfo(id=TEST_ID, db_name=name("test"))
+    place.told(publish.drop_schema(database, [dropped]))
+    assert place.later() == {PLAIN}
+
+
+def test_a_recovered_table_keeps_its_statistics() -> None:
+    place = Exchanged()
+    place.told(publish.drop_table(place.plain))  # its definition is there again by the time
+    assert place.later() == {PART, PLAIN}
+
+
+def test_a_dropped_partition_takes_its_statistics_along() -> None:
+    place = Exchanged()
+    rest = PartitionDefinition(id=311, name=name("p1"))
+    cut = place.cut.partition
+    assert cut is not None
+    left = evolve(place.cut, partition=evolve(cut, definitions=(rest,)))
+    place.put(left)
+    kind = publish.Kind.DROP_PARTITION
+    place.told(publish.partitions(kind, left, [], [Partition(PLAIN, "p0")]))
+    assert place.later() == {PART}
+
+
+def test_what_was_dropped_and_recovered_before_it_is_exchanged_stays() -> None:
+    place = Exchanged()
+    before = evolve(place.plain, exuvia_physical=0)
+    place.told(publish.drop_table(before))
+    place.told(publish.create_table(before))
+    assert place.later() == {PART, PLAIN}
+
+
+def jobs(place: Place) -> dict[int, int]:
+    return {job.key: job.table_id for job in place.queue.shown().waiting}
+
+
+def test_jobs_by_physical_ids_stay_with_their_tables() -> None:
+    place = Exchanged()
+    place.set("tidb_partition_prune_mode", "static")
+    for each in (PART, PLAIN):
+        place.rows(each, 0, 1500)
+    place.go()
+    assert jobs(place) == {PLAIN: CUT, PART: PLAIN}
+    place.rows(PART, 0, 10)
+    place.go()
+    assert jobs(place) == {PLAIN: CUT, PART: PLAIN}
+    place.drop(place.plain)
+    place.tell(publish.drop_table(place.plain))
+    assert jobs(place) == {PLAIN: CUT}
+
+
+def test_jobs_of_whole_tables_read_rows_where_they_lie() -> None:
+    place = Exchanged()
+    place.rows(PART, 0, 1500)
+    place.go()
+    assert jobs(place) == {PLAIN: PLAIN}
+    table: TableInfo = place.plain
+    assert table.physical_ids == (PART,)
