@@ -5,17 +5,21 @@ import time
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
-from exuvia.catalog import reader
+from exuvia.catalog import reader, variables
 from exuvia.catalog.change import Kind
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_moves as moves
 from exuvia.ddl.actions.modify_arguments import Modification
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
+from exuvia.pipeline.each_part import EachPart
 from exuvia.pipeline.plans import ChangeColumn
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.reorgs import open_reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.verify import check_index
@@ -25,6 +29,8 @@ from support.tables import begin_reorg, publish, table_info
 LINES = ("id int not null", "k int", "u varchar(20)")
 TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=4, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
 ROWS = 3000
+PARTS = 2
+Stepped = Reorg | EachPart
 
 
 def make(store: Store, table_id: int, most: int) -> tuple[Table, ChangeColumn]:
@@ -34,19 +40,38 @@ def make(store: Store, table_id: int, most: int) -> tuple[Table, ChangeColumn]:
     )
     rows = [[n, n % most if n % 7 else None, f"u{n}"] for n in range(ROWS)]
     bulk.load(store, publish(store, info, 1), [rows])
+    return changing(store, info)
+
+
+def changing(store: Store, info: TableInfo) -> tuple[Table, ChangeColumn]:
+    """Column k is to become a text, and the state is the one in which rows are written."""
     old = info.column("k")
     assert old is not None
     asked = Modification(
         column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=Kind.ROWS
     )
     placed, asked = moves.place(info, asked)
-    begin_reorg(store, 1, table_id)
+    begin_reorg(store, 1, info.id)
     table = publish(store, moves.set_hidden(placed, asked, SchemaState.WRITE_REORG), 2)
     hidden = tuple(index for _, index in asked.changing_idxs)
     return table, ChangeColumn(old.id, asked.changing_column_id, hidden)
 
 
-def ended(reorg: ColumnReorg) -> Progress:
+def cut_in_two(store: Store, table_id: int) -> tuple[Table, ChangeColumn]:
+    """The same, in two partitions by HASH (id)."""
+    info = table_info(*LINES, table_id=table_id, primary="id", plain={"ik": "k"})
+    parts = tuple(
+        PartitionDefinition(id=table_id + n, name=name(f"p{n}")) for n in range(1, PARTS + 1)
+    )
+    cut = PartitionInfo(type=PartitionType.HASH, expr="`id`", definitions=parts, num=PARTS)
+    table = publish(store, evolve(info, partition=cut), 1)
+    for n, each in enumerate(parts):
+        rows = [[i, i if i % 7 else None, f"u{i}"] for i in range(n, ROWS, PARTS)]
+        bulk.load(store, table.part(each.id), [rows])
+    return changing(store, table.info)
+
+
+def ended(reorg: Stepped) -> Progress:
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         reached = reorg.step(time.monotonic())
@@ -110,3 +135,27 @@ def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
     assert isinstance(done, Done)
     assert done.rows == ROWS
     assert done.spans_done == 6, "those of the index"
+
+
+def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) -> None:
+    store = spark_store.store
+    txn = store.begin()
+    variables.set_global(txn, "exuvia_pipeline_inline_rows", str(ROWS * 3 // 4))
+    txn.commit()
+    table, plan = cut_in_two(store, 311)
+    tracker = spark_store.spark.session().sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    done = ended(open_reorg(store, 311, 1, table, plan, spark_store.spark))
+    assert isinstance(done, Done), done
+    assert done.rows == ROWS
+    rows = [row for part in table.parts for row in rows_of(store, part)]
+    assert len(rows) == ROWS
+    assert all(row[3] == (None if row[1] is None else str(row[1])) for row in rows)
+    completed = 0
+    for job in set(tracker.getJobIdsForGroup(None)) - before:
+        for stage in tracker.getJobInfo(job).stageIds:
+            completed += tracker.getStageInfo(stage).numCompletedTasks
+    assert completed >= 4 * PARTS, "rows written, looked at, entries put and compared"
+    for index in table.info.indexes:
+        if index.id in plan.indexes:
+            assert check_index(store, table, index, "slow").faults == []

@@ -9,6 +9,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions import modify
 from exuvia.ddl.actions.modify_arguments import Modification, indexes_with
 from exuvia.ddl.job import Job
+from support.scripts_partitions import hashed
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
@@ -22,6 +23,13 @@ def _t(cluster: SmallCluster, *indexes: IndexInfo) -> None:
 def _both(cluster: SmallCluster) -> None:
     """t with a unique index on b, and another on b and a."""
     _t(cluster, index("iba", "b", "a"), index("ub", "b", unique=True))
+
+
+def _cut(cluster: SmallCluster) -> None:
+    """t by HASH (id), with indexes on b."""
+    indexes = (index("iba", "b", "a"), index("ub", "b", "id", unique=True))
+    info = evolve(abc(indexes=indexes), partition=hashed(2))
+    cluster.run(requests.create_table(cluster.database(), info))
 
 
 def changed(column: ColumnInfo, **kind: object) -> ColumnInfo:
@@ -63,6 +71,7 @@ ASKED: dict[str, Asked] = {
     "modify column, indexes": (_both, _modified("b", Flag=int(Flag.UNSIGNED))),
     "modify column, rows": (_both, _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
     "modify column, moved": (_t, _modified("b", "", Tp=TypeCode.DOUBLE, Decimal=-1)),
+    "modify column, partitions": (_cut, _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
     "set default value": (_t, _with_default),
 }
 WALKED = {
@@ -72,6 +81,7 @@ WALKED = {
     "modify column, indexes": modify.INDEXES,
     "modify column, rows": modify.ROWS,
     "modify column, moved": modify.ROWS,
+    "modify column, partitions": modify.ROWS,
 }
 _HIDDEN = (6, "delete only, write only, write reorganization, public")
 _CHECKED = (2, "write only, write reorganization, public")
@@ -82,5 +92,6 @@ WALKS = {
     "modify column, indexes": _HIDDEN,
     "modify column, rows": _HIDDEN,
     "modify column, moved": _HIDDEN,
+    "modify column, partitions": _HIDDEN,
     "set default value": (1, "public"),
 }

@@ -24,7 +24,7 @@ from exuvia.pipeline.faults import Fault
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
 from exuvia.pipeline.rate import Rate
-from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.settings import Dial, Settings, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
@@ -80,6 +80,7 @@ class Reorg:
         self._finished = 0
         self._ended: Progress | None = None
         self._life = self._live()
+        self.whole_rows = 0  # of the table that this is a partition of
         self.spans_done = 0
         self.spans_skipped = 0
 
@@ -136,7 +137,7 @@ class Reorg:
         self._check_epoch()
         settings = self._dial.read()
         self._total = self._store.count(self._table.row_span())
-        self._crew.choose(self._total <= settings.inline_rows)
+        self._choose(settings)
         duplicates = yield from self._fill()
         if duplicates:
             yield self._refusal(duplicates)
@@ -147,6 +148,10 @@ class Reorg:
             yield Failed(faults[0].refusal(name))
             return
         yield Done(self._rows, self.spans_done, self.spans_skipped)
+
+    def _choose(self, settings: Settings) -> None:
+        """Who does it, by the rows of the whole table."""
+        self._crew.choose(max(self._total, self.whole_rows) <= settings.inline_rows)
 
     def _fill(self) -> Generator[Progress, None, list[Found]]:
         """Waves of fill tasks until no span is missing, or duplicates were found."""

@@ -48,7 +48,7 @@ class ColumnReorg(Reorg):
         self.order = indexes = self._indexes
         changing = self._change.changing or self._change.column
         self._total = self._store.count(self._table.row_span())
-        self._crew.choose(self._total <= self._dial.read().inline_rows)
+        self._choose(self._dial.read())
         self.order = replace(indexes, index_ids=(changing,), element="_col_", changing=changing)
         if self._change.changing:
             error = yield from self._rewritten()

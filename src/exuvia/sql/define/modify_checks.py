@@ -16,6 +16,7 @@ from exuvia.base.mysql import refuse
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.change import is_string
 from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.partition_info import PartitionType
 from exuvia.ddl.actions.modify_arguments import indexes_with
 from exuvia.sql.define.generated import check_generated, check_independent
 from exuvia.sql.define.indexes import part_bytes
@@ -123,9 +124,19 @@ def check_change(
     if not widened and old.type.Flag & Flag.PRI_KEY:
         raise unsupported("this column has primary key flag")
     _check_charset(old, new, indexed, rewritten=not widened)
-    if not widened and table.partition is not None:
-        raise unsupported("table is partition table")
+    if old.name.L in _partition_columns(table) and not _routes_alike(table, old.type, new.type):
+        raise unsupported(
+            "can't change the partitioning column, since it would require reorganize all partitions"
+        )
     _check_generated(table, old, new, widened)
+
+
+def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
+    """Whether every row stays where it is: KEY looks at a value's text, the others at the value."""
+    flags = Flag.NOT_NULL | Flag.UNSIGNED
+    same = (old.Flag & flags, old.Collate) == (new.Flag & flags, new.Collate)
+    by_text = table.partition is not None and table.partition.type == PartitionType.KEY
+    return same and is_widened(old, new) and (old.Decimal == new.Decimal or not by_text)
 
 
 def is_widened(old: FieldType, new: FieldType) -> bool:

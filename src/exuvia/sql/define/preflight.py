@@ -33,7 +33,7 @@ def check_rows(at: Altering, old: ColumnInfo, found: Modification) -> None:
     digits that a DECIMAL loses. A rewrite of a large table converts every value anyway: then nobody
     looks twice."""
     table = _table(at)
-    if found.kind == Kind.ROWS and at.session.services.store.count(table.row_span()) > SPAN_ROWS:
+    if found.kind == Kind.ROWS and _rows(at, table) > SPAN_ROWS:
         return
     place = table.position(old.name.L)
     new = found.column.type
@@ -100,6 +100,10 @@ def _trims(values: Vector) -> bool:
 
 def _table(at: Altering) -> Table:
     return at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
+
+
+def _rows(at: Altering, table: Table) -> int:
+    return sum(at.session.services.store.count(part.row_span()) for part in table.parts)
 
 
 def _chunks(at: Altering, table: Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
