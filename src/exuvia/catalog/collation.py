@@ -131,6 +131,25 @@ def collation(name: str) -> Collation:
     raise refuse(1273, name)
 
 
+def weights(text: str, collate: str) -> bytes:
+    """WEIGHT_STRING: the weights as TiDB shows them; two bytes a character where case is ignored.
+
+    Of the UCA only the weights that follow from the code point are known: refused 1235."""
+    found = collation(collate)
+    text = text.rstrip(" ") if found.pads else text
+    if found.fold is None:
+        return text.encode()
+    if found.fold is general_fold:
+        return b"".join(min(ord(sign), 0xFFFD).to_bytes(2, "big") for sign in general_fold(text))
+    if not all("\u4e00" <= sign <= "\u9fff" for sign in text):
+        raise refuse(1235, f"WEIGHT_STRING in {collate}")
+    return b"".join(
+        (0xFB40 + (ord(sign) >> 15)).to_bytes(2, "big")
+        + (ord(sign) & 0x7FFF | 0x8000).to_bytes(2, "big")
+        for sign in text
+    )
+
+
 def sort_key(text: str, collate: str) -> bytes:
     """The text's key under the collation: equal texts have equal keys, order is the keys' order.
     Refused 1273."""

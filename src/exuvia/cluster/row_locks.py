@@ -94,6 +94,10 @@ class RowLocks:
         """Whether another locker holds the key now."""
         return self._held.get(key, locker) is not locker
 
+    def holder(self, key: bytes) -> Locker | None:
+        """Who holds the key now."""
+        return self._held.get(key)
+
     def wait(self, locker: Locker, key: bytes, timeout_s: float, check: Callable[[], None]) -> None:
         """Wait until the key is the locker's, or free. `check` is called when it is woken.
 

@@ -14,12 +14,14 @@ import logging
 import os
 import resource
 import signal
+import ssl
 import sys
 import threading
 from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
+from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
 from exuvia.cluster.locks import MetadataLocks
@@ -38,6 +40,8 @@ from exuvia.server.pool import Pool
 from exuvia.server.reaper import Reaper
 from exuvia.server.statements import WireSession, quoted
 from exuvia.server.status import Status
+from exuvia.server.tls import context_of
+from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
 from exuvia.stats.deltas import Deltas
@@ -75,6 +79,8 @@ class Front:
             self.metrics,
             self._clock,
             variables.find("version").default,
+            lambda: self._accounts,
+            _tls(self._options),
         )
         server = await mysql.listen(parts, self._options.host, self._options.port)
         port: int = server.sockets[0].getsockname()[1]
@@ -95,6 +101,7 @@ class Front:
             Acknowledger(base.store, base.member, self._services.locks),
             Reaper(base.store, self.connections),
             self._deltas,
+            self._accounts,
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
         self._supervisor.start()
@@ -113,7 +120,10 @@ class Front:
         submitter = Submitter(base.store, base.schemas, base.member, self._clock)
         row_locks = RowLocks()
         self._deltas = Deltas(base.store, base.member)
+        self._accounts = Accounts(base.store)
+        named_locks = RowLocks()
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
+        named_locks.unwaiting = row_locks.unwaiting
         return Services(
             store=base.store,
             schemas=base.schemas,
@@ -125,7 +135,9 @@ class Front:
             pause=Backoff(),
             processes=self.connections,
             row_locks=row_locks,
+            named_locks=named_locks,
             deltas=self._deltas,
+            accounts=self._accounts,
         )
 
     def _back_command(self, address: str) -> list[str]:
@@ -140,6 +152,9 @@ class Front:
         session: Any = Session(
             self._services, connection_id, login.user, host, client_found_rows=found_rows
         )
+        session.account = login.account
+        if session.variable("require_secure_transport") == "ON" and not login.secure:
+            raise refuse(3159)
         if login.database:
             session.execute(f"USE {quoted(login.database)}")
         return session  # type: ignore[no-any-return]
@@ -177,6 +192,11 @@ class Front:
         self._supervisor.finish_stop(BACK_STOP_S)
         http.stop(0.5)
         self._base.store.close()
+
+
+def _tls(options: Options) -> ssl.SSLContext | None:
+    """What clients may encrypt with. Raises OSError for files that are none."""
+    return context_of(options.ssl_cert, options.ssl_key) if options.ssl_cert else None
 
 
 def serve(options: Options) -> int:

@@ -14,6 +14,9 @@ from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
 
 
+ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
+
+
 class Source(NamedTuple):
     """`database` is as written, "" for the current one."""
 

@@ -128,6 +128,32 @@ def _regexp(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     return casts.fold(Call(type=kind, function=name, arguments=(*texts, *others), extra=(collate,)))
 
 
+def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
+    """WEIGHT_STRING(x AS CHAR(n) | BINARY(n)): NULL of a number that is not cast."""
+    value, to = scope.bind(tree.this), tree.args.get("to")
+    kind, size = types.blob(65535), None
+    if isinstance(to, exp.DataType):
+        size = int(to.expressions[0].name)
+        if to.this != exp.DType.CHAR:
+            return casts.fold(_padded(casts.to_bytes(value), size, kind))
+    elif value.family not in types.TEMPORAL and not types.is_text_like(value.type):
+        return Constant(type=kind, value=None)
+    if value.family is Family.BYTES:
+        return value
+    text = casts.to_text(value, "utf8mb4_bin" if types.is_text_like(value.type) else _MOMENTS)
+    extra = (text.type.Collate or "utf8mb4_bin", size)
+    return casts.fold(Call(type=kind, function="weight_string", arguments=(text,), extra=extra))
+
+
+_MOMENTS = "utf8mb4_general_ci"  # as TiDB has it for texts of dates
+
+
+def _padded(raw: Expr, size: int, kind: FieldType) -> Expr:
+    pad = Constant(type=types.blob(1), value=b"\0")
+    parts = (raw, Constant(type=types.integer(10), value=size), pad)
+    return Call(type=kind, function="rpad", arguments=parts)
+
+
 SPECIAL: dict[str, Special] = {
     "field": _field,
     "find_in_set": _find_in_set,
@@ -144,4 +170,5 @@ BINDERS: dict[type, Any] = {
     exp.Like: _like,
     exp.Escape: _escape,
     exp.RegexpLike: _regexp_operator,
+    exp.WeightString: _weight_string,
 }

@@ -26,6 +26,7 @@ from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
+from exuvia.sql.functions import json_order
 
 MOST_DIGITS = 38
 _lock = threading.Lock()
@@ -56,8 +57,24 @@ def _open() -> Any:
     )
     for name, function in _FOLDS.items():
         found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
+    found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
+    found.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
     atexit.register(found.close)
     return found
+
+
+def _row_ids(handles: Any) -> Any:
+    import pyarrow
+
+    found = [int.from_bytes(handle[-8:], "big") - (1 << 63) for handle in handles.to_pylist()]
+    return pyarrow.array(found, pyarrow.int64())
+
+
+def _json_keys(texts: Any) -> Any:
+    import pyarrow
+
+    keys = [None if text is None else json_order.key(text) for text in texts.to_pylist()]
+    return pyarrow.array(keys, pyarrow.binary())
 
 
 def _text_function(function: Callable[[str], str]) -> Callable[[Any], Any]:
@@ -139,7 +156,10 @@ def text_literal(value: str) -> str:
 
 def key_of(text: str, kind: FieldType, collate: str = "") -> str:
     """What a rendered value compares, groups and sorts by."""
-    if types.family_of(kind) is not Family.STRING:
+    family = types.family_of(kind)
+    if family is Family.JSON:
+        return f"exuvia_json({text})"
+    if family is not Family.STRING:
         return text
     name = collate or kind.Collate
     found = collation(name)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
-from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
+from exuvia.sql.duck.gathered import gathered, group_concat
 from exuvia.sql.duck.render import Renderer
 from exuvia.sql.expr import Aggregate, Call, Cast, Expr, Windowed
 
@@ -37,6 +37,11 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
         return whole.value(_average(node))
     if name == "count":
         return _count(node, rows) + over
+    if name == "grouping":
+        return f"grouping({', '.join(rows.key(argument) for argument in arguments)})"
+    found = gathered(node, rows, over)
+    if found is not None:
+        return found
     value = rows.value(arguments[0])
     distinct = "DISTINCT " if node.distinct else ""
     if name == "sum":
@@ -49,7 +54,7 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
     if name in _PLAIN:
         return f"{name}({value}){over}"
     if name == "group_concat" and isinstance(node, Aggregate):
-        return _group_concat(node, rows)
+        return group_concat(node, rows)
     if name.startswith("bit_"):
         empty = "18446744073709551615" if name == "bit_and" else "0"
         bits = f"CAST(CAST({value} AS HUGEINT) & 18446744073709551615 AS UBIGINT)"
@@ -85,37 +90,9 @@ def _count(node: Aggregate | Windowed, rows: Renderer) -> str:
 
 
 def _extreme(name: str, argument: Expr, value: str, rows: Renderer) -> str:
-    if argument.family is Family.STRING:
+    if argument.family in (Family.STRING, Family.JSON):
         return f"arg_{name}({value}, {rows.key(argument)})"
     return f"{name}({value})"
-
-
-def _group_concat(node: Aggregate, rows: Renderer) -> str:
-    parts = " || ".join(rows.value(argument) for argument in node.arguments)
-    order = f" ORDER BY {sort_keys(node.order, rows)}" if node.order else ""
-    separator = duck.text_literal(node.separator)
-    if node.distinct:
-        return f"left({_distinct_concat(node, rows, parts, separator)}, 1024)"
-    return f"left(string_agg({parts}, {separator}{order}), 1024)"
-
-
-def _distinct_concat(node: Aggregate, rows: Renderer, parts: str, separator: str) -> str:
-    """Texts once each, sorted by the expression they were made from."""
-    if any(collation(part.type.Collate).fold for part in node.arguments):
-        raise refuse(1235, "GROUP_CONCAT(DISTINCT text) in a case-insensitive collation")
-    if not node.order:
-        return f"string_agg(DISTINCT {parts}, {separator})"
-    sources = [part.argument if isinstance(part, Cast) else part for part in node.arguments]
-    key, descending = node.order[0]
-    if len(node.order) > 1 or len(sources) > 1 or key != sources[0]:
-        raise refuse(1235, "GROUP_CONCAT(DISTINCT ... ORDER BY another expression)")
-    pairs = (
-        f"list(DISTINCT {{'k': {rows.key(key)}, 'v': {parts}}}) FILTER (WHERE {parts} IS NOT NULL)"
-    )
-    order = "'DESC'" if descending else "'ASC'"
-    return (
-        f"array_to_string(list_transform(list_sort({pairs}, {order}), lambda p: p.v), {separator})"
-    )
 
 
 _RANKING = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}

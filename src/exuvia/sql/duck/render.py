@@ -8,7 +8,7 @@ BOOLEAN.
 So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
 evaluated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter as SignatureParameter
 from inspect import Signature
 from typing import Any
@@ -129,9 +129,25 @@ class Functions:
         ] or ["random()"]
         return f"{name}({', '.join(given)})"
 
+    def over_lists(self, run: Callable[..., Any], kinds: Sequence[Any], result: Any) -> str:
+        """The name of a function that makes one value of lists of values of these types."""
+        return self._made(run, [f"{duck.type_of(kind)}[]" for kind in kinds], result)
+
+    def over_rows(self, run: Callable[..., Any], shape: str, result: Any) -> str:
+        """The same of one list of rows, `shape` its DuckDB type."""
+        return self._made(run, [shape], result)
+
+    def _made(self, run: Callable[..., Any], parameters: list[str], result: Any) -> str:
+        name = f"{self.prefix}{len(self.made)}"
+        wrapped = self._guarded(lambda row, env: run(*row), result, len(parameters))
+        self.made.append((name, wrapped, parameters, duck.type_of(result), False))
+        return name
+
     def _vectorised(self, body: Expr, leaves: int) -> Callable[..., Any]:
-        closure, env, kind = compile_expression(body), self.env, body.type
-        holder = self
+        return self._guarded(compile_expression(body), body.type, leaves)
+
+    def _guarded(self, closure: Callable[..., Any], kind: Any, leaves: int) -> Callable[..., Any]:
+        holder, env = self, self.env
 
         def run(*vectors: Any) -> Any:
             try:

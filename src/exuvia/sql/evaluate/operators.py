@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exuvia.base.types import Family
-from exuvia.catalog.collation import collation
+from exuvia.catalog.collation import collation, weights
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.evaluate import arithmetic as evaluate_arithmetic
 from exuvia.sql.evaluate import logic as evaluate_logic
@@ -127,6 +127,20 @@ def _collated(call: Call, arguments: list[Compiled]) -> Compiled:
     return arguments[0]
 
 
+def _weights(call: Call, arguments: list[Compiled]) -> Compiled:
+    """WEIGHT_STRING; of texts held to so many characters where `extra` has a size."""
+    name, size = call.extra
+    inner = arguments[0]
+
+    def run(row: Row, env: Any) -> bytes | None:
+        text = inner(row, env)
+        if text is None:
+            return None
+        return weights(text if size is None else text[:size].ljust(size), name)
+
+    return run
+
+
 OPERATORS: dict[str, Maker] = {
     **evaluate_logic.OPERATORS,
     **evaluate_arithmetic.OPERATORS,
@@ -147,4 +161,5 @@ OPERATORS: dict[str, Maker] = {
     "json_replace": _json_change,
     "at_zone": _at_zone,
     "collate": _collated,
+    "weight_string": _weights,
 }

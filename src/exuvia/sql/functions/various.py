@@ -12,6 +12,7 @@ from typing import Any
 from exuvia.base.errors import Refused
 from exuvia.base.types import pack_date, pack_datetime
 from exuvia.sql import types
+from exuvia.sql.functions.identities import read_uuid
 from exuvia.sql.functions.table import Function, always
 
 _FLAG = always(types.BOOLEAN)
@@ -71,15 +72,8 @@ def _is_compatible(raw: bytes) -> int:
     return int(len(raw) == 16 and raw[:12] == bytes(12) and int.from_bytes(raw[12:], "big") > 1)
 
 
-def _uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
-
-
 def _to_binary(text: str, swap: int = 0) -> bytes | None:
-    found = _uuid(text)
+    found = read_uuid(text)
     if found is None:
         return None
     raw = found.bytes
@@ -205,13 +199,14 @@ FUNCTIONS = {
     "is_ipv4_compat": Function(1, 1, "b", _FLAG, _is_compatible),
     "is_ipv4_mapped": Function(1, 1, "b", _FLAG, _is_mapped),
     "is_ipv6": Function(1, 1, "s", _FLAG, _is_version(6), nulls=True),
-    "is_uuid": Function(1, 1, "s", _FLAG, lambda text: int(_uuid(text) is not None)),
+    "is_uuid": Function(1, 1, "s", _FLAG, lambda text: int(read_uuid(text) is not None)),
     "make_set": Function(2, -1, "is", always(types.text(65535)), _make_set, nulls=True),
     "password": Function(1, 1, "b", always(types.text(41)), _password),
     "load_file": Function(1, 1, "s", _BLOB, lambda name: None),
     "random_bytes": Function(1, 1, "i", _BLOB, _random_bytes, volatile=True),
     "sm3": Function(1, 1, "b", always(types.text(64)), _sm3),
     "tidb_is_ddl_owner": Function(0, 0, "", _FLAG, lambda: 1, volatile=True),
+    "tidb_version": Function(0, 0, "", _TEXT, lambda env: str(env.variable("version")), env=True),
     "tidb_parse_tso": Function(1, 1, "i", always(types.datetime(6)), _moment),
     "tidb_parse_tso_logical": Function(1, 1, "i", _BIG, lambda stamp: stamp & (1 << 18) - 1),
     "translate": Function(3, 3, "s", always(types.text(65535)), _translate),

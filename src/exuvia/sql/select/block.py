@@ -16,19 +16,19 @@ from sqlglot import exp
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import TypeCode
+from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.groups import aggregate, windowed
-from exuvia.sql.duck.render import Leaf, Renderer
-from exuvia.sql.expr import Aggregate, Column, Expr, Outer, Subquery, Windowed, walk
+from exuvia.sql.duck.render import Renderer
+from exuvia.sql.expr import Aggregate, Column, Expr, Windowed, walk
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Build, Common, Frame, Planned
 from exuvia.sql.select.check import check_full_group
 from exuvia.sql.select.from_clause import from_clause
+from exuvia.sql.select.grouped import check_grouping, group_clause, grouped_renderer
 from exuvia.sql.select.limit import limit_clause
-from exuvia.sql.select.nested import nested_leaf, subquery
 
 
 class Item(NamedTuple):
@@ -49,6 +49,7 @@ class Block(NamedTuple):
     order: list[tuple[Expr, bool]]
     grouped: bool
     distinct: bool
+    rollup: bool
 
 
 def plan_block(
@@ -61,7 +62,7 @@ def plan_block(
     if block.grouped:
         check_full_group(block, frame)
     rows = frame.renderer()
-    finished = _grouped_renderer(block, frame) if block.grouped else rows
+    finished = grouped_renderer(block.group, block.rollup, frame) if block.grouped else rows
     items = [
         f"CAST({finished.value(item.expr)} AS {duck.type_of(item.expr.type)}) AS o{n}"
         for n, item in enumerate(block.items)
@@ -73,10 +74,11 @@ def plan_block(
         conditions.append(rows.condition(block.having))
     if conditions:
         sql += " WHERE " + " AND ".join(conditions)
-    if block.group:
-        sql += " GROUP BY " + ", ".join(rows.key(key) for key in block.group)
-    if block.having is not None and block.grouped:
-        sql += f" HAVING {finished.condition(block.having)}"
+    sql += group_clause(block.group, block.rollup, rows)
+    kept = [finished.condition(block.having)] if block.having is not None else []
+    kept += ["count(*) > 0"] * block.rollup  # no rows have no sum over all of them
+    if kept and block.grouped:
+        sql += f" HAVING {' AND '.join(kept)}"
     columns = [_output(item) for item in block.items]
     sql = _finish(sql, block, columns, keys, limit_clause(tree, build))
     return Planned(sql, columns, [item.expr.coercibility for item in block.items])
@@ -128,44 +130,6 @@ def _finish(
     return f"SELECT {names} FROM ({sql}) q{order}{limit}"
 
 
-# -- grouped rendering -----------------------------------------------------------------------------
-
-
-def _grouped_renderer(block: Block, frame: Frame) -> Renderer:
-    """Renders what is computed from groups: aggregates, and the group's own values."""
-    rows = frame.renderer()
-    outer = nested_leaf(frame)
-
-    def leaf(expr: Expr) -> str:
-        if isinstance(expr, Aggregate):
-            return aggregate(expr, rows, finished)
-        if isinstance(expr, Windowed):
-            return windowed(expr, finished)
-        if isinstance(expr, Column):
-            return f"any_value({rows.value(expr)})"
-        if isinstance(expr, Subquery):
-            return subquery(expr, frame, leaf)
-        return outer(expr)
-
-    finished = _GroupRenderer(leaf, rows, block.group)
-    return finished
-
-
-class _GroupRenderer(Renderer):
-    """A renderer that knows the group's expressions: each stands for its one value in the group."""
-
-    def __init__(self, leaf: Leaf, rows: Renderer, group: Sequence[Expr]) -> None:
-        super().__init__(leaf, rows.functions, rows.env)
-        self._rows = rows
-        self._group = [key for key in group if not isinstance(key, Column | Outer)]
-
-    def value(self, expr: Expr) -> str:
-        """The value in the group."""
-        if expr in self._group:
-            return f"any_value({self._rows.value(expr)})"
-        return super().value(expr)
-
-
 # -- binding ---------------------------------------------------------------------------------------
 
 
@@ -190,7 +154,9 @@ def bind_block(tree: exp.Select, frame: Frame) -> Block:
     distinct = tree.args.get("distinct") is not None
     if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
         raise refuse(1235, "a window function in HAVING")
-    return Block(items, condition, group, having, order, aggregated, distinct)
+    rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
+    check_grouping(scope.grouped, group, rollup)
+    return Block(items, condition, group, having, order, aggregated, distinct, rollup)
 
 
 def _after(scope: Scope, clause: str, aliases: dict[str, Expr]) -> Scope:
@@ -247,6 +213,7 @@ def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
         if (not table or field.table.lower() == table.lower())
         and (not database or field.database.lower() == database.lower())
         and (table or field.position not in frame.hidden)
+        and field.name != ROW_ID
     ]
     if table and not fields:
         raise refuse(1051, table)
@@ -258,8 +225,8 @@ def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
     group = tree.args.get("group")
     if group is None:
         return []
-    if group.args.get("rollup") or group.args.get("cube") or group.args.get("grouping_sets"):
-        raise refuse(1235, "WITH ROLLUP")
+    if group.args.get("cube") or group.args.get("grouping_sets"):
+        raise refuse(1235, "CUBE")
     scope = frame.scope("group statement")
     scope.aliases = {item.name.lower(): item.expr for item in reversed(items)}
     found = []

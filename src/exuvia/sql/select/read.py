@@ -16,14 +16,14 @@ from sqlglot import exp
 from exuvia.base.mysql import refuse
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
-from exuvia.sql.access.single_table import Source, source_of, tree_of
+from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
 from exuvia.sql.access.sorting import equal_key
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row, Value
 from exuvia.sql.select.read_aggregates import Accumulators, is_supported
 from exuvia.sql.select.read_items import Item, items_of
-from exuvia.sql.select.relational import relational
+from exuvia.sql.select.relational import RelationalPlan, relational
 from exuvia.sql.session.plans import KeptPlan
 
 MOST_ROWS = 20_000
@@ -50,12 +50,16 @@ def plan(node: exp.Select, context: Context) -> "ReadRows | None":
     if tree is None or not is_simple(node) or context.virtual(tree.db, tree.name) is not None:
         return None
     source = source_of(tree, context)
-    if not source.table.info.is_stored:
+    if not source.table.info.is_stored or _asks_row_ids(node):
         return None
     items = items_of(node, [source.visible], context)
     if items is None or not all(is_supported(item.aggregate) for item in items):
         return None
     return ReadRows(node, source, items, context)
+
+
+def _asks_row_ids(node: exp.Select) -> bool:
+    return any(column.name.lower() == ROW_ID for column in node.find_all(exp.Column))
 
 
 class ReadRows(KeptPlan):
@@ -92,10 +96,22 @@ class ReadRows(KeptPlan):
 
     def run(self, context: Context) -> Result:
         """The rows; through the relational engine where there are too many for this one."""
+        found = self._run_here(context)
+        return relational(self._node, context) if found is None else found
+
+    def batches(self, context: Context) -> Iterator[Sequence[Row]]:
+        """Likewise, as they come."""
+        found = self._run_here(context)
+        if found is None:
+            yield from RelationalPlan(self._node, context).batches(context)
+        else:
+            yield found.rows
+
+    def _run_here(self, context: Context) -> Result | None:
         skipped = self._be_patient(context) if self.locks else None
         opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped)
         if opened is None:
-            return relational(self._node, context)
+            return None
         pairs, found = opened
         if self.locks:
             asked = () if skipped is not None else found.keys

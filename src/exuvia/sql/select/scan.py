@@ -10,7 +10,7 @@ query. The step of a recursive CTE reads its tables again and again, so they are
 only the columns used, by the access path chosen."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -18,7 +18,10 @@ from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.bind.scope import Field
 from exuvia.sql.result import BINARY, Row
+from exuvia.sql.types import BIGINT
 
 BATCH_ROWS = 10_000
 HANDLE_NAME = "_exuvia_handle"
@@ -97,6 +100,13 @@ def _ones(count: int) -> Any:
     import pyarrow
 
     return pyarrow.array([1] * count, pyarrow.int8())
+
+
+def row_ids(scan: "TableScan", alias: str) -> tuple[list[Field], list[Callable[[], str]]]:
+    """The hidden id of each row as a column, `_tidb_rowid`, which no star shows."""
+    place = scan.handle_position
+    field = Field(place, ROW_ID, BIGINT, alias, scan.table.database.db_name.O)
+    return [field], [lambda: f"exuvia_rowid({scan.use(place)})"]
 
 
 class RowsScan(Scan):

@@ -1,0 +1,198 @@
+"""Aggregates: their arguments and the type of their result.
+
+aggregate       result                                             of no rows
+COUNT           BIGINT                                             0
+SUM             exact numbers: DECIMAL, 22 digits more; else DOUBLE  NULL
+AVG             exact numbers: DECIMAL, scale + 4; else DOUBLE     NULL
+MIN MAX         the argument's type                                NULL
+GROUP_CONCAT    text                                               NULL
+STD VAR ...     DOUBLE                                             NULL
+BIT_*           BIGINT UNSIGNED                                    all ones for BIT_AND, else 0
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace as evolve
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.sql import types
+from exuvia.sql.bind import cast as casts
+from exuvia.sql.bind.scope import Scope
+from exuvia.sql.expr import Aggregate, Constant, Expr
+from exuvia.sql.parse.near import Misplaced
+
+AGGREGATES = frozenset(
+    [
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "group_concat",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "variance",
+        "var_pop",
+        "var_samp",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "any_value",
+        "json_arrayagg",
+        "json_objectagg",
+        "approx_count_distinct",
+        "approx_percentile",
+        "grouping",
+    ]
+)
+_DEVIATION = {
+    "std": "stddev_pop",
+    "stddev": "stddev_pop",
+    "stddev_pop": "stddev_pop",
+    "stddev_samp": "stddev_samp",
+    "variance": "var_pop",
+    "var_pop": "var_pop",
+    "var_samp": "var_samp",
+}
+
+
+def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
+    """An aggregate call; 1111 where rows are not grouped."""
+    if scope.grouped is None:
+        raise refuse(1111)
+    found = bound_aggregate(name, trees, scope)
+    scope.grouped.append(found)
+    return found
+
+
+def _inside(scope: Scope) -> Scope:
+    """The scope of an aggregate's arguments: no aggregates, no windows, no aliases."""
+    inner = scope.within(scope.clause)
+    inner.grouped, inner.windows, inner.aliases = None, None, {}
+    return inner
+
+
+def bound_aggregate(
+    name: str, trees: Sequence[exp.Expression], scope: Scope, within_window: bool = False
+) -> Aggregate:
+    inner = _inside(scope)
+    if within_window:
+        inner.grouped = scope.grouped  # SUM(SUM(x)) OVER (): the inner one is of the groups
+    distinct = len(trees) == 1 and isinstance(trees[0], exp.Distinct)
+    given = trees[0].expressions if distinct else trees
+    if name == "count" and len(given) == 1 and isinstance(given[0], exp.Star):
+        return Aggregate(type=types.integer(21), function="count", arguments=())
+    arguments = [inner.bind(each) for each in given]
+    if name == "approx_count_distinct":
+        name, distinct = "count", True
+    if name == "grouping" and arguments:
+        kind = types.integer(21)
+        return Aggregate(type=kind, function=name, arguments=tuple(arguments))
+    if not arguments or len(arguments) not in _COUNTS.get(name, (1,)):
+        raise Misplaced(")")
+    if name == "count":
+        if len(arguments) > 1 and not distinct:
+            raise Misplaced(",")
+        kind = types.integer(21)
+        return Aggregate(type=kind, function=name, arguments=tuple(arguments), distinct=distinct)
+    converted, kind = _converted(name, arguments)
+    return Aggregate(
+        type=kind,
+        function=_DEVIATION.get(name, name),
+        arguments=converted,
+        distinct=distinct and name not in ("min", "max"),
+        coercibility=converted[0].coercibility,
+    )
+
+
+_COUNTS: dict[str, Sequence[int]] = {
+    "count": range(1, 1024),
+    "json_objectagg": (2,),
+    "approx_percentile": (2,),
+}
+
+
+def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], FieldType]:
+    argument = arguments[0]
+    if name in ("sum", "avg"):
+        number = casts.to_number(argument)
+        return (number,), _sum_type(number.type, name)
+    if name in _DEVIATION:
+        return (casts.to_double(argument),), types.DOUBLE
+    if name.startswith("bit_"):
+        return (casts.to_integer(argument),), types.UNSIGNED
+    if name == "json_objectagg":
+        return (casts.to_text(argument), arguments[1]), types.JSON
+    if name.startswith("json_"):
+        return tuple(arguments), types.JSON
+    if name == "approx_percentile":
+        return tuple(arguments), _percentile_type(arguments)
+    kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
+    if name in ("min", "max") and kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+        text = casts.to_text(argument)
+        return (text,), text.type
+    return (argument,), kind
+
+
+def _percentile_type(arguments: list[Expr]) -> FieldType:
+    """The type of the values; 1210 for a share that is no constant of 1 to 100."""
+    share = arguments[1]
+    if not isinstance(share, Constant) or not isinstance(share.value, int):
+        raise refuse(1210, "APPROX_PERCENTILE")
+    if not 1 <= share.value <= 100:
+        text = f"Percentage value {share.value} is out of range [1, 100]"
+        raise Refused(1690, "22003", text)
+    return evolve(arguments[0].type, Flag=arguments[0].type.Flag & ~(1 | 2 | 4 | 8 | 512))
+
+
+def _sum_type(kind: FieldType, name: str) -> FieldType:
+    family = types.family_of(kind)
+    if family is Family.FLOAT:
+        return types.DOUBLE
+    precision, scale = types.precision_of(kind)
+    if name == "sum":
+        return types.decimal(precision + 22, scale)
+    return types.decimal(precision + types.DIVISION_DIGITS, scale + types.DIVISION_DIGITS)
+
+
+def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
+    if scope.grouped is None:
+        raise refuse(1111)
+    inner = _inside(scope)
+    body = tree.this
+    order: tuple[tuple[Expr, bool], ...] = ()
+    if isinstance(body, exp.Order):
+        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in body.expressions)
+        body = body.this
+    distinct = isinstance(body, exp.Distinct)
+    parts = body.expressions if distinct else [body]
+    if len(parts) == 1 and isinstance(parts[0], exp.Concat):
+        parts = parts[0].expressions
+    if parts and isinstance(parts[-1], exp.Order):
+        last = parts[-1]
+        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in last.expressions)
+        parts = [*parts[:-1], last.this]
+    texts = [casts.to_text(inner.bind(part)) for part in parts]
+    separator = tree.args.get("separator")
+    collate, level = casts.merged_collation(texts, "group_concat", needed=False)
+    kind = types.text(1024, casts.charset_of(collate), collate)
+    found = Aggregate(
+        type=kind,
+        coercibility=level,
+        function="group_concat",
+        arguments=tuple(texts),
+        distinct=distinct,
+        order=order,
+        separator="," if separator is None else separator.name,
+    )
+    scope.grouped.append(found)
+    return found
+
+
+BINDERS: dict[type, Any] = {exp.GroupConcat: _group_concat}
