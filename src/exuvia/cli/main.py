@@ -56,12 +56,19 @@ def serve(
         str, typer.Option(envvar="EXUVIA_SPARK_MASTER", help="Where reorganisations run.")
     ] = "",
     connections: Annotated[int, typer.Option(help="Most client connections.", min=1)] = 1024,
+    ssl_cert: Annotated[str, typer.Option(help="PEM certificate: clients may encrypt.")] = "",
+    ssl_key: Annotated[str, typer.Option(help="Its key, where it is in a file of its own.")] = "",
+    secure_file_priv: Annotated[
+        str, typer.Option(help="Folder for LOAD DATA INFILE and INTO OUTFILE; none without.")
+    ] = "",
 ) -> None:
     """Run a node: a front that serves clients and a back that changes schemas."""
     from exuvia.cli.serve import run
     from exuvia.node.assemble import Options
 
-    raise typer.Exit(run(Options(store, host, port, status_port, lease, spark_master, connections)))
+    files = ssl_cert, ssl_key, secure_file_priv
+    ports = host, port, status_port
+    raise typer.Exit(run(Options(store, *ports, lease, spark_master, connections, *files)))
 
 
 @app.command()

@@ -37,6 +37,9 @@ class Options(NamedTuple):
     lease_s: float = DEFAULT_LEASE_S
     spark_master: str = ""
     most_connections: int = 1024
+    ssl_cert: str = ""
+    ssl_key: str = ""
+    secure_file_priv: str = ""
 
 
 class Base(NamedTuple):

@@ -34,6 +34,9 @@ class Client(Protocol):
     def enter(self, login: Login) -> None:
         """Begin a new session."""
 
+    def change(self, login: Login, outgoing: Outgoing) -> None:
+        """Begin one for who proves to be another user."""
+
     def kill(self) -> None:
         """End it."""
 
@@ -83,7 +86,13 @@ def _reset(client: Client, statements: Statements, payload: bytes) -> Task:
 
 def _change_user(client: Client, statements: Statements, payload: bytes) -> Task:
     assert client.login is not None
-    return _entering(client, packets.read_change_user(payload, client.login))
+    login = packets.read_change_user(payload, client.login)
+
+    def work(outgoing: Outgoing) -> Chunks:
+        client.change(login, outgoing)
+        yield outgoing.take()
+
+    return Task(True, "change user", "", work)
 
 
 def _entering(client: Client, login: Login) -> Task:

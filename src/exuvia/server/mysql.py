@@ -15,22 +15,17 @@ import asyncio
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
 
-from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql import refuse
 from exuvia.server import commands, packets
 from exuvia.server.compression import Compressed
-from exuvia.server.connections import Connections
+from exuvia.server.entering import Entering, Parts
 from exuvia.server.errors import explain
 from exuvia.server.framing import Incoming, Outgoing
-from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Login
-from exuvia.server.pool import Pool
-from exuvia.server.statements import Statements, Task, WireSession, guarded
+from exuvia.server.statements import Statements, Task, guarded
 
 HANDSHAKE_S = 10.0
 HANDSHAKE_BYTES = 1 << 16
@@ -40,22 +35,11 @@ AHEAD = 4
 STALLED_S = 60.0
 
 
-class Parts(NamedTuple):
-    """What every connection of a server shares. `open_session(connection id, host, login)`."""
-
-    open_session: Callable[[int, str, Login], WireSession]
-    connections: Connections
-    pool: Pool
-    metrics: Metrics
-    clock: Clock
-    version: str
-
-
-class Connection(asyncio.Protocol):
+class Connection(Entering):
     """One client. Every method runs on the wire's thread unless it says otherwise."""
 
     def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+        super().__init__(parts)
         self.id = 0
         self.host = ""
         self.login: Login | None = None
@@ -88,9 +72,7 @@ class Connection(asyncio.Protocol):
             self._refuse_and_close(error, 0)
             return
         self._incoming.expect(1)
-        outgoing = Outgoing(0)
-        outgoing.add(packets.greeting(self.parts.version, self.id))
-        transport.write(outgoing.take())
+        self._greet()
         self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_slow)
 
     def _too_slow(self) -> None:
@@ -100,6 +82,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Split into payloads and work them off."""
         try:
+            data = self._opened(data)
+            if not data:
+                return
             if isinstance(self._transport, Compressed):
                 data = self._transport.feed(data)
             self._inbox.extend(self._incoming.feed(data))
@@ -163,7 +148,7 @@ class Connection(asyncio.Protocol):
         while self._inbox and not self._busy and not self._transport.is_closing():
             sequence, payload = self._inbox.popleft()
             outgoing = Outgoing(sequence + 1 & 255)
-            if self.statements is None:
+            if self.statements is None or self._talk is not None:
                 self._log_in(payload, outgoing)
                 continue
             try:
@@ -240,20 +225,6 @@ class Connection(asyncio.Protocol):
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def _log_in(self, payload: bytes, outgoing: Outgoing) -> None:
-        try:
-            self.enter(packets.read_login(payload))
-        except Exception as error:  # a client that cannot log in is told why and sent away
-            refusal = explain(error)
-            self._refuse_and_close(refusal, outgoing.sequence)
-            return
-        self._deadline.cancel()
-        assert self.statements is not None
-        for chunk in self.statements.done(outgoing):
-            self._transport.write(chunk)
-        if self.login is not None and self.login.capabilities & packets.COMPRESSES:
-            self._transport = Compressed(self._transport)
-
     def enter(self, login: Login) -> None:
         """Begin a session for this login; the one before is closed. Raises 1049."""
         self._close_session()
@@ -261,6 +232,9 @@ class Connection(asyncio.Protocol):
         self.login = login
         self.statements = Statements(session, login, PACKET_BYTES)
         self._incoming.most_bytes = PACKET_BYTES
+
+
+__all__ = ["Connection", "Parts", "listen"]
 
 
 async def listen(parts: Parts, host: str, port: int) -> asyncio.Server:

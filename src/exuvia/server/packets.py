@@ -1,6 +1,6 @@
 """Payloads that a server writes and reads outside of rows (source: MySQL client/server protocol).
 
-    greeting --> login --> OK | error        handshake; any user is let in
+    greeting --> login --> OK | error        handshake, see entrance.py
     OK           counts, status, warnings    EOF   the same without counts, between columns and rows
     error        code, SQLSTATE, text        column   name, origin, type, length, flags
 
@@ -19,6 +19,8 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.sql.privileges.accounts import Account
+from exuvia.sql.privileges.passwords import NATIVE
 from exuvia.sql.result import OutputColumn
 
 CAPABILITIES = (
@@ -50,7 +52,6 @@ MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 
 UTF8MB4 = 45
 BINARY = 63
-_PLUGIN = "mysql_native_password"
 _COLLATION_AT = 8
 _U16 = Struct("<H")
 _STATUS = Struct("<HH")
@@ -75,6 +76,10 @@ class Login(NamedTuple):
     database: str
     codec: str
     capabilities: int
+    proof: bytes = b""
+    plugin: str = ""
+    account: Account | None = None
+    secure: bool = False  # the connection is encrypted
 
 
 def length(size: int) -> bytes:
@@ -93,23 +98,28 @@ def text(value: bytes) -> bytes:
     return length(len(value)) + value
 
 
-def greeting(version: str, connection_id: int) -> bytes:
+def new_nonce() -> bytes:
+    """20 bytes that a client proves its password with."""
+    return bytes(secrets.choice(range(33, 127)) for _ in range(20))
+
+
+def greeting(version: str, connection_id: int, nonce: bytes, tls: bool = False) -> bytes:
     """The first packet of a connection."""
-    nonce = bytes(secrets.choice(range(33, 127)) for _ in range(20)) + b"\0"
+    offered = Capabilities.CLIENT_SSL if tls else Capabilities(0)
     packet: bytes = mimic.make_handshake_v10(
-        capabilities=CAPABILITIES,
+        capabilities=CAPABILITIES | offered,
         server_charset=CharacterSet.utf8mb4,
         server_version=version,
         connection_id=connection_id,
-        auth_data=nonce,
+        auth_data=nonce + b"\0",
         status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-        auth_plugin_name=_PLUGIN,
+        auth_plugin_name=NATIVE,
     )
     return packet
 
 
 def read_login(payload: bytes) -> Login:
-    """The client's answer to the greeting. Raises 1043 for anything else, TLS requests too."""
+    """The client's answer to the greeting. Raises 1043 for anything else."""
     try:
         login = mimic.parse_handshake_response(CAPABILITIES, _known_collation(payload))
     except (ValueError, LookupError, OverflowError, struct.error) as error:
@@ -117,7 +127,9 @@ def read_login(payload: bytes) -> Login:
     if isinstance(login, mimic.SSLRequest):
         raise refuse(1043)
     codec = login.client_charset.codec
-    return Login(login.username, login.database or "", codec, int(login.capabilities))
+    capabilities = int(login.capabilities)
+    proof, plugin = login.auth_response, login.client_plugin or NATIVE
+    return Login(login.username, login.database or "", codec, capabilities, proof, plugin)
 
 
 def _known_collation(payload: bytes) -> bytes:
@@ -141,7 +153,14 @@ def read_change_user(payload: bytes, before: Login) -> Login:
         raise refuse(1835) from error
     charset = change.client_charset
     codec = before.codec if charset is None else charset.codec
-    return before._replace(user=change.username, database=change.database, codec=codec)
+    return before._replace(
+        user=change.username,
+        database=change.database,
+        codec=codec,
+        proof=change.auth_response,
+        plugin=change.client_plugin or NATIVE,
+        account=None,
+    )
 
 
 def codec_of(character_set: str) -> str:
