@@ -2,6 +2,8 @@
 
     python -m bench.add_index                  5 million rows, profiles 4/256, 20/2048, 2/10240
     python -m bench.add_index --rows 1000000 --profiles 2/10240
+    python -m bench.add_index --statistics     each profile without and with what
+                                               tidb_stats_update_during_ddl costs
     python -m bench.add_index --mariadb        the same rows in MariaDB on this machine; the ratio
 
 The table is sysbench's: id int primary key, k int, c char(120), pad char(60), k random. Store:
@@ -24,6 +26,7 @@ import pyarrow
 
 from bench.add_index_mariadb import Peer
 from exuvia.catalog import variables
+from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
@@ -36,6 +39,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
+from exuvia.stats.new_index import NewIndexes
 
 DATABASE = DatabaseInfo(id=90, db_name=name("sbtest"))
 BATCH_ROWS = 100_000
@@ -115,13 +119,16 @@ def load_table(url: str, database: str, table_name: str, rows: int) -> int:
         store.close()
 
 
-def run(store: Store, spark: Spark, info: TableInfo, revision: int, profile: str) -> Timing:
+def run(
+    store: Store, spark: Spark, info: TableInfo, revision: int, profile: str, statistics: bool
+) -> Timing:
     """Fill and verify the profile's index; `revision` is also the job's id."""
     workers, batch = profile.split("/")
     txn = store.begin()
     variables.set_global(txn, "tidb_ddl_reorg_worker_cnt", workers)
     variables.set_global(txn, "tidb_ddl_reorg_batch_size", batch)
     variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
+    variables.set_global(txn, "tidb_stats_update_during_ddl", "ON" if statistics else "OFF")
     txn.commit()
     position = revision - 1
     filling = tuple(
@@ -130,6 +137,7 @@ def run(store: Store, spark: Spark, info: TableInfo, revision: int, profile: str
     )
     table = publish(store, evolve(info, index_info=filling), revision)
     reorg = Reorg(store, revision, 1, table, [info.indexes[position].id], spark)
+    reorg.keep = NewIndexes(store)
     return _timed(reorg)
 
 
@@ -148,10 +156,13 @@ def _timed(reorg: Reorg) -> Timing:
         time.sleep(min(reached.wake_s, 0.02))
 
 
-def measure(rows: int, profiles: list[str], folder: Path) -> dict[str, Timing]:
-    """Load the table once, then a reorg per profile."""
+def measure(
+    rows: int, profiles: list[str], folder: Path, statistics: bool = False
+) -> dict[str, Timing]:
+    """Load the table once, then a reorg per profile; with statistics every second one."""
     url = f"lmdb://{folder / 'store'}"
     store = open_store(url)
+    bootstrap(store)
     spark = Spark(url)
     try:
         info = table_of(len(profiles))
@@ -162,10 +173,12 @@ def measure(rows: int, profiles: list[str], folder: Path) -> dict[str, Timing]:
         spark.warm().wait()
         found = {}
         for n, profile in enumerate(profiles):
-            found[profile] = each = run(store, spark, info, n + 2, profile)
+            asked = statistics and n % 2 == 1
+            found[profile] = each = run(store, spark, info, n + 2, profile, asked)
             print(
                 f"{profile:>9}   fill {each.fill_s:6.2f} s, {each.rows / each.fill_s:>9,.0f} rows/s"
                 f"   verify {each.verify_s:6.2f} s, {each.rows / each.verify_s:>9,.0f} rows/s"
+                f"{'   with statistics' if asked else ''}"
             )
         return found
     finally:
@@ -178,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="ADD INDEX on a sysbench table")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--profiles", default="4/256,20/2048,2/10240")
+    parser.add_argument("--statistics", action="store_true", help="each profile twice")
     parser.add_argument("--mariadb", action="store_true", help="compare with MariaDB")
     asked = parser.parse_args()
     print(f"command     {' '.join(['python -m bench.add_index', *sys.argv[1:]])}")
@@ -186,7 +200,10 @@ def main() -> None:
     print("settings    LMDB, default sync, all checks on; Spark warm, local[2]")
     folder = Path(tempfile.mkdtemp(prefix="exuvia-bench-"))
     try:
-        found = measure(asked.rows, asked.profiles.split(","), folder)
+        profiles = asked.profiles.split(",")
+        if asked.statistics:
+            profiles = [each for each in profiles for _ in range(2)]
+        found = measure(asked.rows, profiles, folder, asked.statistics)
         if asked.mariadb:
             seconds = Peer(folder / "mariadb").add_index_s(rows_of(asked.rows))
             ours = min(each.fill_s + each.verify_s for each in found.values())

@@ -33,6 +33,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
 from exuvia.stats.deltas import Deltas
+from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 
 LEASE_S = 30.0
@@ -82,7 +83,8 @@ class World:
         campaign = Campaign(store, member)
 
         def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> Any:
-            return open_reorg(store, job_id, epoch, table, plan, None, JUDGE)
+            keep = NewIndexes(store)
+            return open_reorg(store, job_id, epoch, table, plan, None, JUDGE, keep)
 
         ddl = Ddl(store, schemas, member, campaign, clock, reorg)
         waiter = Waiter(store, campaign.guard)

@@ -62,10 +62,11 @@ def change_of(txn: Transaction, event: Event) -> SchemaChange:
     if kind in _OF_COLUMNS:
         holder = _there(event, event.dropped) if kind == Kind.DROP_COLUMN else table
         changed = [column for column in holder.cols if column.id in event.elements]
-        return publish.columns(kind, table, changed, event.analyzed)
+        return publish.columns(kind, table, changed)
     if kind == Kind.ADD_INDEX:
         added = [index for index in table.indexes if index.id in event.elements]
-        return publish.add_index(table, added, event.analyzed)
+        marks = [keys.index_statistics(table.id, index.id) for index in added]
+        return publish.add_index(table, added, all(raw is not None for raw in txn.get_many(marks)))
     if kind in _OF_PARTITIONS:
         return publish.partitions(kind, table, _refs(event.added), _refs(event.removed))
     return _of_whole_tables(kind, table, event)

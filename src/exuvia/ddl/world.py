@@ -108,7 +108,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     dropped: TableInfo | None = None  # the table whose place another one took; before a drop
     added: tuple[PartitionDefinition, ...] = ()  # partitions that came
     removed: tuple[PartitionDefinition, ...] = ()  # partitions that went
-    analyzed: bool = False  # statistics of the elements are made already
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@
     m/progress/{job}{run}{task}   rows a running task has done, for display only
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
     m/analyze/{id}          an analysis a session asked for, and its answer; stats/requests.py
+    m/indexstats/{table}{index}   a fill made its statistics; stats/new_index.py
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/following.py
     m/handler/{id}          why a handler of the notifier stands still
     m/feed/{name}           where a reader of the feed goes on
@@ -102,6 +103,11 @@ def meta(kind: str, *parts: int | str) -> bytes:
         else:
             key += part.lower().encode() + (b"\0" if n + 1 < len(parts) else b"")
     return key
+
+
+def index_statistics(table: int, index: int) -> bytes:
+    """Stands until an index's finishing event is told, if its fill made statistics."""
+    return meta("indexstats", table, index)
 
 
 def revision(table: int) -> bytes:

@@ -30,6 +30,7 @@ from exuvia.node.loops import Loops, in_thread
 from exuvia.node.supervise import GRACE_S, end_by_force, end_with_parent
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
+from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 
 BROKEN_CODE = 70
@@ -87,7 +88,9 @@ class Back:
     def _reorg(self, job_id: int, epoch: int, table: Table, plan: Plan) -> Reorg:
         from exuvia.pipeline.reorgs import open_reorg
 
-        return open_reorg(self.base.store, job_id, epoch, table, plan, self._spark, JUDGE)
+        store = self.base.store
+        keep = NewIndexes(store)
+        return open_reorg(store, job_id, epoch, table, plan, self._spark, JUDGE, keep)
 
     def _broken(self, name: str) -> None:
         self.code = BROKEN_CODE

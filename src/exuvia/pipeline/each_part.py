@@ -10,6 +10,7 @@ by side, as ever.
 from collections.abc import Callable, Sequence
 
 from exuvia.catalog.table import Table
+from exuvia.pipeline.gathering import Keep, Together
 from exuvia.pipeline.progress import Done, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 
@@ -17,9 +18,13 @@ from exuvia.pipeline.reorg import Reorg
 class EachPart:
     """See the module. It is stepped like the reorg of one table."""
 
-    def __init__(self, parts: Sequence[Table], make: Callable[[Table], Reorg]) -> None:
+    def __init__(
+        self, parts: Sequence[Table], make: Callable[[Table], Reorg], keep: Keep | None = None
+    ) -> None:
         self._parts = parts
         self._make = make
+        self._keep = keep
+        self._together = Together()
         self._at = 0
         self._reorg = make(parts[0])
         self._rows = 0
@@ -33,7 +38,9 @@ class EachPart:
             return reached._replace(rows_done=self._rows + reached.rows_done)
         if not isinstance(reached, Done):
             return reached
+        self._together.take(self._reorg.summary)
         if self._at == len(self._parts) - 1:
+            self._kept()
             rows = self._rows + reached.rows
             return Done(rows, self._spans + reached.spans_done, self._skipped)
         self._rows += reached.rows
@@ -43,6 +50,12 @@ class EachPart:
         self._reorg = self._make(self._parts[self._at])
         said = f"partition {self._at + 1} of {len(self._parts)}"
         return Running(self._rows, 0.0, None, "fill", said, 0.0)
+
+    def _kept(self) -> None:
+        """Statistics of the table as a whole, where each part has its own."""
+        summary, order = self._together.summary, self._reorg.order
+        if self._keep is not None and summary is not None:
+            self._keep(order, order.logical, summary)
 
     def stop(self) -> None:
         """Let everything go; a later step goes on with the same part."""

@@ -8,7 +8,7 @@ payload holds behind LIVE: the handle in a unique index (empty where one of the 
 whose key ends in the handle instead), None in a plain index, where it is always empty.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from exuvia.pipeline.order import Array, Keys, as_bytes
 
 CHUNK_ROWS = 10_000
 _PLAIN = SEQUENCE_BYTES + len(LIVE)
+Look = Callable[[vector.Columns, list[bytes]], None]
 
 
 class Entries(NamedTuple):
@@ -59,12 +60,20 @@ def positions_of(table: Table, indexes: Sequence[IndexInfo]) -> list[int]:
 
 
 def of_rows(
-    snapshot: Snapshot, table: Table, indexes: Sequence[IndexInfo], span: Span
+    snapshot: Snapshot,
+    table: Table,
+    indexes: Sequence[IndexInfo],
+    span: Span,
+    look: Look | None = None,
 ) -> Iterator[list[Entries]]:
-    """Entries that the rows of a span should have: chunk by chunk, one Entries per index."""
+    """Entries that the rows of a span should have: chunk by chunk, one Entries per index.
+
+    `look` is shown the indexes' columns and the rows as they are stored."""
     wanted = positions_of(table, indexes)
     for keys, raws in snapshot.chunks(span, CHUNK_ROWS):
         columns = vector.decode(table, keys, raws, wanted)
+        if look is not None:
+            look(columns, raws)
         yield [of_columns(table, index, columns) for index in indexes]
 
 

@@ -8,6 +8,7 @@ stands (law 6).
     then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2)
       taken keys          plain: skipped. unique: not ours? judged (pipeline/judge.py)
     with the last batch   the row that says "finished", unless duplicates were found
+    where samples are asked for, `result` is a Summary of the rows too (pipeline/gathering.py)
 
 It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of
 them the one who steps it may wait, stop, or never come back. What it read may be old by the time
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exuvia.base.errors import Conflict
+from exuvia.catalog.columns import Columns
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE
@@ -31,6 +33,7 @@ from exuvia.pipeline.judge import Judge, Verdict
 from exuvia.pipeline.order import Keys, as_bytes, joined, positions, repeats, take
 from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
+from exuvia.pipeline.summary import Summary, add_chunk, parts_of
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, Found, Outcome, Task
 from exuvia.pipeline.traffic import Traffic
 
@@ -88,6 +91,8 @@ class Fill:
         self._batches = 0
         self._finished = False
         self._duplicates: list[Found] = []
+        self._parts = list(dict.fromkeys(parts_of(self._table, (), self._order.index_ids)))
+        self._summary = Summary(len(self._parts), task.samples, task.span, task.limit)
 
     def steps(self) -> Steps:
         """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
@@ -109,7 +114,12 @@ class Fill:
             rows=self._rows,
             placed=self._placed,
             duplicates=tuple(self._duplicates),
+            result=self._summary.encode() if self._task.samples else None,
         )
+
+    def _look(self, columns: Columns, raws: list[bytes]) -> None:
+        """What statistics need of a chunk of rows."""
+        add_chunk(self._summary, self._parts, columns, raws)
 
     def _was_finished(self) -> bool:
         """A task whose process was killed after its last commit is tried again: not the work."""
@@ -131,8 +141,9 @@ class Fill:
         parts: list[list[Entries]] = [[] for _ in indexes]
         snapshot = fresh_snapshot(self._store, self._table)
         began = self._monotonic()
+        look = self._look if self._task.samples else None
         try:
-            for chunk in of_rows(snapshot, self._table, indexes, self._task.span):
+            for chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
                 self._rows += len(chunk[0].keys)
                 for part, entries in zip(parts, chunk, strict=True):
                     part.append(entries)

@@ -21,12 +21,14 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task, twice
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.faults import Fault
+from exuvia.pipeline.gathering import Gathered, Keep
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
 from exuvia.pipeline.rate import Rate
 from exuvia.pipeline.settings import Dial, Settings, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.summary import Summary
 from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
 from exuvia.pipeline.verify import sample
 
@@ -41,6 +43,9 @@ class Reorg:
     """See the module. `spark` None: always in this process. One thread steps it."""
 
     _missing = 0  # spans that are not finished
+    keep: Keep | None = None  # who is given the statistics of what is filled, where they are wanted
+    summary: Summary | None = None  # of all rows, once it is done
+    _gathered: Gathered | None = None
     _at_least = False  # some spans were not searched for duplicates to the end
 
     def __init__(
@@ -138,6 +143,8 @@ class Reorg:
         settings = self._dial.read()
         self._total = self._store.count(self._table.row_span())
         self._choose(settings)
+        if self.keep is not None and settings.statistics and self._gathered is None:
+            self._gathered = Gathered(self.order, max(self._total, self.whole_rows))
         duplicates = yield from self._fill()
         if duplicates:
             yield self._refusal(duplicates)
@@ -147,6 +154,10 @@ class Reorg:
             name = self._table.info.name.O
             yield Failed(faults[0].refusal(name))
             return
+        if self.keep is not None and self._gathered is not None:
+            self.summary = self._gathered.whole(self._table.row_span())
+            if self.summary is not None:
+                self.keep(self.order, self._table, self.summary)
         yield Done(self._rows, self.spans_done, self.spans_skipped)
 
     def _choose(self, settings: Settings) -> None:
@@ -160,7 +171,11 @@ class Reorg:
             if not tasks:
                 self._rows = base
                 return []
+            if self._gathered is not None:
+                tasks = self._gathered.asking(tasks)
             outcomes = yield from self._run(tasks, "fill", base)
+            if self._gathered is not None:
+                self._gathered.take(tasks, outcomes)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
             duplicates = [found for outcome in outcomes for found in outcome.duplicates]
             if duplicates:

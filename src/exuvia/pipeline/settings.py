@@ -7,6 +7,7 @@ every batch.
     exuvia_ddl_reorg_span_rows     rows of one sorted run: what a task that dies has to do again
     tidb_ddl_reorg_max_write_speed the most bytes a second, of all tasks of a reorg; 0: any
     exuvia_ddl_verify              full, sample or off
+    tidb_stats_update_during_ddl   whether a fill gathers its indexes' statistics
 
 What ADMIN ALTER DDL JOBS gave one reorg (`m/dial/{job}`) stands before the variables.
 
@@ -36,6 +37,7 @@ class Settings(NamedTuple):
     span_rows: int = SPAN_ROWS
     verify: str = "full"
     write_speed: int = 0
+    statistics: bool = False
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -101,6 +103,7 @@ class Variables:
                 self._span_rows or variables.read_int(txn, "exuvia_ddl_reorg_span_rows"),
                 variables.get_global(txn, "exuvia_ddl_verify").lower(),
                 _speed(txn, own),
+                variables.read_flag(txn, "tidb_stats_update_during_ddl"),
             )
         finally:
             txn.rollback()

@@ -112,10 +112,11 @@ def summarize(store: Store, task: Task) -> Steps:
     table = task.order.table
     parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
     found = Summary(len(parts), task.samples, task.span, task.limit)
+    wanted = sorted({position for part in parts for position in part.positions})
     snapshot = fresh_snapshot(store, table)
     try:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(found, table, parts, raws)
+            add_chunk(found, parts, vector.decode(table, [], raws, wanted), raws)
             yield Batch(len(raws), 0.0)
     finally:
         snapshot.close()
@@ -129,10 +130,8 @@ def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
     return int(max(CHUNK_ROWS / 10, min(_MOST_ROWS, _CHUNK_BYTES / max(1.0, average))))
 
 
-def add_chunk(found: Summary, table: Table, parts: Sequence[Part], raws: list[bytes]) -> None:
-    """Look at a chunk of rows."""
-    wanted = sorted({position for part in parts for position in part.positions})
-    columns = vector.decode(table, [], raws, wanted)
+def add_chunk(found: Summary, parts: Sequence[Part], columns: Columns, raws: list[bytes]) -> None:
+    """Look at a chunk of rows, of which there are the columns of all parts."""
     found.rows += len(raws)
     for part, summary in zip(parts, found.parts, strict=True):
         words = _words(part, columns)

@@ -2,7 +2,7 @@
 and back.
 
     kind              a kernel over one span            answers in `result`
-    fill              put index entries of rows         -
+    fill              put index entries of rows         -, or a Summary
     rewrite           fill a hidden column of rows      -
     move              put rows, entries in partitions   -
     check moved       rows looked up in the other set   how many have no twin there, the first

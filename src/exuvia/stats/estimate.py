@@ -5,8 +5,8 @@
                          +  a share of the buckets it cuts, even between their bounds
 
 A single value that is neither common nor a bucket's upper bound has the rows of an average one.
-Counts are of the analysis; they are scaled to the rows there are now. Keys are the bytes that the
-table's keys are made of, without prefix, so the same ranges serve that a scan reads.
+Counts are of when they were taken; they are scaled to the rows there are now. Keys are the bytes
+that the table's keys are made of, without prefix, so the same ranges serve that a scan reads.
 """
 
 from bisect import bisect_left
@@ -40,6 +40,7 @@ class Distribution:
         self._repeats = [bucket.repeats for bucket in found.buckets]
         rest = sum(self._rows)
         self.total = self._top_rows[-1] + rest
+        self.counted = self.total + found.nulls
         self._average = rest / max(1, found.distinct - len(tops))
 
     def rows_in(self, low: bytes, high: bytes) -> float:
@@ -100,7 +101,7 @@ def rows_in(
         return 0.0 if found is not None else None
     prefix = table.row_prefix if index.exuvia_clustered else table.form(index).prefix
     rows = sum(found.rows_in(*_without(prefix, span)) for span in spans)
-    return rows * known.rows / max(1, known.analyzed_count)
+    return rows * known.rows / max(1, found.counted)
 
 
 def _without(prefix: bytes, span: Span) -> tuple[bytes, bytes]:

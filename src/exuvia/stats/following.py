@@ -9,7 +9,8 @@
     reorganize partition           new partitions get rows, old ones go; the whole stays
     exchange partition             statistics follow the ids; the whole has the difference
     partition by, remove p.        the whole's statistics go with it under its new id
-    modify column, add index       nothing
+    add index                      statistics of its fill, if there are any, are told of by now
+    modify column                  nothing
 
 What goes is kept for RETAINED_S after its event, then removed with a later one's, unless rows of
 its table lie under that id again. Effects are in the store alone, by the given transaction: exactly
@@ -50,6 +51,7 @@ class Following:
             Kind.DROP_TABLE: self._drop_table,
             Kind.DROP_SCHEMA: self._drop_schema,
             Kind.ADD_COLUMN: _add_columns,
+            Kind.ADD_INDEX: _add_indexes,
             Kind.DROP_COLUMN: _drop_columns,
             Kind.ADD_PARTITION: partitions,
             Kind.DROP_PARTITION: partitions,
@@ -176,6 +178,13 @@ def _exchange(txn: Transaction, change: SchemaChange) -> None:
 
 
 # -- columns ---------------------------------------------------------------------------------------
+
+
+def _add_indexes(txn: Transaction, change: SchemaChange) -> None:
+    found = change.get_add_index()
+    if found.analyzed:
+        for index in found.indexes:
+            txn.delete(keys.index_statistics(found.table.id, index.id))
 
 
 def _drop_columns(txn: Transaction, change: SchemaChange) -> None:
