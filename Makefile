@@ -11,6 +11,7 @@ help: ## list the commands
 
 setup: $(VENV)/.runtime ## install what running needs: a virtual environment, and Java 17 when none is found
 	@sh tools/java.sh
+	@$(MAKE) --no-print-directory $(VENV)/.classes
 
 setup-test: setup $(VENV)/.test ## install what the tests need besides: test libraries, sysbench, a mysql client
 	@sh tools/clients.sh
@@ -23,6 +24,11 @@ $(VENV)/.runtime: $(VENV)/.venv requirements/build.txt requirements/runtime.txt 
 	@$(BIN)/python -m pip install -q --require-hashes -r requirements/build.txt
 	@$(BIN)/python -m pip install -q --require-hashes -r requirements/runtime.txt
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.classes: $(VENV)/.runtime
+	@echo "keeping Spark's classes at hand (half a minute, once)"
+	@$(BIN)/python -m exuvia.pipeline.jvm 2>$(VENV)/classes.log || cat $(VENV)/classes.log
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt

@@ -8,6 +8,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl import queue, ranges, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
+from exuvia.pipeline.pace import Pace
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
@@ -33,7 +34,7 @@ def rows_of(cluster, name):
 
 def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     cluster, t = filled(50)
-    cluster.owner.ddl.gc._batch_keys = 7
+    cluster.owner.ddl.gc.pace = Pace(7)
     job = cluster.run(requests.drop_table(cluster.database(), t.info))
     span = keys.table_span(t.info.id)
     left = cluster.store.count(span)

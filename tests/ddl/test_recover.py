@@ -9,6 +9,7 @@ from exuvia.catalog.model import TableInfo, name
 from exuvia.ddl import ranges, requests, requests_tables
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
+from exuvia.pipeline.pace import Pace
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 from support.traffic import Traffic
@@ -41,7 +42,7 @@ def rows_of(cluster, wanted="t"):
 
 def gc_steps(cluster, times):
     gc = cluster.owner.ddl.gc
-    gc._batch_keys = 5
+    gc.pace = Pace(5)
     for _ in range(times):
         gc.step(cluster.clock.monotonic())
 

@@ -60,7 +60,7 @@ def _python() -> Finding:
 
 
 def _java() -> Iterator[Finding]:
-    from exuvia.pipeline import java
+    from exuvia.pipeline import java, jvm
 
     obstacle = java.java_obstacle()
     program = java.java()
@@ -76,6 +76,9 @@ def _java() -> Iterator[Finding]:
     else:
         about = f"{VECTOR_MODULE} is missing: install openjdk-17-jre-headless"
         yield Finding("warning", "java module", about)
+    if not jvm.archive().exists():
+        about = "none: Spark starts in thrice the time; `python -m exuvia.pipeline.jvm` makes it"
+        yield Finding("warning", "class archive", about)
 
 
 def _store(url: str) -> Iterator[Finding]:

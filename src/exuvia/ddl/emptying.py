@@ -14,6 +14,8 @@ deposed empties nothing. Where it has come to stands in the row, so the next one
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
 would have to stop (law 6).
 
+While clients commit, a batch is short and a longer rest follows it (pipeline/pace.py).
+
 The clock says only how long data is kept, never whether it may be taken: see ddl/ranges.py.
 """
 
@@ -26,10 +28,13 @@ from exuvia.ddl.ranges import Left
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import delete
+from exuvia.pipeline.pace import Pace
+from exuvia.pipeline.traffic import Besides
 
 ROLE = "gc"
 RETENTION = "exuvia_drop_retention_s"
 BATCH_TABLES = 100
+FIRST_KEYS = 250
 IDLE_S = 1.0
 
 
@@ -44,7 +49,8 @@ class Gc:
         self._store = store
         self._campaign = campaign
         self._clock = clock
-        self._batch_keys = batch_keys
+        self.pace = Pace(batch_keys, FIRST_KEYS)
+        self._others = Besides(store, clock.monotonic)
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
         self._due_ms = 0.0  # when the first of those that are kept will be
 
@@ -59,8 +65,11 @@ class Gc:
             if left is None:
                 return IDLE_S
             self._campaign.guard(txn)
-            self._take(txn, left)
-            return 0.0
+            began, rows = self._clock.monotonic(), self.pace.rows
+            self._take(txn, left, rows)
+            self._others.ours += 1
+            spent_s = self._clock.monotonic() - began
+            return self.pace.succeeded(rows, spent_s, self._others.busy()).rest_s
         except Conflict:
             return 0.0  # placed over a tombstone, recovered, or another row of the tables changed
         except Deposed:
@@ -87,13 +96,13 @@ class Gc:
         self._quiet, self._due_ms = seen, due_ms
         return None
 
-    def _take(self, txn: Transaction, left: Left) -> None:
+    def _take(self, txn: Transaction, left: Left, most: int) -> None:
         if left.holds_names:
             start = ranges.expand(txn, left, BATCH_TABLES)
         elif left.tombstones_only:
-            start = delete.purge(txn, left.span, self._batch_keys)
+            start = delete.purge(txn, left.span, most)
         else:
-            start = delete.empty(txn, left.span, self._batch_keys)
+            start = delete.empty(txn, left.span, most)
         if start is None:
             ranges.done(txn, left)
         else:

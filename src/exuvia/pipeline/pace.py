@@ -41,11 +41,11 @@ def held_back(batch: Batch, size: int, settings: Settings, at_once: int) -> Batc
 
 
 class Pace:
-    """The batch size of one task."""
+    """The batch size of one task: the bound at first, or `rows`."""
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, bound: int, rows: int | None = None) -> None:
         self.bound = bound
-        self._rows = float(bound)
+        self._rows = float(bound if rows is None else rows)
 
     @property
     def rows(self) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from exuvia.pipeline import jvm
 from exuvia.pipeline.java import java_obstacle, master_obstacle
 from exuvia.pipeline.priority import step_back
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
@@ -34,7 +35,6 @@ _CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:ActiveProcessorCount=1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0s",
@@ -113,7 +113,7 @@ class Spark:
     def __init__(self, url: str, master: str | None = None, conf: dict[str, str] | None = None):
         self.url = url
         self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
-        self._conf = _CONF | (conf or {})
+        self._conf = _CONF | {"spark.driver.extraJavaOptions": jvm.options()} | (conf or {})
         self._lock = threading.Lock()
         self._session: Any = None
 
