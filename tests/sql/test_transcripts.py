@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from exuvia.catalog.values import to_text
+from exuvia.server.results import shown_type
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from support.world import World, error, run
@@ -21,7 +22,7 @@ def shown(result: Result) -> str:
     """An answer in the notation of the transcripts."""
     if not result.columns:
         return f". {result.affected} {result.info}".rstrip()
-    kinds = [column.type for column in result.columns]
+    kinds = [shown_type(column) for column in result.columns]
     lines = [
         " | ".join(
             "NULL" if value is None else to_text(value, kind)

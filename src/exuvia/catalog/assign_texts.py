@@ -7,6 +7,8 @@ BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of by
 import json
 from typing import Any, NoReturn
 
+from msgspec.structs import replace as evolve
+
 from exuvia.base.errors import Refused
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
@@ -24,6 +26,7 @@ _TEXT_BYTES = {
     TypeCode.MEDIUM_BLOB: 16_777_215,
     TypeCode.LONG_BLOB: 4_294_967_295,
 }
+_MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 
 
 def text_of(value: Value, source: FieldType, mode: Mode) -> str:
@@ -140,11 +143,14 @@ def _same(element: str, text: str, target: FieldType) -> bool:
 
 
 def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
-    """JSON, normalised. Numbers become JSON numbers, everything else is parsed. Refused 3140."""
+    """JSON, normalised. Numbers become JSON numbers, moments strings with six places of a second,
+    everything else is parsed. Refused 3140."""
     if source.family == Family.JSON:
         return str(value)
     if source.family in (Family.INT, Family.UINT, Family.FLOAT) and not _is_named(source):
         return jsontext.write(value)
+    if source.family in _MOMENTS:
+        return jsontext.write(text_of(value, evolve(source, Decimal=6), mode))
     text = text_of(value, source, mode)
     try:
         return jsontext.normalise(text)

@@ -30,7 +30,7 @@ from exuvia.catalog.assignment import LENIENT as WITH_ZERO_DATES
 from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo, evolve
 from exuvia.catalog.narrow import narrowed
 from exuvia.catalog.state import DUTIES
-from exuvia.catalog.texts import to_text
+from exuvia.catalog.texts import to_text, unfilled
 
 Value = Any
 Convert = Callable[[Value], Value]
@@ -131,7 +131,7 @@ def wrapped(value: Value, field: FieldType) -> Value:
 def converter(old: FieldType, new: FieldType, name: str, *, lenient: bool = False) -> Convert:
     """The conversion of values that are not NULL. It raises Refused, see the module; a lenient one
     gives the nearest value instead."""
-    source = old
+    source = unfilled(old)
     if old.Tp == TypeCode.BIT and new.Tp != TypeCode.BIT:
         source = evolve(old, Tp=TypeCode.LONGLONG, Flag=int(Flag.UNSIGNED))
     target = evolve(new, Flag=new.Flag & ~int(Flag.NOT_NULL))
@@ -155,6 +155,8 @@ def _nearest(source: FieldType, target: FieldType, value: Value) -> Value:
 def _converted(source: FieldType, target: FieldType, name: str, value: Value) -> Value:
     if _is_filled(source) and target.family not in (*_TEXTS, Family.DECIMAL):
         value = value.rstrip(b"\0")
+    if target.Tp == TypeCode.YEAR and source.family == Family.FLOAT:
+        value = float(round(value))
     try:
         return convert(value, source, target)
     except Refused as error:
@@ -236,7 +238,8 @@ def _as_moment(text: str, old: FieldType, new: FieldType) -> Refused:
     kind = _MOMENTS[TypeCode(new.Tp)]
     if old.family in _TEXTS and new.Tp != TypeCode.TIME:
         return Refused(1292, "22007", f"Incorrect datetime value: '{text}'")
-    if old.family in (Family.DATE, Family.DATETIME):
+    if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
+        kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
         return Refused(1292, "22007", f"Incorrect {kind} value: '{text}'")
     if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
         kind = kind if text == "0" else "time"

@@ -1,12 +1,16 @@
 """MySQL's text of a value: what the wire sends, what messages show, what a number or date is as a
 string."""
 
+from struct import Struct
 from typing import Any
+
+from msgspec.structs import replace as evolve
 
 from exuvia.base.types import Family, FieldType, Flag, TypeCode
 from exuvia.catalog import decimals, jsontext, temporal
 
 Value = Any
+_SINGLE = Struct("<f")
 _NOT_FIXED = 31  # MySQL's "no number of decimals"
 
 
@@ -52,7 +56,26 @@ def _integer_text(value: int, field: FieldType) -> str:
 def _float_text(value: float, field: FieldType) -> str:
     if 0 <= field.Decimal < _NOT_FIXED:
         return f"{value:.{field.Decimal}f}"
-    return jsontext.double_text(value, 6 if field.Tp == TypeCode.FLOAT else 17)
+    if field.Tp == TypeCode.FLOAT:
+        return jsontext.double_text(value, _digits(value))
+    return jsontext.double_text(value)
+
+
+def _digits(value: float) -> int:
+    """As many as a FLOAT needs to be read back; as in TiDB, with an exponent six."""
+    if 1e-15 <= abs(value) < 1e15:
+        for digits in (6, 7, 8):
+            if _SINGLE.unpack(_SINGLE.pack(float(f"{value:.{digits}g}")))[0] == value:
+                return digits
+        return 9
+    return 6
+
+
+def unfilled(field: FieldType) -> FieldType:
+    """The type of a FLOAT(m, d) or DOUBLE(m, d) whose text has no zeros to fill up its places."""
+    if field.family == Family.FLOAT and 0 <= field.Decimal < _NOT_FIXED:
+        return evolve(field, Decimal=_NOT_FIXED)
+    return field
 
 
 def to_bytes(value: Value, field: FieldType) -> bytes:

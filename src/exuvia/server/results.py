@@ -26,6 +26,7 @@ from exuvia.base.types import (
     unpack_datetime,
 )
 from exuvia.catalog import values
+from exuvia.catalog.texts import unfilled
 from exuvia.server import packets
 from exuvia.server.framing import Outgoing
 from exuvia.sql.result import OutputColumn, Result, Row, text_type
@@ -183,10 +184,16 @@ def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> N
         outgoing.add(packets.eof(status, warnings))
 
 
+def shown_type(column: OutputColumn) -> FieldType:
+    """As in TiDB, a table's own FLOAT(m, d) is sent without zeros at its end, a computed one with
+    them."""
+    return unfilled(column.type) if column.origin else column.type
+
+
 def _rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
     encoder_of = binary_encoder if binary else text_encoder
     encode_row = _binary_row if binary else _text_row
-    encoders = [encoder_of(column.type, codec) for column in result.columns]
+    encoders = [encoder_of(shown_type(column), codec) for column in result.columns]
     for row in result.rows:
         outgoing.add(encode_row(row, encoders))
         if len(outgoing) >= CHUNK_BYTES:

@@ -12,6 +12,7 @@ A row that is new then has no old value, so an old unique index must not judge i
 """
 
 from exuvia.base.errors import Refused
+from exuvia.base.types import Family
 from exuvia.catalog.change import Kind
 from exuvia.catalog.change_values import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve, name
@@ -110,7 +111,9 @@ def _part(part: IndexColumn, new: ColumnInfo) -> IndexColumn:
 
 
 def _prefix(part: IndexColumn, new: ColumnInfo) -> int:
-    """A prefix as long as the whole column, or longer, is none."""
+    """A prefix as long as the whole column, or longer, is none; nor is there one of a number."""
+    if new.type.family not in (Family.STRING, Family.BYTES):
+        return -1
     return -1 if 0 <= new.type.Flen <= part.length else part.length
 
 

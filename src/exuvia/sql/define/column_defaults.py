@@ -113,6 +113,8 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
         text = str(int.from_bytes(text, "big"))
     if text is None:
         raise refuse(1067, info.name.O)
+    if info.type.Tp == TypeCode.BIT and isinstance(text, str) and not _is_text(tree):
+        text = _bits_of(text, info)
     if isinstance(text, bytes):
         value = _bit_value(text, info.type)
         if info.type.Tp == TypeCode.BIT and int.from_bytes(value, "big") >> info.type.Flen:
@@ -133,6 +135,13 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
 def _is_named(kind: FieldType) -> bool:
     """Text, or the name of an element."""
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
+
+
+def _bits_of(text: str, info: ColumnInfo) -> bytes:
+    """A whole number as the bytes of a BIT. Raises 1067."""
+    if not text.isdigit() or int(text) >= 1 << 64:
+        raise refuse(1067, info.name.O)
+    return int(text).to_bytes(8, "big")
 
 
 def _decoded(raw: bytes) -> str | None:

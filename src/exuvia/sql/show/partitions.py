@@ -48,12 +48,19 @@ def _are_numbered(found: PartitionInfo) -> bool:
 def _definition(each: PartitionDefinition) -> str:
     text = f"PARTITION {identifier(each.name.O)}"
     if each.less_than:
-        text += f" VALUES LESS THAN ({description(each)})"
+        text += f" VALUES LESS THAN ({_escaped(each)})"
     elif each.in_values == ((DEFAULT,),):
         text += " DEFAULT"
     elif each.in_values:
-        text += f" VALUES IN ({description(each)})"
+        text += f" VALUES IN ({_escaped(each)})"
     return text + (f" COMMENT {quoted(each.comment)}" if each.comment else "")
+
+
+_ESCAPES = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
+
+
+def _escaped(each: PartitionDefinition) -> str:
+    return (description(each) or "").translate(_ESCAPES)
 
 
 def description(each: PartitionDefinition) -> str | None:

@@ -79,9 +79,12 @@ def _sign(kind: FieldType) -> str:
     return unsigned + (" zerofill" if kind.Flag & Flag.ZEROFILL else "")
 
 
+_ESCAPES = {0: "\\0", 10: "\\n", 13: "\\r"}
+
+
 def quoted(text: str) -> str:
     """A string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "''").translate(_ESCAPES) + "'"
 
 
 def identifier(text: str) -> str:
