@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.ddl import queue
-from support.world import World, rows, run
+from support.world import World, error, rows, run
 
 
 @pytest.fixture
@@ -53,6 +53,64 @@ def test_an_open_writer_commits_and_is_truncated_with_the_others(world, session)
     assert done.wait(10)
     assert rows(session, "SELECT * FROM t") == []
     assert rows(session, "SELECT * FROM log") == [[1]]
+
+
+def begun(world: World, mode: str, insert: str):
+    """A transaction of another session that writes t first while it is truncated."""
+    mine, done = world.session("tt"), threading.Event()
+    failed: list[ExuviaError] = []
+
+    def write() -> None:
+        try:
+            run(mine, f"BEGIN {mode}")
+            run(mine, insert)
+            run(mine, "COMMIT")
+        except Refused as error:
+            failed.append(error)
+        done.set()
+
+    threading.Thread(target=write).start()
+    return done, failed
+
+
+@pytest.mark.parametrize("mode", ["PESSIMISTIC", "OPTIMISTIC"])
+def test_who_writes_first_in_between_waits_for_the_end(world, session, mode) -> None:
+    """Before, it wrote the table that was about to go, and met 8028 at COMMIT."""
+    run(session, "BEGIN")
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    truncated = truncating(world)
+    while not waits_for_writers(world):
+        assert not truncated.wait(0.05)
+    alone = world.session("tt")
+    run(alone, "INSERT INTO t VALUES (2, 2)")  # alone: before the truncation, or again behind it
+    written, failed = begun(world, mode, "INSERT INTO t VALUES (3, 3)")
+    assert not written.wait(0.3)
+    reader = world.session("tt")
+    run(reader, "BEGIN")
+    assert rows(reader, "SELECT * FROM log") == []
+    assert error(reader, "INSERT INTO t VALUES (4, 4)") == (1412, "HY000")
+    run(reader, "INSERT INTO log VALUES (4)")
+    run(reader, "COMMIT")
+    run(session, "COMMIT")
+    assert truncated.wait(10) and written.wait(10)
+    assert failed == []
+    assert rows(session, "SELECT * FROM t") == [[3, 3]]
+    assert rows(session, "SELECT * FROM log") == [[4]]
+
+
+def test_it_waits_as_long_as_for_a_row(world, session) -> None:
+    run(session, "BEGIN")
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    truncated = truncating(world)
+    while not waits_for_writers(world):
+        assert not truncated.wait(0.05)
+    other = world.session("tt")
+    run(other, "SET innodb_lock_wait_timeout = 1")
+    run(other, "BEGIN")
+    assert error(other, "INSERT INTO t VALUES (3, 3)") == (1205, "HY000")
+    run(session, "COMMIT")
+    assert truncated.wait(10)
+    run(other, "ROLLBACK")
 
 
 def test_an_open_reader_keeps_its_snapshot_and_hinders_nobody(world, session) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Flag
+from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.model import ColumnInfo, IndexInfo, Layout, TableInfo, evolve
 from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
 from exuvia.catalog.state import SchemaState
@@ -164,6 +165,12 @@ def touch(job: Job, world: World) -> tuple[Job, World]:
     return job, _replaced(world, table, evolve(plain, exuvia_exchange=rule))
 
 
+def close_both(job: Job, world: World) -> tuple[Job, World]:
+    """As `touch`; and no transaction begins to write either from here."""
+    job, world = touch(job, world)
+    return job, _replaced(world, closing(the_table(world)), closing(plain_of(job, world)))
+
+
 def every_row_fits(job: Job, world: World) -> Refused | Wait | None:
     """1737, unless WITHOUT VALIDATION."""
     if world.failure is not None:
@@ -192,13 +199,13 @@ def exchange(job: Job, world: World) -> tuple[Job, World]:
         exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
     )
     carried = evolve(world, carries=((table.id, plain.id), (plain.id, table.id)))
-    return job, _replaced(carried, table, plain)
+    return job, _replaced(carried, opened(table), opened(plain))
 
 
 def forget_rule(job: Job, world: World) -> tuple[Job, World]:
     """As if nothing had begun."""
     plain = evolve(plain_of(job, world), exuvia_exchange=None)
-    return job, _replaced(world, the_table(world), plain)
+    return job, _replaced(world, opened(the_table(world)), opened(plain))
 
 
 def both_tables(job: Job, world: World) -> tuple[int, ...]:
@@ -232,7 +239,7 @@ EXCHANGE_PARTITION = load(
         path=(
             Step(ABSENT, WRITE_ONLY, edit=refuse_misfits),
             Step(WRITE_ONLY, WRITE_REORG, edit=touch, silent=True),
-            Step(WRITE_REORG, DELETE_REORG, edit=touch, after=every_row_fits, silent=True),
+            Step(WRITE_REORG, DELETE_REORG, edit=close_both, after=every_row_fits, silent=True),
             Step(
                 DELETE_REORG,
                 PUBLIC,

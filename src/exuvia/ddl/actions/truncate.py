@@ -1,13 +1,16 @@
 """TRUNCATE TABLE: another table, empty, takes the name; the old one is left to be emptied.
 
-    absent -> write only   (silent) nothing changes yet: whoever wrote the table with an older plan
-                           is waited for, as any step waits for the metadata lock
+    absent -> write only   (silent) whoever wrote the table with an older plan is waited for, as any
+                           step waits for the metadata lock; transactions that would write it first
+                           wait for the end (catalog/closing.py)
     write only -> public   the new id takes the name; the old id is taken away from its writers
 
-Writers who began in between are refused when they commit (law 1): their rows would be lost. Rows of
+Statements that are transactions of their own go on, and are run again where they come too late: the
+store refuses them (law 1), since their rows would be lost. Rows of
 the old id can be brought back under another name while they are kept (recover.py).
 """
 
+from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
@@ -23,9 +26,14 @@ from exuvia.ddl.world import DeleteRange, Event, World
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
 
+def close_table(job: Job, world: World) -> tuple[Job, World]:
+    """No transaction begins to write it from here."""
+    return job, evolve(world, table=closing(the_table(world)))
+
+
 def place_empty_table(job: Job, world: World) -> tuple[Job, World]:
     """The same table under the ids asked for: its own first, then one for each partition."""
-    old, (new_id, *partition_ids) = the_table(world), job.exuvia_ids
+    old, (new_id, *partition_ids) = opened(the_table(world)), job.exuvia_ids
     new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
     if old.partition is not None:
         new = evolve(new, partition=old.partition.with_ids(partition_ids))
@@ -55,7 +63,7 @@ TRUNCATE_TABLE = load(
         TABLE_IN_PLACE,
         refuses=(table_is_missing, truncated_table_is_referred_to),
         path=(
-            Step(ABSENT, WRITE_ONLY, silent=True),
+            Step(ABSENT, WRITE_ONLY, edit=close_table, silent=True),
             Step(
                 WRITE_ONLY,
                 PUBLIC,

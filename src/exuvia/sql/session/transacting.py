@@ -12,19 +12,29 @@ Run again means that nothing is left of the run before: writes, requirements, wa
 variables. Ids that it took are gaps.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 
-from exuvia.base.errors import Conflict, Duplicate, Refused, SchemaChanged, Unavailable
+from exuvia.base.errors import (
+    Conflict,
+    Duplicate,
+    Refused,
+    SchemaChanged,
+    Unavailable,
+    WouldWait,
+)
 from exuvia.base.mysql import refuse
+from exuvia.catalog import meta
 from exuvia.sql.context import Context
 from exuvia.sql.result import Result, Value
 from exuvia.sql.session.beginning import Beginning
 from exuvia.sql.session.locking import StatementLocks
-from exuvia.sql.session.transactions import OpenTransaction, lost
+from exuvia.sql.session.transactions import Closing, OpenTransaction, lost
 
 ATTEMPTS = 64
 BEGINNINGS = 16
 DEADLOCK = 1213
+LOOK_S = 0.5
 OUTDATED = (1412, 8028)
 Work = Callable[[Context], Result]
 
@@ -123,6 +133,8 @@ class Transacting(Beginning):
             except Refused as error:
                 if current.answered or error.code not in OUTDATED:
                     raise
+                if isinstance(error, Closing):
+                    self._wait_for_change(error)
                 failure = error
             else:
                 current.answered = True
@@ -131,6 +143,25 @@ class Transacting(Beginning):
             self._user_variables = dict(variables)
         self.rollback()
         raise failure
+
+    def _wait_for_change(self, closing: Closing) -> None:
+        """Until the table's revision is another one. Raises 1205, 1317, WouldWait."""
+        store, clock = self.services.store, self.services.clock
+        if threading.get_ident() == self.services.row_locks.unwaiting:
+            raise WouldWait
+        deadline = clock.monotonic() + self.settings.lock_wait_s
+        while True:
+            seen = store.counter("version")
+            txn = store.begin()
+            try:
+                if meta.revision(txn, closing.table_id) != closing.revision:
+                    return
+            finally:
+                txn.rollback()
+            self.check_interrupt()
+            if clock.monotonic() >= deadline:
+                raise refuse(1205)
+            store.wait("version", seen, LOOK_S)
 
     def _begin_again(self, before: OpenTransaction) -> OpenTransaction:
         before.close()

@@ -14,15 +14,34 @@ every commit (law 2); a member without a lease commits nothing (law 8).
 
 from typing import NamedTuple
 
-from exuvia.base.errors import Conflict, Deposed, Duplicate, SchemaChanged, Unavailable
+from exuvia.base.errors import (
+    Conflict,
+    Deposed,
+    Duplicate,
+    Refused,
+    SchemaChanged,
+    Unavailable,
+)
 from exuvia.base.mysql import refuse
 from exuvia.catalog import writer
+from exuvia.catalog.closing import is_closing
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
 from exuvia.sql.session.services import Services
 from exuvia.stats.deltas import Ledger
+
+
+class Closing(Refused):
+    """1412: a table that its writers are leaving. A transaction that nobody has read may wait until
+    its revision is another one, and begin again."""
+
+    def __init__(self, table: Table) -> None:
+        error = refuse(1412)
+        super().__init__(error.code, error.state, error.message)
+        self.table_id = table.info.id
+        self.revision = table.revision
 
 
 class Savepoint(NamedTuple):
@@ -149,6 +168,8 @@ class OpenTransaction:
         if table_id in self._tables:
             self._tables[table_id] = table
             return
+        if self.explicit and self._metadata_lock and is_closing(table.info):
+            raise Closing(table)
         self._tables[table_id] = table
         if not self._metadata_lock:
             return
