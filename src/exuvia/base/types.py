@@ -126,7 +126,7 @@ class FieldType(msgspec.Struct, frozen=True, kw_only=True):
 
 def family_of(field: FieldType) -> Family:
     """Family of a field type. Raises KeyError for a code that no column can have."""
-    code = TypeCode(field.Tp)
+    code = field.Tp  # TypeCode is an int: making one costs more than all the rest
     if code in INTEGER_BITS:
         return Family.UINT if field.unsigned else Family.INT
     if code in STRINGS:
@@ -134,7 +134,7 @@ def family_of(field: FieldType) -> Family:
     return _FAMILY[code]
 
 
-_FAMILY = {
+_FAMILY: dict[int, Family] = {
     TypeCode.YEAR: Family.UINT,
     TypeCode.BIT: Family.UINT,
     TypeCode.ENUM: Family.UINT,

@@ -100,12 +100,17 @@ class Filter:
         path = choose(source.table, terms, source.hints, wanted, shares)
         self.path = in_partitions(path, terms, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
-        self.evaluated = "" if where is None else where.sql("mysql")
+        self._condition = where
         self._reverse = self.follows and wanted.descending
         self._sorts = bool(order) and not self.follows
         self._where: Callable[[Row, Context], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], context)
+
+    @property
+    def evaluated(self) -> str:
+        """The condition's text."""
+        return "" if self._condition is None else self._condition.sql("mysql")
 
     @property
     def ordered(self) -> bool:

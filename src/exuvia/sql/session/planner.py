@@ -16,12 +16,14 @@ from exuvia.base.mysql import refuse
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
+from exuvia.sql.nodes.files import IntoFile
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, read_small
 from exuvia.sql.select.into import IntoVariables
+from exuvia.sql.select.into_file import IntoFilePlan
 from exuvia.sql.select.locked import LockedQuery
 from exuvia.sql.select.relational import RelationalPlan
 from exuvia.sql.session.plan_cache import REFUSED, Key
@@ -40,6 +42,8 @@ def plan(node: Statement | exp.Query, context: Context) -> Plan:
     Raises Refused, 1235 for what is not done."""
     found = _plan(node, context)
     into = node.meta.get("into") if isinstance(node, exp.Query) else None
+    if isinstance(into, IntoFile):
+        return IntoFilePlan(found, into)
     return IntoVariables(found, into) if into else found
 
 
@@ -87,6 +91,8 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         found = None if statement is None or depends(statement) else _kept(statement, context)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
+        if found is not None:
+            found.tree = statement
     except Refused as error:
         if error.code == 1142:
             raise  # it is this session that may not

@@ -9,11 +9,12 @@ write rows, or read them FOR UPDATE.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from exuvia.catalog.table import Table
 from exuvia.sql.context import Context
-from exuvia.sql.result import OutputColumn, Result
+from exuvia.sql.nodes.session import Statement
+from exuvia.sql.result import OutputColumn, Result, Row
 
 
 class Plan(ABC):
@@ -25,12 +26,19 @@ class Plan(ABC):
     def run(self, context: Context) -> Result:
         """Do it."""
 
+    def batches(self, context: Context) -> Iterator[Sequence[Row]]:
+        """The rows as they come, for who must not hold them all."""
+        yield self.run(context).rows
+
 
 class KeptPlan(Plan):
-    """A plan of one table that may be kept by shape."""
+    """A plan of one table that may be kept by shape.
+
+    `tree` is its parsed shape, which the next plan is made from when the table has changed."""
 
     short = False
     locks = False
+    tree: Statement | None = None
     asks: tuple[str, ...] = ("SELECT",)
 
     def __init__(self, table: Table, database: str, name: str) -> None:

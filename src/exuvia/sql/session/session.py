@@ -137,7 +137,7 @@ class Session(Transacting, Identity):
         if kept is REFUSED:
             return None
         if isinstance(kept, KeptPlan):
-            locking = kept.locks
+            locking, node = kept.locks, node or kept.tree
         else:
             node = node or planner.tree_of_shape(shape)
             locking = planner.locks_rows(node)
