@@ -1,4 +1,4 @@
-"""Codes about accounts and privileges; see mysql.py."""
+"""Codes about accounts, privileges and files; see mysql.py."""
 
 ACCOUNTS: dict[int, tuple[str, str]] = {
     1045: ("28000", "Access denied for user '%s'@'%s' (using password: %s)"),
@@ -11,6 +11,17 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
         "be used",
     ),
     1147: ("42000", "There is no such grant defined for user '%s' on host '%s' on table '%s'"),
+    1083: (
+        "42000",
+        "Field separator argument is not what is expected; check the manual",
+    ),
+    1086: ("HY000", "File '%s' already exists"),
+    1159: ("08S01", "Got timeout reading communication packets"),
+    1261: ("01000", "Row %s doesn't contain data for all columns"),
+    1262: (
+        "01000",
+        "Row %s was truncated; it contained more data than there were input columns",
+    ),
     1290: (
         "HY000",
         "The Exuvia server is running with the %s option so it cannot execute this statement",
@@ -24,6 +35,10 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
         "algorithm is being used with the PASSWORD() function.",
     ),
     3118: ("HY000", "Access denied for user '%s'@'%s'. Account is locked."),
+    3948: (
+        "42000",
+        "Loading local data is disabled; this must be enabled on both the client and server sides",
+    ),
     3159: (
         "HY000",
         "Connections using insecure transport are prohibited while --require_secure_transport=ON.",

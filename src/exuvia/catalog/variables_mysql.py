@@ -197,7 +197,7 @@ _FEATURES = (
     Variable("default_storage_engine", "InnoDB"),
     Variable("default_tmp_storage_engine", "InnoDB"),
     Variable("storage_engine", "InnoDB"),
-    _flag("local_infile", "OFF", "G"),
+    _flag("local_infile", "ON", "G"),
     _flag("event_scheduler", "OFF", "G"),
     _flag("general_log", "OFF", "G"),
     _flag("slow_query_log", "OFF", "G"),

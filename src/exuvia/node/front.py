@@ -45,6 +45,7 @@ from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
 from exuvia.stats.deltas import Deltas
+from exuvia.stats.fresh import FreshStatistics
 
 FILES_PER_CONNECTION = 2
 STOP_S = 4.5
@@ -101,6 +102,7 @@ class Front:
             Acknowledger(base.store, base.member, self._services.locks),
             Reaper(base.store, self.connections),
             self._deltas,
+            FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
@@ -138,6 +140,7 @@ class Front:
             named_locks=named_locks,
             deltas=self._deltas,
             accounts=self._accounts,
+            secure_file_priv=self._options.secure_file_priv,
         )
 
     def _back_command(self, address: str) -> list[str]:

@@ -19,7 +19,7 @@ _HEADER = Struct("<I")
 class Incoming:
     """Splits what a peer sends into payloads. `most_bytes` bounds one payload."""
 
-    __slots__ = ("_buffer", "_expected", "_parts", "_size", "most_bytes")
+    __slots__ = ("_buffer", "_expected", "_parts", "_size", "follows", "most_bytes")
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -27,10 +27,22 @@ class Incoming:
         self._parts: list[bytes] = []
         self._size = 0
         self._expected: int | None = None
+        self.follows = False
 
     def expect(self, sequence: int) -> None:
         """The next packet must bear this sequence (an answer inside the handshake)."""
         self._expected = sequence
+
+    def follow(self, sequence: int) -> None:
+        """From this sequence on each packet bears the next one (a file), until `end`."""
+        self._expected, self.follows = sequence, True
+
+    def end(self) -> None:
+        """Commands come again."""
+        self._expected, self.follows = None, False
+
+    def _next(self, sequence: int) -> int | None:
+        return sequence + 1 & 255 if self.follows else None
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Whole payloads with the sequence of their last packet. Raises 1153, 1835."""
@@ -38,7 +50,7 @@ class Incoming:
             header = _HEADER.unpack_from(data)[0]
             if header & CONTINUED == len(data) - 4 and header & CONTINUED < CONTINUED:
                 self._judge(header)
-                self._expected = None
+                self._expected = self._next(header >> 24)
                 yield header >> 24, data[4:]
                 return
         self._buffer += data
@@ -59,7 +71,8 @@ class Incoming:
                 self._expected = (header >> 24) + 1 & 255
                 continue
             payload = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts, self._size, self._expected = [], 0, None
+            self._parts, self._size = [], 0
+            self._expected = self._next(header >> 24)
             yield header >> 24, payload
 
     def _judge(self, header: int) -> None:

@@ -26,6 +26,7 @@ from exuvia.server.errors import explain
 from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.packets import Login
 from exuvia.server.statements import Statements, Task, guarded
+from exuvia.server.transfer import Transfer
 
 HANDSHAKE_S = 10.0
 HANDSHAKE_BYTES = 1 << 16
@@ -51,6 +52,7 @@ class Connection(Entering):
         self._inbox: deque[tuple[int, bytes]] = deque()
         self._busy = False
         self._gone = False
+        self._transfer: Transfer | None = None
         self._writable = threading.Event()
         self._ahead = threading.BoundedSemaphore(AHEAD)
 
@@ -87,7 +89,8 @@ class Connection(Entering):
                 return
             if isinstance(self._transport, Compressed):
                 data = self._transport.feed(data)
-            self._inbox.extend(self._incoming.feed(data))
+            for sequence, payload in self._incoming.feed(data):
+                self._arrived(sequence, payload)
         except Refused as error:
             self.parts.metrics.malformed += 1
             self._refuse_and_close(error, 1)
@@ -95,6 +98,18 @@ class Connection(Entering):
         if not self._busy:
             self._work()
         elif len(self._inbox) > INBOX or any(len(each) > LARGE_BYTES for _, each in self._inbox):
+            self._transport.pause_reading()
+
+    def _arrived(self, sequence: int, payload: bytes) -> None:
+        """A command, or a part of a file."""
+        transfer = self._transfer
+        if transfer is None:
+            self._inbox.append((sequence, payload))
+            return
+        if not payload:
+            self._transfer = None
+            self._incoming.end()
+        if transfer.put(sequence, payload):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
@@ -109,6 +124,8 @@ class Connection(Entering):
         """Gone, politely or not."""
         self._gone = True
         self._writable.set()
+        if self._transfer is not None:
+            self._transfer.lose()
         self.parts.connections.remove(self)
         if self._busy and self.statements is not None:
             self.statements.session.interrupt(lost=True)
@@ -211,6 +228,29 @@ class Connection(Entering):
         if not self._gone:
             self._transport.write(chunk)
 
+    def _ask_for_file(self, outgoing: Outgoing, name: bytes) -> Transfer:
+        """Any thread: ask the client for a file."""
+        outgoing.add(b"\xfb" + name)
+        chunk, sequence = outgoing.take(), outgoing.sequence
+        transfer = Transfer(sequence, self._resume_soon)
+        self._loop.call_soon_threadsafe(self._begin_transfer, transfer, chunk)
+        return transfer
+
+    def _begin_transfer(self, transfer: Transfer, chunk: bytearray) -> None:
+        if self._gone:
+            transfer.lose()
+            return
+        self._transfer = transfer
+        self._incoming.follow(transfer.sequence)
+        self._transport.write(chunk)
+
+    def _resume_soon(self) -> None:
+        self._loop.call_soon_threadsafe(self._resume)
+
+    def _resume(self) -> None:
+        if not self._gone:
+            self._transport.resume_reading()
+
     def _finish(self, chunk: bytearray | None) -> None:
         self._busy = False
         self.task = None
@@ -231,6 +271,8 @@ class Connection(Entering):
         session = self.parts.open_session(self.id, self.host, login)
         self.login = login
         self.statements = Statements(session, login, PACKET_BYTES)
+        if login.capabilities & packets.SENDS_FILES:
+            self.statements.ask_for_file = self._ask_for_file
         self._incoming.most_bytes = PACKET_BYTES
 
 

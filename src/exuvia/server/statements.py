@@ -18,6 +18,7 @@ from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
 from exuvia.server.prepared import Statement, id_of
+from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.result import Result, Value
 
@@ -31,6 +32,7 @@ class WireSession(Protocol):
 
     settings: Any
     current: Any
+    local_file: Callable[[str], Iterator[bytes]] | None
 
     def execute(self, text: str) -> Result | list[Result]:
         """Run a text."""
@@ -108,6 +110,8 @@ class Statements:
         self._agreed = results.Agreed(ends_with_ok, login.codec)
         self._prepared: dict[int, Statement] = {}
         self._last_id = 0
+        self.ask_for_file: Callable[[Outgoing, bytes], Transfer] | None = None
+        self._transfers: list[Transfer] = []
 
     @property
     def status(self) -> int:
@@ -141,7 +145,7 @@ class Statements:
         return Task(False, "query", text, lambda out: self._many(out, pieces))
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
-        yield from self._answers(outgoing, self.session.execute(text), 0)
+        yield from self._answers(outgoing, self._executed(text, outgoing), 0)
         if text[:8].lstrip()[:3].upper() == "SET":
             self._recode()
 
@@ -149,8 +153,26 @@ class Statements:
         last = len(pieces) - 1
         for number, piece in enumerate(pieces):
             more = packets.MORE_RESULTS if number < last else 0
-            yield from self._answers(outgoing, self.session.execute(piece), more)
+            yield from self._answers(outgoing, self._executed(piece, outgoing), more)
         self._recode()
+
+    def _executed(self, text: str, outgoing: Outgoing) -> Result | list[Result]:
+        """Run a text, which may ask for a file of the client."""
+        ask, transfers = self.ask_for_file, self._transfers
+        if ask is None:
+            return self.session.execute(text)
+
+        def local_file(name: str) -> Iterator[bytes]:
+            transfers.append(ask(outgoing, name.encode(self._codec)))
+            return transfers[-1].read()
+
+        self.session.local_file = local_file
+        try:
+            return self.session.execute(text)
+        finally:
+            self.session.local_file = None
+            while transfers:
+                outgoing.sequence = transfers.pop().finish()
 
     def _answers(self, outgoing: Outgoing, found: Result | list[Result], more: int) -> Chunks:
         if isinstance(found, Result):

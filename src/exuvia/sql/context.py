@@ -193,9 +193,10 @@ class Context(Env):
         Raises 1046, 1146 (also where its database is not there, as TiDB does)."""
         owner = self.database_of(database)
         rights = self._session.rights
-        if not rights.everything and not self.trusted and not rights.sees_table(owner, name):
-            if self.temporary(owner, name) is None:
-                raise refuse(1142, "SELECT", *self._session.account_name, name)
+        if not (rights.everything or self.trusted or rights.sees_table(owner, name)) and (
+            self.temporary(owner, name) is None
+        ):
+            raise refuse(1142, "SELECT", *self._session.account_name, name)
         try:
             return self._schemas.table(self.txn, owner, name)
         except Refused as error:

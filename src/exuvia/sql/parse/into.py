@@ -1,10 +1,15 @@
-"""INTO @a, @b of a query, wherever it stands; sqlglot does not read it (select/into.py does it)."""
+"""INTO @a, @b and INTO OUTFILE of a query, wherever it stands: sqlglot does not read them."""
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.sql.nodes.files import IntoFile
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.files import into_file
 
-def split_into(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
-    """The query's tokens without INTO @a, @b, and the names; none where it has no such clause."""
+
+def split_into(text: str, tokens: list[Token]) -> tuple[list[Token], tuple[str, ...] | IntoFile]:
+    """The query's tokens without INTO, and the names or the file; none where it has no such
+    clause."""
     depth = 0
     for start, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
@@ -12,6 +17,11 @@ def split_into(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
         elif token.token_type is TokenType.INTO and depth == 0:
+            cursor = Cursor(text, tokens)
+            cursor.position = start + 1
+            file = into_file(cursor)
+            if file is not None:
+                return tokens[:start] + tokens[cursor.position :], file
             names, end = _names(tokens, start + 1)
             return (tokens[:start] + tokens[end:], names) if names else (tokens, ())
     return tokens, ()

@@ -21,6 +21,7 @@ from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
 from exuvia.sql.parse.dml import delete, insert, update
+from exuvia.sql.parse.files import load
 from exuvia.sql.parse.into import split_into
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.show import describe_table, show
@@ -117,7 +118,7 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
 
 
 def _query(text: str, tokens: list[Token]) -> exp.Expression:
-    tokens, variables = split_into(tokens)
+    tokens, variables = split_into(text, tokens)
     tree = read(text, tokens)
     if isinstance(tree, exp.Paren):
         tree = tree.this
@@ -252,7 +253,7 @@ READERS: dict[str, Callable[[Cursor], Statement]] = {
     "GRANT": grant,
     "HANDLER": _unsupported,
     "HELP": _unsupported,
-    "LOAD": _unsupported,
+    "LOAD": load,
     "REVOKE": revoke,
     "SPLIT": _unsupported,
     "XA": _unsupported,

@@ -20,7 +20,7 @@ from exuvia.sql.define import recover as ddl_recover
 from exuvia.sql.define import rename as ddl_rename
 from exuvia.sql.define import sequence as ddl_sequence
 from exuvia.sql.define import view as ddl_view
-from exuvia.sql.nodes import accounts, sequences, session, statistics
+from exuvia.sql.nodes import accounts, files, sequences, session, statistics
 from exuvia.sql.result import Result
 from exuvia.sql.session import control, set_variables
 from exuvia.sql.session.running import Running
@@ -36,6 +36,7 @@ from exuvia.sql.show import (
     show,
     stats_locks,
 )
+from exuvia.sql.write.load_data import load_data
 
 Inside = Callable[[Context, Any], Result]
 Beside = Callable[[Running, Any, str], Result]
@@ -93,6 +94,7 @@ BESIDE: dict[type, Beside] = {
     accounts.RenameUser: ddl_accounts.rename_user,
     accounts.Revoke: ddl_grants.revoke,
     accounts.SetPassword: ddl_accounts.set_password,
+    files.LoadData: load_data,
     nodes.CreateDatabase: ddl_create.create_database,
     nodes.CreateIndex: ddl_create.create_index,
     nodes.CreateTable: ddl_create.create_table,

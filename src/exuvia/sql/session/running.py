@@ -1,6 +1,6 @@
 """What a statement's handler may ask of its session: the session as seen from below."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from exuvia.base.types import FieldType
@@ -59,6 +59,9 @@ class Running(Surroundings, Protocol):
 
     def rollback(self) -> None:
         """Undo the open one."""
+
+    def ask_for_file(self, path: str) -> Iterator[bytes]:
+        """The client's own file, a chunk at a time. Raises 3948."""
 
     def temporary_tables(self) -> TemporaryTables:
         """Its temporary tables, to add one or to drop one."""

@@ -72,5 +72,6 @@ class Services:
     plans: PlanCache = field(default_factory=PlanCache)
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
+    secure_file_priv: str = ""  # folder whose files statements may read and make; none without
     accounts: Accounts | None = None  # None: everybody may do everything
     deltas: Deltas | None = None  # where row counts go; None: nowhere

@@ -15,7 +15,7 @@ _WIDE = ":1024"
 
 
 def show_grants(context: Context, node: ShowGrants) -> Result:
-    """SHOW GRANTS [FOR account], SHOW CREATE USER account. Raises 1141, 1142 for who may not ask."""
+    """SHOW GRANTS [FOR account], SHOW CREATE USER account. Raises 1141, 1142."""
     session = context.session
     name = session.account_name if node.who is None else (node.who[0], node.who[1].lower())
     if name != session.account_name and "SELECT" not in session.rights.on_database("mysql"):

@@ -99,7 +99,7 @@ class InsertValues(KeptPlan):
         named = self._target.named
         if not row:
             return [
-                (position, _default_cell(column))
+                (position, default_cell(column))
                 for position, column in named
                 if position != self._target.auto
             ]
@@ -115,24 +115,24 @@ class InsertValues(KeptPlan):
     ) -> Cell:
         is_auto = position == self._target.auto
         if is_default(tree):
-            return (lambda row, at, n: None) if is_auto else _default_cell(column)
+            return (lambda row, at, n: None) if is_auto else default_cell(column)
         if column.is_generated and is_own_default(tree, column.name.L):
-            return _default_cell(column)
+            return default_cell(column)
         if column.is_generated or asks_generated_default(tree, self.table.info):
             if column.is_generated and loads_a_dump(context):
-                return _default_cell(column)
+                return default_cell(column)
             raise refuse(3105, column.name.O, self.table.info.name.O)
         constant = constant_of(tree)
         if constant is not None:
             kind = expressions.constant_type(tree, context)
-            store = _storer(column, kind, is_auto, self._rules)
+            store = storer(column, kind, is_auto, self._rules)
             return lambda row, at, n: store(constant(at), at, n)
         if tree.find(exp.Query):
             self.short = False
             return _nested_cell(column, tree, is_auto, self._rules)
         compiled = expressions.compiled(tree, [visible], context)
         call = _reads_zeros(compiled, self.table)
-        store = _storer(column, compiled.type, is_auto, self._rules)
+        store = storer(column, compiled.type, is_auto, self._rules)
         return lambda row, at, n: store(call(row, at), at, n)
 
     def run(self, context: Context) -> Result:
@@ -156,7 +156,7 @@ def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, rules: Strictnes
     def cell(row: Row, context: Context, number: int) -> Value:
         found = relational(query, context)
         kind = found.columns[0].type
-        return _storer(column, kind, is_auto, rules)(found.rows[0][0], context, number)
+        return storer(column, kind, is_auto, rules)(found.rows[0][0], context, number)
 
     return cell
 
@@ -178,14 +178,15 @@ def _reads_zeros(compiled: Compiled, table: Table) -> Callable[[Row, Context], V
     return seen
 
 
-def _default_cell(column: ColumnInfo) -> Cell:
+def default_cell(column: ColumnInfo) -> Cell:
+    """A cell without a value of its own. Raises 1364 where the column has no default."""
     return lambda row, context, n: default_for(column, context)
 
 
 Storer = Callable[[Value, Context, int], Value]
 
 
-def _storer(column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness) -> Storer:
+def storer(column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness) -> Storer:
     """Convert and check one value; what is forgiven gives a warning and the nearest value."""
     assign = assign_to(column, kind, rules.mode)
 
@@ -219,7 +220,7 @@ class InsertQuery(Plan):
             if column.is_generated:
                 raise refuse(3105, column.name.O, self._target.table.info.name.O)
         self._storers = [
-            (position, _storer(column, each.type, position == self._target.auto, self._rules))
+            (position, storer(column, each.type, position == self._target.auto, self._rules))
             for (position, column), each in zip(self._target.named, query.columns, strict=True)
         ]
 

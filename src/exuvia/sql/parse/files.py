@@ -1,0 +1,104 @@
+"""LOAD DATA [LOCAL] INFILE, and INTO OUTFILE of a query."""
+
+from exuvia.base.mysql import refuse
+from exuvia.sql.nodes import Node
+from exuvia.sql.nodes.files import IntoFile, LoadData, TextFormat
+from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.dml import assignments
+from exuvia.sql.parse.types import charset_name
+
+
+def load(cursor: Cursor) -> Node:
+    """LOAD DATA ..."""
+    cursor.take()
+    if cursor.accept("XML"):
+        raise refuse(1235, "LOAD XML")
+    cursor.expect("DATA")
+    cursor.accept_any("LOW_PRIORITY", "CONCURRENT")
+    facts: dict[str, object] = {"local": cursor.accept("LOCAL")}
+    cursor.expect("INFILE")
+    facts["path"] = cursor.string()
+    facts["policy"] = cursor.accept_any("REPLACE", "IGNORE").lower() or "insert"
+    cursor.expect("INTO", "TABLE")
+    facts["table"] = cursor.table()
+    if cursor.accept("PARTITION"):
+        facts["partitions"] = cursor.names()
+    if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
+        facts["charset"] = charset_name(cursor)
+    facts["format"] = text_format(cursor)
+    if cursor.accept("IGNORE"):
+        facts["skipped"] = cursor.integer()
+        if not cursor.accept_any("LINES", "ROWS"):
+            raise cursor.error()
+    if cursor.accept("("):
+        empty = cursor.at(")")
+        facts["columns"] = () if empty else cursor.listed(lambda: _item(cursor))
+        cursor.expect(")")
+    if cursor.accept("SET"):
+        facts["assignments"] = tuple((c.name, tree) for c, tree in assignments(cursor))
+    return LoadData(**facts)  # type: ignore[arg-type]
+
+
+def _item(cursor: Cursor) -> str:
+    if cursor.accept("@"):
+        return "@" + cursor.take().text
+    return cursor.name()
+
+
+def text_format(cursor: Cursor) -> TextFormat:
+    """[FIELDS ...] [LINES ...]."""
+    facts: dict[str, object] = {}
+    if cursor.accept_any("FIELDS", "COLUMNS"):
+        _fields(cursor, facts)
+    if cursor.accept("LINES"):
+        _lines(cursor, facts)
+    return TextFormat(**facts)  # type: ignore[arg-type]
+
+
+def _fields(cursor: Cursor, facts: dict[str, object]) -> None:
+    before = cursor.position
+    while True:
+        if cursor.accept("TERMINATED", "BY"):
+            facts["terminated"] = cursor.string()
+        elif cursor.at_any(("OPTIONALLY", "ENCLOSED")):
+            facts["optionally"] = cursor.accept("OPTIONALLY")
+            cursor.expect("ENCLOSED", "BY")
+            facts["enclosed"] = _one_sign(cursor)
+        elif cursor.accept("ESCAPED", "BY"):
+            facts["escaped"] = _one_sign(cursor)
+        else:
+            break
+    if cursor.position == before:
+        raise cursor.error()
+
+
+def _one_sign(cursor: Cursor) -> str:
+    found = cursor.string()
+    if len(found) > 1:
+        raise refuse(1083)
+    return found
+
+
+def _lines(cursor: Cursor, facts: dict[str, object]) -> None:
+    before = cursor.position
+    while True:
+        if cursor.accept("STARTING", "BY"):
+            facts["starting"] = cursor.string()
+        elif cursor.accept("TERMINATED", "BY"):
+            facts["lines"] = cursor.string()
+        else:
+            break
+    if cursor.position == before:
+        raise cursor.error()
+
+
+def into_file(cursor: Cursor) -> IntoFile | None:
+    """What follows INTO, where it is a file."""
+    if cursor.accept("DUMPFILE"):
+        return IntoFile(cursor.string(), raw=True)
+    if not cursor.accept("OUTFILE"):
+        return None
+    path = cursor.string()
+    if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
+        charset_name(cursor)
+    return IntoFile(path, text_format(cursor))

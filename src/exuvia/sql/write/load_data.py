@@ -1,0 +1,229 @@
+"""LOAD DATA [LOCAL] INFILE: rows of a text file, some thousands at a time.
+
+    LOCAL     the client is asked for its file (server/statements.py); nothing can stop it half way,
+              so what is wrong is a warning, as with IGNORE
+    else      a file of this node's host, below --secure-file-priv; without that option 1290
+
+In an open transaction all rows are part of it. Else each batch is a transaction of its own, so that
+memory is bounded: when it fails, the batches before it stay (the manual warns of the same for
+engines without transactions).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from sqlglot import exp
+
+from exuvia.base.mysql import refuse
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog.model import ColumnInfo
+from exuvia.sql import expressions
+from exuvia.sql.access.single_table import Source, check_writable
+from exuvia.sql.context import Context
+from exuvia.sql.files import read_file, readable
+from exuvia.sql.nodes.files import LoadData
+from exuvia.sql.parse.text import is_default
+from exuvia.sql.privileges import guard
+from exuvia.sql.result import BINARY, Note, Result, Row, Value, text_type
+from exuvia.sql.session.running import Running
+from exuvia.sql.write.insert import default_cell, storer
+from exuvia.sql.write.insert_target import Target
+from exuvia.sql.write.inserting import Inserting
+from exuvia.sql.write.lines import Fields, Lines
+from exuvia.sql.write.strictness import Strictness, strictness
+
+BATCH_ROWS = 5000
+_WARNINGS = 64
+_TEXT = text_type(65535)
+_CODECS = {"binary": "latin-1", "latin1": "cp1252", "ascii": "ascii", "gbk": "gbk"}
+Step = Callable[[Row, Value, Context, int], None]
+
+
+def load_data(session: Running, node: LoadData, text: str) -> Result:
+    """See the module. Raises 1290, 3948, 29, 1227, 1261, 1262, and what INSERT does."""
+    if node.local:
+        chunks = session.ask_for_file(node.path)
+    else:
+        guard.everywhere(session, "FILE")
+        chunks = read_file(readable(session.services.secure_file_priv, node.path))
+    records = Lines(node.format, _codec(node), node.skipped).read(chunks)
+    counts = _Counts()
+    while True:
+        batch = list(islice(records, BATCH_ROWS))
+        if not batch and counts.batches:
+            break
+        session.check_interrupt()
+        first = counts.rows + 1
+        found = session.run(
+            lambda context, batch=batch, first=first: _put(node, batch, first, context),  # type: ignore[misc]
+            locking=True,
+        )
+        counts.add(found, len(batch))
+    return counts.result()
+
+
+def _codec(node: LoadData) -> str:
+    return _CODECS.get(node.charset.lower(), "utf-8")
+
+
+class _Counts:
+    def __init__(self) -> None:
+        self.rows = self.batches = 0
+        self._affected = self._warned = self._last_id = 0
+        self._notes: list[Note] = []
+
+    def add(self, found: Result, rows: int) -> None:
+        self.rows += rows
+        self.batches += 1
+        self._affected += found.affected
+        self._warned += len(found.warnings)
+        self._last_id = self._last_id or found.last_insert_id
+        self._notes += list(found.warnings)[: max(0, _WARNINGS - len(self._notes))]
+
+    def result(self) -> Result:
+        deleted, skipped = max(0, self._affected - self.rows), max(0, self.rows - self._affected)
+        info = f"Records: {self.rows}  Deleted: {deleted}  Skipped: {skipped}  "
+        info += f"Warnings: {self._warned}"
+        return Result(
+            affected=self._affected,
+            last_insert_id=self._last_id,
+            warnings=self._notes,
+            info=info,
+        )
+
+
+def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) -> Result:
+    """One batch, in the transaction of the context."""
+    table = context.table(node.table.db or "", node.table.name)
+    check_writable(table, "INSERT", context)
+    context.demand(table, "INSERT", *(("DELETE",) if node.policy == "replace" else ()))
+    policy = "ignore" if node.local and node.policy == "insert" else node.policy
+    rules = strictness(context, policy == "ignore")
+    rules.begin(context)
+    taken = node.columns
+    if taken is None:
+        taken = tuple(c.name.O for c in table.columns if not c.is_generated)
+    names = [each for each in taken if not each.startswith("@")]
+    names += [each for each, _ in node.assignments]
+    target = Target(table, tuple(dict.fromkeys(names)), node.partitions)
+    steps = _steps(taken, target, rules, context)
+    later = _assignments(node, target, rules, context)
+    inserting = Inserting(target, policy, context, None)
+    codec = _codec(node)
+    for number, fields in enumerate(batch, first):
+        row = target.row(context)
+        _check_width(fields, len(steps), number, rules, context)
+        for at, (is_binary, default, step) in enumerate(steps):
+            if at >= len(fields):
+                row_default = default
+                row_default(row, context)
+                continue
+            raw = fields[at]
+            value = raw if raw is None or is_binary else _decoded(raw, codec)
+            step(row, value, context, number)
+        for assign in later:
+            assign(row, None, context, number)
+        inserting.add(row, number)
+    return inserting.result(False)
+
+
+def _decoded(raw: bytes, codec: str) -> str:
+    return raw.decode(codec, "replace")
+
+
+def _check_width(
+    fields: Fields, wanted: int, number: int, rules: Strictness, context: Context
+) -> None:
+    if len(fields) == wanted:
+        return
+    problem = refuse(1261 if len(fields) < wanted else 1262, number)
+    if not rules.lenient:
+        raise problem
+    context.note(problem.code, problem.message)
+
+
+Reader = tuple[bool, Callable[[Row, Context], None], Step]
+
+
+def _steps(
+    taken: Iterable[str], target: Target, rules: Strictness, context: Context
+) -> list[Reader]:
+    """For each field of a line: whether it stays bytes, what is there without it, where it goes."""
+    columns = {column.name.L: (position, column) for position, column in target.named}
+    return [
+        _variable(each[1:], context)
+        if each.startswith("@")
+        else _column(*columns[each.lower()], target, rules)
+        for each in taken
+    ]
+
+
+def _variable(name: str, context: Context) -> Reader:
+    context.session.set_user_variable(name, "", _TEXT)  # SET is bound to a text
+
+    def step(row: Row, value: Value, at: Context, number: int) -> None:
+        at.session.set_user_variable(name, value, _TEXT)
+
+    return False, lambda row, at: step(row, None, at, 0), step
+
+
+def _column(position: int, column: ColumnInfo, target: Target, rules: Strictness) -> Reader:
+    if column.is_generated:
+        raise refuse(3105, column.name.O, target.table.info.name.O)
+    is_binary = column.type.family == Family.BYTES
+    is_auto = position == target.auto
+    store = storer(column, _kind(is_binary), is_auto, rules)
+    default = default_cell(column)
+
+    def step(row: Row, value: Value, context: Context, number: int) -> None:
+        row[position] = store(value, context, number)
+
+    def without(row: Row, context: Context) -> None:
+        if not is_auto:
+            row[position] = default(row, context, 0)
+
+    return is_binary, without, step
+
+
+def _kind(is_binary: bool) -> FieldType:
+    return BINARY if is_binary else _TEXT
+
+
+def _assignments(
+    node: LoadData, target: Target, rules: Strictness, context: Context
+) -> Iterable[Step]:
+    columns = {column.name.L: (position, column) for position, column in target.named}
+    source = Source(target.table, "", node.table.name, node.table.name, ())
+    found: list[Step] = []
+    for name, tree in node.assignments:
+        position, column = columns[name.lower()]
+        if column.is_generated:
+            raise refuse(3105, column.name.O, target.table.info.name.O)
+        if tree.find(exp.Query):
+            raise refuse(1235, "a subquery in LOAD DATA ... SET")
+        if is_default(tree):
+            found.append(_by_default(position, column))
+            continue
+        made = expressions.compiled(tree, [source.visible], context)
+        store = storer(column, made.type, position == target.auto, rules)
+
+        def step(
+            row: Row, value: Value, at: Context, number: int,
+            position: int = position, made: expressions.Compiled = made, store: Storer = store,
+        ) -> None:  # fmt: skip
+            row[position] = store(made.call(row, at), at, number)
+
+        found.append(step)
+    return found
+
+
+Storer = Callable[[Value, Context, int], Value]
+
+
+def _by_default(position: int, column: ColumnInfo) -> Step:
+    default = default_cell(column)
+
+    def step(row: Row, value: Value, context: Context, number: int) -> None:
+        row[position] = default(row, context, number)
+
+    return step

@@ -1,0 +1,148 @@
+"""LOAD DATA [LOCAL] INFILE and SELECT ... INTO OUTFILE with real clients."""
+
+import csv
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, running_nodes
+
+ROWS = 12_345
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def node(folder: Path) -> Iterator[NodeProcess]:
+    (folder / "open").mkdir()
+    with running_nodes(folder, options=("--secure-file-priv", str(folder / "open"))) as [found]:
+        with connected(found) as client:
+            client.query("CREATE DATABASE files")
+        yield found
+
+
+def connected(node: NodeProcess, **more: object) -> pymysql.Connection:
+    return pymysql.connect(
+        host="127.0.0.1", port=node.port, user="root", autocommit=True, local_infile=True, **more
+    )  # type: ignore[call-overload, no-any-return]
+
+
+def rows(client: pymysql.Connection, text: str) -> list[tuple[object, ...]]:
+    with client.cursor() as cursor:
+        cursor.execute(text)
+        return list(cursor.fetchall())
+
+
+def refused(client: pymysql.Connection, text: str) -> int:
+    with pytest.raises(pymysql.MySQLError) as caught:
+        client.cursor().execute(text)
+    return int(caught.value.args[0])
+
+
+@pytest.fixture
+def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
+    with connected(node, database="files") as found:
+        found.query("DROP TABLE IF EXISTS t")
+        found.query("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(8, 2))")
+        yield found
+
+
+def test_a_clients_file_in_batches(client: pymysql.Connection, folder: Path) -> None:
+    path = folder / "many.csv"
+    with path.open("w", newline="") as file:
+        for n in range(ROWS):
+            csv.writer(file, lineterminator="\n").writerow([n, f'a "quoted", name\n{n}', n / 4])
+    with client.cursor() as cursor:
+        affected = cursor.execute(
+            f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE t FIELDS TERMINATED BY ','"
+            " OPTIONALLY ENCLOSED BY '\"' ESCAPED BY ''"
+        )
+    assert affected == ROWS
+    found = rows(client, "SELECT count(*), sum(id), sum(amount) FROM t")[0]
+    total = ROWS * (ROWS - 1) // 2
+    assert [float(each) for each in found] == [ROWS, total, total / 4]  # type: ignore[arg-type]
+    assert rows(client, "SELECT name FROM t WHERE id = 7") == [('a "quoted", name\n7',)]
+    assert rows(client, "SELECT 1 + 1") == [(2,)]  # the protocol goes on
+
+
+def test_fields_variables_and_set(client: pymysql.Connection, folder: Path) -> None:
+    path = folder / "some.txt"
+    path.write_text("head\nid\tn\n1\tone\\ttab\n2\t\\N\n3\tthree\textra\n4\n1\tagain\nx\ty\n")
+    with client.cursor() as cursor:
+        cursor.execute(
+            f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE t IGNORE 2 LINES (id, @name)"
+            " SET name = concat('<', @name, '>'), amount = id * 2"
+        )
+        cursor.execute("SHOW WARNINGS")
+        codes = [code for _, code, _ in cursor.fetchall()]
+    assert codes == [1262, 1261, 1062, 1366]
+    assert [(i, n) for i, n, _ in rows(client, "SELECT * FROM t ORDER BY id")] == [
+        (0, "<y>"), (1, "<one\ttab>"), (2, None), (3, "<three>"), (4, None),
+    ]  # fmt: skip
+
+
+def test_replace_and_transactions(client: pymysql.Connection, folder: Path) -> None:
+    client.query("INSERT INTO t VALUES (1, 'old', 1), (9, 'nine', 9)")
+    path = folder / "replace.txt"
+    path.write_text("1\tnew\t2\r\n2\ttwo\t3\r\n")
+    load = f"LOAD DATA LOCAL INFILE '{path}' REPLACE INTO TABLE t LINES TERMINATED BY '\\r\\n'"
+    client.begin()
+    client.query(load)
+    assert b"Records: 2  Deleted: 1  Skipped: 0  Warnings: 0" in client._result.message  # type: ignore[union-attr]
+    client.rollback()
+    assert rows(client, "SELECT id, name FROM t ORDER BY id") == [(1, "old"), (9, "nine")]
+    client.query(load)
+    names = rows(client, "SELECT name FROM t ORDER BY id")
+    assert names == [("new",), ("two",), ("nine",)]
+
+
+def test_a_file_that_is_refused_leaves_the_protocol_whole(
+    client: pymysql.Connection, folder: Path
+) -> None:
+    path = folder / "large.txt"
+    path.write_text("".join(f"{n}\tname\t1\n" for n in range(400_000)))
+    assert refused(client, f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE nope") == 1146
+    assert rows(client, "SELECT count(*) FROM t") == [(0,)]
+    assert refused(client, "LOAD DATA LOCAL INFILE '/no/such/file' INTO TABLE t") == 1017
+    client.query("SET GLOBAL local_infile = OFF")
+    assert refused(client, f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE t") == 3948
+    client.query("SET GLOBAL local_infile = ON")
+
+
+def test_the_mysql_client_loads(node: NodeProcess, client: pymysql.Connection) -> None:
+    command = ["mysql", "-h", "127.0.0.1", "-P", str(node.port), "-u", "root", "--local-infile=1"]
+    load = "LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE files.t"
+    subprocess.run([*command, "-e", load], input="5\tfive\t5\n", text=True, check=True)
+    assert rows(client, "SELECT name FROM t") == [("five",)]
+
+
+def test_files_of_the_host_only_where_they_may_be(
+    node: NodeProcess, client: pymysql.Connection, folder: Path
+) -> None:
+    client.query("INSERT INTO t VALUES (1, 'a\\tb\\n\\\\', 1.5), (2, NULL, NULL)")
+    outside = folder / "outside.txt"
+    outside.write_text("7\tseven\t7\n")
+    for path in (str(outside), "../outside.txt", "/etc/hostname"):
+        assert refused(client, f"LOAD DATA INFILE '{path}' INTO TABLE t") == 1290
+        assert refused(client, f"SELECT 1 INTO OUTFILE '{path}'") == 1290
+    assert refused(client, "LOAD DATA INFILE 'nope.txt' INTO TABLE t") == 29
+    client.query("SELECT * FROM t ORDER BY id INTO OUTFILE 'out.txt'")
+    written = (folder / "open" / "out.txt").read_text()
+    assert written == "1\ta\\\tb\\\n\\\\\t1.50\n2\t\\N\t\\N\n"
+    assert refused(client, "SELECT 1 INTO OUTFILE 'out.txt'") == 1086
+    before = rows(client, "SELECT * FROM t ORDER BY id")
+    client.query("TRUNCATE TABLE t")
+    client.query("LOAD DATA INFILE 'out.txt' INTO TABLE t")
+    assert rows(client, "SELECT * FROM t ORDER BY id") == before
+    assert refused(client, "LOAD DATA INFILE 'out.txt' INTO TABLE t") == 1062
+    client.query("CREATE USER reader")
+    client.query("GRANT ALL ON files.* TO reader")
+    with pymysql.connect(host="127.0.0.1", port=node.port, user="reader") as reader:
+        assert refused(reader, "LOAD DATA INFILE 'out.txt' INTO TABLE files.t") == 1227
+        assert refused(reader, "SELECT 1 INTO OUTFILE 'x.txt'") == 1227
