@@ -137,7 +137,7 @@ def the_table():
     )
 
 
-LATER = {"max_fk_id", "auto_random_range_bits"}
+LATER = {"max_fk_id", "auto_random_range_bits", "cache_table_status"}
 
 
 def without_ours(value):

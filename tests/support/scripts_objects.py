@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from exuvia.catalog.model import SequenceInfo, TableInfo, ViewInfo, name
+from exuvia.catalog.model import TableInfo, ViewInfo, name
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from support.small_cluster import SmallCluster

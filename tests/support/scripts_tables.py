@@ -95,4 +95,6 @@ ASKED: dict[str, Asked] = {
     "rebase auto_increment ID": (_t, _option(ActionCode.REBASE_AUTO_ID, 500, False)),
     "modify auto id cache": (_t, _option(ActionCode.AUTO_ID_CACHE, 7)),
     "shard row ID": (_t, _option(ActionCode.SHARD_ROW_ID, 4)),
+    "alter table cache": (_t, _option(ActionCode.CACHE_TABLE)),
+    "alter table nocache": (_t, _option(ActionCode.NO_CACHE_TABLE)),
 }

@@ -7,6 +7,7 @@ NEWER: dict[int, tuple[str, str]] = {
         "Deadlock found when trying to get user-level lock; try rolling back "
         "transaction/releasing locks and restarting lock acquisition.",
     ),
+    3064: ("HY000", "Incorrect type for argument %s in function %s."),
     3102: ("HY000", "Expression of generated column '%s' contains a disallowed function."),
     3105: ("HY000", "The value specified for generated column '%s' in table '%s' is not allowed."),
     3106: ("HY000", "'%s' is not supported for generated columns."),
@@ -14,6 +15,16 @@ NEWER: dict[int, tuple[str, str]] = {
     3108: ("HY000", "Column '%s' has a generated column dependency."),
     3109: ("HY000", "Generated column '%s' cannot refer to auto-increment column."),
     3140: ("22032", "Invalid JSON text: %s"),
+    3146: (
+        "22032",
+        "Invalid data type for JSON data in argument %s to function %s; a JSON string or JSON "
+        "type is required.",
+    ),
+    3149: (
+        "42000",
+        "In this situation, path expressions may not contain the * and ** tokens or an array "
+        "range.",
+    ),
     3152: ("42000", "JSON column '%s' cannot be used in key specification."),
     3154: ("42000", "The oneOrAll argument to json_search may take these values: 'one' or 'all'."),
     3158: ("22032", "JSON documents may not contain NULL member names."),
@@ -88,6 +99,7 @@ NEWER: dict[int, tuple[str, str]] = {
     8260: ("HY000", "Job [%s] can't be paused: %s"),
     8261: ("HY000", "Job [%s] can't be resumed: %s"),
     8262: ("HY000", "Job [%s] has already been paused"),
+    8242: ("HY000", "'%s' is unsupported on cache tables."),
     8264: (
         "HY000",
         "Global Index is needed for index '%s', since the unique index is not including all "

@@ -22,6 +22,7 @@ from exuvia.catalog.partition_info import (
     PartitionInfo,
     PartitionType,
 )
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 
 JsonValue = str | int | float | bool | None
@@ -135,22 +136,6 @@ class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
     view_cols: tuple[Name, ...] | None = None
 
 
-class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a table a sequence. A new generation begins at `exuvia_base`, the value before its
-    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/sequences.py)."""
-
-    sequence_start: int = 1
-    sequence_cache: bool = True
-    sequence_cycle: bool = False
-    sequence_min_value: int = 1
-    sequence_max_value: int = (1 << 63) - 2
-    sequence_increment: int = 1
-    sequence_cache_value: int = 1000
-    sequence_comment: str = ""
-    exuvia_generation: int = 0
-    exuvia_base: int = 0
-
-
 LOCAL_TEMPORARY = 2
 """`temp_table_type` of one session's table, as in TiDB."""
 
@@ -193,6 +178,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     tiflash_replica: dict[str, Any] | None = None
     is_columnar: bool = False
     temp_table_type: int = 0
+    cache_table_status: int = 0
     policy_ref_info: dict[str, Any] | None = None
     placement_settings: dict[str, Any] | None = None
     exuvia_db: int = 0
@@ -300,7 +286,6 @@ __all__ = [
     "PartitionType",
     "Referred",
     "SchemaDiff",
-    "SequenceInfo",
     "TableInfo",
     "ViewInfo",
     "evolve",

@@ -17,7 +17,8 @@ import msgspec
 from exuvia.base.errors import Conflict
 from exuvia.base.mysql import refuse
 from exuvia.catalog import meta
-from exuvia.catalog.model import SequenceInfo, TableInfo
+from exuvia.catalog.model import TableInfo
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

@@ -85,6 +85,8 @@ class ActionCode(IntEnum):
     DROP_CHECK = 44
     ALTER_CHECK = 45
     RENAME_TABLES = 47
+    CACHE_TABLE = 57
+    NO_CACHE_TABLE = 59
     CREATE_TABLES = 60
     MULTI_SCHEMA_CHANGE = 61
     FLASHBACK_SCHEMA = 63
@@ -132,6 +134,8 @@ ACTION_TEXT = {
     ActionCode.DROP_CHECK: "drop check constraint",
     ActionCode.ALTER_CHECK: "alter check constraint",
     ActionCode.RENAME_TABLES: "rename tables",
+    ActionCode.CACHE_TABLE: "alter table cache",
+    ActionCode.NO_CACHE_TABLE: "alter table nocache",
     ActionCode.CREATE_TABLES: "create tables",
     ActionCode.MULTI_SCHEMA_CHANGE: "alter table multi-schema change",
     ActionCode.FLASHBACK_SCHEMA: "flashback schema",

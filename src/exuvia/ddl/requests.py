@@ -15,11 +15,11 @@ from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
     IndexInfo,
-    SequenceInfo,
     TableInfo,
     evolve,
     name,
 )
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.ddl.actions.modify_arguments import Modification
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job

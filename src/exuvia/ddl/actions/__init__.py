@@ -12,6 +12,8 @@ from exuvia.ddl.actions.modify import MODIFY_COLUMN
 from exuvia.ddl.actions.modify_default import SET_DEFAULT
 from exuvia.ddl.actions.options import (
     AUTO_ID_CACHE,
+    CACHE_TABLE,
+    NO_CACHE_TABLE,
     REBASE_AUTO_ID,
     SHARD_ROW_ID,
     TABLE_CHARSET,
@@ -52,6 +54,8 @@ ACTIONS: dict[ActionCode, Action] = {
         REBASE_AUTO_ID,
         AUTO_ID_CACHE,
         SHARD_ROW_ID,
+        CACHE_TABLE,
+        NO_CACHE_TABLE,
         ADD_PARTITION,
         DROP_PARTITION,
         TRUNCATE_PARTITION,

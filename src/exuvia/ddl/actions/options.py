@@ -5,6 +5,7 @@
     rebase auto_increment ID          [next id, whether below what was given: FORCE]
     modify auto id cache              [ids a block]
     shard row ID                      [bits]
+    alter table cache, nocache        []
 
 All go absent -> public. A change of a column's collation is done here only where no index folds by
 it: sql/define refuses the others, which would have to be built anew.
@@ -20,6 +21,7 @@ from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import World
 
+CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
@@ -64,6 +66,12 @@ def change_shard_bits(job: Job, world: World) -> tuple[Job, World]:
     return job, _with(world, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
 
 
+def change_cached(job: Job, world: World) -> tuple[Job, World]:
+    """Kept and shown, and what other changes refuse it for: rows are read as before."""
+    status = CACHED if job.type == ActionCode.CACHE_TABLE else 0
+    return job, _with(world, evolve(the_table(world), cache_table_status=status))
+
+
 def _anew(table: TableInfo) -> TableInfo:
     return evolve(table, exuvia_ids_epoch=table.exuvia_ids_epoch + 1)
 
@@ -84,3 +92,5 @@ TABLE_CHARSET = _in_one_step(
 REBASE_AUTO_ID = _in_one_step("rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids)
 AUTO_ID_CACHE = _in_one_step("modify auto id cache", ActionCode.AUTO_ID_CACHE, change_id_cache)
 SHARD_ROW_ID = _in_one_step("shard row ID", ActionCode.SHARD_ROW_ID, change_shard_bits)
+CACHE_TABLE = _in_one_step("alter table cache", ActionCode.CACHE_TABLE, change_cached)
+NO_CACHE_TABLE = _in_one_step("alter table nocache", ActionCode.NO_CACHE_TABLE, change_cached)

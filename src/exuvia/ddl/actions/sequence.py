@@ -11,7 +11,8 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.catalog.model import SequenceInfo, evolve
+from exuvia.catalog.model import evolve
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import database_is_missing

@@ -20,7 +20,7 @@ from exuvia.ddl.world import World
 from exuvia.sql.define import mixture
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.constraints_alter import prepared
-from exuvia.sql.define.jobs import look, submit, table_named
+from exuvia.sql.define.jobs import look, refuse_cached, submit, table_named
 from exuvia.sql.define.specs import SPECS
 from exuvia.sql.nodes import (
     AddCheck,
@@ -53,12 +53,20 @@ def alter_table(session: Running, node: AlterTable, text: str) -> Result:
     return alter(session, node.table, node.specs, text)
 
 
-def alter(session: Running, name: TableName, specs: Sequence[Spec], text: str) -> Result:
-    """Every change of one statement, or none."""
+def alter(
+    session: Running,
+    name: TableName,
+    specs: Sequence[Spec],
+    text: str,
+    what: str = "Alter Table",
+) -> Result:
+    """Every change of one statement, or none; `what` is how 8242 calls it."""
     with look(session) as txn:
         database, table = table_named(session, txn, name)
         if not table.is_stored:
             raise refuse(1347, database.db_name.O, table.name.O, "BASE TABLE")
+        if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
+            refuse_cached(table, what)
         altering = Altering(session, txn, database, table, text)
         jobs = _jobs(altering, prepared(altering, specs))
         _look_at_rows(altering, jobs)

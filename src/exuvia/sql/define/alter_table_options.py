@@ -2,6 +2,7 @@
 
     COMMENT, AUTO_INCREMENT, AUTO_ID_CACHE, SHARD_ROW_ID_BITS   one job each
     CHARSET, COLLATE                                            one job for both
+    CACHE, NOCACHE                                              one job, rows are read as before
     ENGINE, ROW_FORMAT                                          accepted, nothing to do
     any other                                                   8200, as in TiDB
 
@@ -14,6 +15,7 @@ from exuvia.base.mysql import refuse
 from exuvia.catalog import meta
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.ddl import requests_tables
+from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.kv import keys
@@ -108,7 +110,18 @@ def _shard_bits(at: Altering, value: str) -> Job:
     return _change(at, ActionCode.SHARD_ROW_ID, shard_bits(at.table, value))
 
 
+def _cache(at: Altering, value: str) -> Job | None:
+    """CACHE, NOCACHE. Raises 8242 for a partitioned table."""
+    cached = value == "on"
+    if at.table.partition is not None and cached:
+        raise refuse(8242, "partition mode")
+    if cached == (at.table.cache_table_status == CACHED):
+        return None
+    return _change(at, ActionCode.CACHE_TABLE if cached else ActionCode.NO_CACHE_TABLE)
+
+
 _BUILDERS = {
+    "cache": _cache,
     "comment": _comment,
     "auto_increment": _auto_increment,
     "force auto_increment": _force_auto_increment,

@@ -99,4 +99,4 @@ def _create_select(
 def create_index(session: Running, node: CreateIndex, text: str) -> Result:
     """CREATE [UNIQUE] INDEX: as ALTER TABLE ADD INDEX."""
     spec = AddIndex(node.index, node.if_not_exists)
-    return alter(session, node.table, (spec,), text)
+    return alter(session, node.table, (spec,), text, "Create Index")

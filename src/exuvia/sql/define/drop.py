@@ -21,6 +21,7 @@ from exuvia.sql.define.jobs import (
     database_named,
     look,
     noted,
+    refuse_cached,
     submit,
     table_named,
 )
@@ -128,6 +129,7 @@ def _job(
     info = session.services.schemas.table(txn, database.db_name.O, table.name).info
     if not info.is_stored:
         raise refuse(1146, database.db_name.O, table.name)
+    refuse_cached(info, "Drop Table")
     return requests.drop_table(database, info, going, query=text)
 
 
@@ -140,6 +142,7 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
         database, table = table_named(session, txn, node.table)
         if not table.is_stored:
             raise refuse(1146, database.db_name.O, table.name.O)
+        refuse_cached(table, "Truncate Table")
         check_truncate(session, txn, table)
         job = requests_tables.truncate_table(
             database, table, checks=keys_are_checked(session), query=text
@@ -150,4 +153,4 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
 
 def drop_index(session: Running, node: DropIndexStatement, text: str) -> Result:
     """DROP INDEX: as ALTER TABLE DROP INDEX."""
-    return alter(session, node.table, (DropIndex(node.name, node.if_exists),), text)
+    return alter(session, node.table, (DropIndex(node.name, node.if_exists),), text, "Drop Index")

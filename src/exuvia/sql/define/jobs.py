@@ -58,6 +58,12 @@ def table_named(
     return database, found
 
 
+def refuse_cached(table: TableInfo, what: str) -> None:
+    """8242: of a table that is CACHEd only NOCACHE may be asked."""
+    if table.cache_table_status:
+        raise refuse(8242, what)
+
+
 def submit(session: Running, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with.
 

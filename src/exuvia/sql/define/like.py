@@ -74,6 +74,7 @@ def copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
         constraint_info=_copied_checks(source, text) or None,
         fk_info=None,
         temp_table_type=0,
+        cache_table_status=0,
         state=SchemaState.ABSENT,
         auto_inc_id=0,
         max_col_id=len(columns),

@@ -16,7 +16,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.jobs import SYSTEM, database_named, look, submit
+from exuvia.sql.define.jobs import SYSTEM, database_named, look, refuse_cached, submit
 from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.result import Result
@@ -41,6 +41,7 @@ class Renamed:
         table = None if database is None else self._at(database, old.name)
         if database is None or table is None:
             raise self._missing(old, new, is_alter)
+        refuse_cached(table, "Alter Table" if is_alter else "Rename Table")
         target = self._database(new)
         if is_alter and target is not None and _place(target, new) == _place(database, old):
             return

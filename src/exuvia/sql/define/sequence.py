@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.catalog.model import SequenceInfo, TableInfo, evolve, name
+from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests

@@ -23,6 +23,7 @@ from exuvia.sql.nodes import (
     SetDefault,
     Spec,
     TableName,
+    TableOptions,
 )
 from exuvia.sql.nodes.session import Unsupported
 from exuvia.sql.parse.accounts import alter_user
@@ -226,6 +227,8 @@ _SPECS = {
     "RENAME": _rename,
     "CONVERT": _convert,
     "FORCE": force,
+    "CACHE": lambda cursor: TableOptions({"cache": "on"}),
+    "NOCACHE": lambda cursor: TableOptions({"cache": "off"}),
     "ENABLE": _ignored,
     "DISABLE": _ignored,
     "ORDER BY": _ignored,

@@ -118,7 +118,8 @@ def _options(table: TableInfo, next_auto: int) -> str:
     if table.ShardRowIDBits:
         split = f"PRE_SPLIT_REGIONS={table.pre_split_regions} " if table.pre_split_regions else ""
         text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
-    return text + (f" COMMENT={quoted(table.comment)}" if table.comment else "")
+    text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
+    return text + (" /* CACHED ON */" if table.cache_table_status else "")
 
 
 def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) -> str:

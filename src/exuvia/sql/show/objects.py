@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from exuvia.base.mysql import refuse
-from exuvia.catalog.model import SequenceInfo, TableInfo, ViewInfo
+from exuvia.catalog.model import TableInfo, ViewInfo
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
