@@ -9,6 +9,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
+from exuvia.sql.define import create_select, create_select_rows
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -83,6 +84,49 @@ def test_nobody_sees_the_table_before_its_rows_are_in_it(world, session, monkeyp
     go.set()
     thread.join(10)
     assert rows(other, "SELECT COUNT(*) FROM t") == [[3]] and len(found) == 1
+
+
+@pytest.fixture
+def by_twos(monkeypatch):
+    """Runs of two rows."""
+    monkeypatch.setattr(create_select_rows, "RUN_ROWS", 2)
+
+
+def test_rows_come_run_by_run(world: World, session: Session, by_twos) -> None:
+    run(session, "INSERT INTO s VALUES (4, 50, 'u'), (5, 60, 'v')")
+    join = "SELECT s.a FROM s JOIN s AS o ON s.id = o.id"
+    assert run(session, f"CREATE TABLE t (n INT AUTO_INCREMENT PRIMARY KEY) {join}").affected == 5
+    assert rows(session, "SELECT n FROM t ORDER BY n") == [[1], [2], [3], [4], [5]]
+    run(session, "CREATE TABLE h (KEY (a)) SELECT a, b FROM s")
+    run(session, "INSERT INTO h VALUES (70, 'w')")
+    assert rows(session, "SELECT SUM(a), COUNT(*) FROM h") == [[230, 6]]
+    assert len(rows(session, "SELECT DISTINCT _tidb_rowid FROM h")) == 6
+    run(session, "ADMIN CHECK TABLE h")
+
+
+def test_what_fails_in_a_later_run_leaves_nothing(world, session, by_twos) -> None:
+    run(session, "INSERT INTO s VALUES (4, 300, 'u')")
+    failing = "CREATE TABLE t (PRIMARY KEY (id), a TINYINT) SELECT id, a FROM s"
+    assert error(session, failing)[0] == 1264
+    assert session.warnings[0].message.endswith("at row 4")
+    job = last_job(world)
+    assert job.state == JobState.ROLLBACK_DONE
+    assert rows(session, "SHOW TABLES") == [["s"]]
+    left = f"SELECT COUNT(*) FROM mysql.gc_delete_range WHERE job_id = {job.id}"
+    assert rows(session, left)[0][0] > 0, "what was loaded is to be emptied"
+
+
+def test_another_definition_of_the_source_ends_it(world, session, monkeypatch) -> None:
+    place = create_select._place
+
+    def changed_meanwhile(*arguments):
+        found = place(*arguments)
+        run(world.session("cs"), "ALTER TABLE s MODIFY a BIGINT NOT NULL")
+        return found
+
+    monkeypatch.setattr(create_select, "_place", changed_meanwhile)
+    assert error(session, "CREATE TABLE t SELECT * FROM s")[0] == 1412
+    assert rows(session, "SHOW TABLES") == [["s"]]
 
 
 @pytest.mark.parametrize(

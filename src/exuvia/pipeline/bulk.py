@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from exuvia.base.errors import Deposed, Duplicate
+from exuvia.base.errors import Deposed, Duplicate, Refused, Unavailable
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import keycodec, keyform, vector, vectorparts
 from exuvia.catalog.table import Table
@@ -29,7 +29,7 @@ from exuvia.pipeline.inline import InlineWave
 from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import DEPOSED, Order, Task
+from exuvia.pipeline.task import DEPOSED, FAILED, UNAVAILABLE, Order, Task
 from exuvia.pipeline.verify import order_for
 
 _COMMIT_ROWS = 10_000
@@ -41,18 +41,21 @@ def load(
     store: Store,
     table: Table,
     batches: Iterable[Batch],
-    first_row_id: int = 1,
+    row_ids: Callable[[int], int] | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     job_id: int = 0,
     epoch: int = 0,
     judged: bool = False,
 ) -> int:
-    """Load rows and make all index entries; how many rows. `first_row_id` is for tables whose rows
-    have hidden ids."""
+    """Load rows and make all index entries; how many rows. `row_ids` gives the first of so many,
+    for tables whose rows have hidden ids; without it they begin with 1."""
     rows = 0
     order = order_for(table, tuple(form.info.id for form in table.forms), job_id, epoch)
+    hidden = not table.handle_positions
     for batch in batches:
-        handles, values = _encoded(table, batch, first_row_id + rows)
+        size = len(batch) if isinstance(batch, list) else batch.num_rows
+        first = row_ids(size) if row_ids is not None and hidden and size else rows + 1
+        handles, values = _encoded(table, batch, first)
         _write(store, order, handles, values, judged)
         rows += len(values)
     _index(store, order, monotonic)
@@ -125,6 +128,10 @@ def _index(store: Store, order: Order, monotonic: Callable[[], float]) -> None:
     for outcome in InlineWave(store, tasks, dial, monotonic).run():
         if outcome.kind == DEPOSED:
             raise Deposed("the job of this load went on without it")
+        if outcome.kind == UNAVAILABLE:
+            raise Unavailable(outcome.text)
+        if outcome.kind == FAILED:
+            raise Refused(outcome.code, outcome.state, outcome.text)
         for found in outcome.duplicates:
             error = Duplicate(found.key, found.other)
             error.message, error.args = found.text, (found.text,)

@@ -1,8 +1,8 @@
 """CREATE TABLE t [definitions] AS SELECT ...: TiDB refuses it, MySQL users expect it.
 
-    query       run first, in a snapshot of its own; its columns follow those that are only defined
+    query       planned first: its columns follow those that are only defined
     job         takes the name, gives the rows a place nobody sees     (ddl/actions/load.py)
-    load        sorted runs, then the indexes                          (pipeline/bulk.py)
+    load        the query run, its rows as they come, then the indexes (create_select_rows.py)
     finish      the job makes all of it public, or drops all of it
 
 Whatever fails on the way, the client included, leaves no table. What the bulk load does not keep,
@@ -11,27 +11,26 @@ foreign keys, CHECKs, generated columns, partitions, is refused here, 1235.
 
 from collections.abc import Sequence
 
+from sqlglot import exp
+
 from exuvia.base.errors import Deposed, ExuviaError
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, Flag, TypeCode
-from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import STRICT
 from exuvia.ddl import admin, loading, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql.context import Context
+from exuvia.sql.define.create_select_rows import Rows
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import parse
-from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.result import OutputColumn, Result
 from exuvia.sql.session import planner
 from exuvia.sql.session.running import Running
 from exuvia.sql.show.type_text import identifier, is_text, type_text
-from exuvia.sql.write.cells import assign_to
-from exuvia.sql.write.insert_target import Target
 from exuvia.stats.meta import Delta
 
 POLL_S = 0.5
@@ -45,20 +44,32 @@ def create_select(
     query = node.query
     if query is None:
         raise Misplaced("SELECT")
-    found = session.run(lambda context: planner.plan(query, context).run(context))
-    defined = evolve(node, columns=columns_with(node, found.columns), query=None)
+    columns = _columns_of(session, query)
+    defined = evolve(node, columns=columns_with(node, columns), query=None)
     info = table_info(defined, database, warn, modes_of(session.variable("sql_mode"), warn))
     _refuse_what_is_not_loaded(node, info)
     job = requests.create_table(database, info, query=text)
     loader = {"loader": session.services.member.id}
     job = evolve(job, raw_args=(job.raw_args[0], loader), reorg_meta={})
     job_id = session.services.submitter.submit_nowait(job)
-    rows = _load(session, job_id, found)
+    rows = _load(session, job_id, Rows(query, columns))
     ended = session.services.submitter.wait(job_id)
     error = ended.error()
     if error is not None:
         raise error
     return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
+
+
+def _columns_of(session: Running, query: exp.Query) -> list[OutputColumn]:
+    """What the query answers, without running it."""
+    found: list[OutputColumn] = []
+
+    def look(context: Context) -> Result:
+        found[:] = planner.plan(query, context).columns
+        return Result()
+
+    session.run(look)
+    return found
 
 
 def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
@@ -116,13 +127,13 @@ def _storable(kind: FieldType) -> FieldType:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _load(session: Running, job_id: int, found: Result) -> int:
+def _load(session: Running, job_id: int, found: Rows) -> int:
     """Put the rows in. Whatever stops it cancels the job; raises what did, once the job is over."""
     try:
         table, epoch = _place(session, job_id)
         if table is None:
             return 0
-        rows = session.run(lambda context: _loaded(context, table, found, job_id, epoch)).affected
+        rows = session.run(lambda context: found.load(context, table, job_id, epoch)).affected
         txn = session.services.store.begin()
         loading.finish(txn, session.services.member, job_id, epoch, rows)
         txn.commit()
@@ -130,6 +141,7 @@ def _load(session: Running, job_id: int, found: Result) -> int:
             session.services.deltas.merge({table.physical_id: Delta(rows, rows)})
         return rows
     except Deposed:
+        admin.command_now(session.services.store, "cancel", [job_id])
         return 0  # the job was cancelled: it says why
     except ExuviaError:
         admin.command_now(session.services.store, "cancel", [job_id])
@@ -154,61 +166,3 @@ def _place(session: Running, job_id: int) -> tuple[Table | None, int]:
         finally:
             txn.rollback()
         store.wait("version", seen, POLL_S)
-
-
-def _loaded(context: Context, table: Table, found: Result, job_id: int, epoch: int) -> Result:
-    from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
-
-    target = Target(table, tuple(column.name for column in found.columns))
-    rows = [row_of(context, target, each) for each in converted(target, found)]
-    ids = context.session.services.ids.of(table.info)
-    if target.auto >= 0:
-        _number(rows, target.auto, ids)
-    first = ids.next("rowid", len(rows)) if target.is_hidden_id and rows else 1
-    loaded = load(
-        context.session.services.store,
-        table,
-        [rows] if rows else [],
-        first,
-        context.session.services.clock.monotonic,
-        job_id=job_id,
-        epoch=epoch,
-        judged=True,
-    )
-    return Result(affected=loaded)
-
-
-def converted(target: Target, found: Result) -> list[Row]:
-    """The query's rows as the columns hold them. Raises 1048, 1264, 1406, ..."""
-    assigns = [
-        assign_to(column, each.type, STRICT)
-        for (_, column), each in zip(target.named, found.columns, strict=True)
-    ]
-    is_auto = [position == target.auto for position, _ in target.named]
-    return [
-        [
-            None if auto and value is None else assign(value, number)
-            for assign, auto, value in zip(assigns, is_auto, row, strict=True)
-        ]
-        for number, row in enumerate(found.rows, 1)
-    ]
-
-
-def row_of(context: Context, target: Target, values: Row) -> Row:
-    """A row with those values, and defaults for the rest."""
-    row = target.row(context)
-    for (position, _), value in zip(target.named, values, strict=True):
-        row[position] = value
-    return row
-
-
-def _number(rows: list[Row], position: int, ids: TableIds) -> None:
-    """AUTO_INCREMENT: NULL and 0 take the next ids, the greatest value given is not given again."""
-    missing = [row for row in rows if not row[position]]
-    given = max((row[position] for row in rows if row[position]), default=0)
-    if given > 0:
-        ids.rebase(given)
-    if missing:
-        first = ids.next("auto", len(missing))
-        for at, row in enumerate(missing):
-            row[position] = first + at

@@ -3,6 +3,8 @@
 The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
 """
 
+from collections.abc import Iterator, Sequence
+
 from sqlglot import exp
 
 from exuvia.sql.context import Context
@@ -23,6 +25,10 @@ class RelationalPlan(Plan):
     def run(self, context: Context) -> Result:
         """Collect every batch."""
         return Result(self.columns, [row for batch in self._plan.run() for row in batch])
+
+    def batches(self, context: Context) -> Iterator[Sequence[Row]]:
+        """As DuckDB produces them."""
+        return self._plan.run()
 
 
 def found_rows(node: exp.Select, context: Context) -> tuple[list[OutputColumn], list[Row]]:
