@@ -1,15 +1,30 @@
 """A sample of rows: even, bounded, and the same however the rows were cut into spans."""
 
+from typing import Any
+
+import numpy as np
+
+from exuvia.catalog.columns import Vector, vector_of
 from exuvia.kv.packet import Span
 from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.sampling import Sample, limit_of
 from exuvia.pipeline.summary import Summary
+from support.rows import INT, text
 
 WHOLE = Span(b"a", b"z")
 
 
-def rows(first: int, number: int) -> list[bytes]:
-    return [b"%06d" % n for n in range(first, first + number)]
+TEXT, NUMBER = text(), INT
+
+
+def rows(first: int, number: int) -> list[Vector]:
+    numbers = range(first, first + number)
+    texts = [None if n % 7 == 3 else f"{n:06}" for n in numbers]
+    return [vector_of(list(numbers), NUMBER), vector_of(texts, TEXT)]
+
+
+def seen(sample: Sample) -> list[list[Any]]:
+    return [each.to_list() for each in sample.values]
 
 
 def sampled(most: int, limit: float, *sizes: int) -> Sample:
@@ -17,7 +32,7 @@ def sampled(most: int, limit: float, *sizes: int) -> Sample:
     first = 0
     for n, size in enumerate(sizes):
         part = Sample(most, Span(b"%c" % (97 + n), b"z"), limit)
-        part.add(rows(first, size))
+        part.add(rows(first, size), size)
         found.merge(part)
         first += size
     return found
@@ -26,15 +41,16 @@ def sampled(most: int, limit: float, *sizes: int) -> Sample:
 def test_few_rows_are_all_there_in_their_order() -> None:
     found = sampled(100, limit_of(100, 60), 20, 40)
     found.cut()
-    assert found.raws == rows(0, 60)
+    assert seen(found) == [each.to_list() for each in rows(0, 60)]
     assert found.places.tolist() == list(range(60))
 
 
 def test_a_place_says_which_row_it_was() -> None:
     found = sampled(50, limit_of(50, 3000), 1000, 500, 1500)
     found.cut()
-    assert len(found.raws) == 50
-    assert found.raws == [b"%06d" % place for place in found.places.tolist()]
+    numbers, texts = seen(found)
+    assert numbers == found.places.tolist() and len(numbers) == 50
+    assert texts == [None if n % 7 == 3 else f"{n:06}" for n in numbers]
 
 
 def test_a_row_is_drawn_as_often_as_any_other() -> None:
@@ -46,25 +62,23 @@ def test_a_row_is_drawn_as_often_as_any_other() -> None:
 
 def test_what_was_counted_wrongly_is_still_bounded() -> None:
     found = sampled(100, limit_of(100, 10), 4000, 4000)  # far more rows than were thought
-    assert len(found.raws) <= 200
+    assert len(found.lots) <= 200
     found.cut()
-    assert len(found.raws) == 100
+    assert len(found.lots) == 100
 
 
 def test_a_summary_crosses_to_the_driver_whole() -> None:
     one = Summary(1, 50, WHOLE, limit_of(50, 1000))
-    one.sample.add(rows(0, 1000))
+    one.sample.add(rows(0, 1000), 1000)
     one.rows, one.parts[0].nulls = 1000, 3
-    back = Summary.decode(one.encode(), 50, WHOLE)
+    back = Summary.decode(one.encode(), 50, WHOLE, [NUMBER, TEXT])
     assert (back.rows, back.parts[0].nulls) == (1000, 3)
-    assert back.sample.raws == one.sample.raws
+    assert seen(back.sample) == seen(one.sample)
     assert back.sample.places.tolist() == one.sample.places.tolist()
     assert back.encode() == one.encode()
 
 
 def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
-    import numpy as np
-
     words = np.random.default_rng(1).integers(0, 1 << 63, 50_000, dtype=np.uint64) << np.uint64(1)
     found = Distinct(kept=1024)
     for start in range(0, 50_000, 7_000):

@@ -33,6 +33,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
 from exuvia.stats.deltas import Deltas
+from exuvia.stats.fresh import FreshStatistics
 from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 
@@ -61,8 +62,7 @@ class World:
         loader.step(clock.monotonic())
         locks = MetadataLocks()
         self.deltas = Deltas(store, member)
-        self._loops.start(member, loader, Acknowledger(store, member, locks), self.deltas)
-        return Services(
+        services = Services(
             store=store,
             schemas=schemas,
             ids=IdAllocator(store),
@@ -73,6 +73,10 @@ class World:
             pause=Backoff(),
             deltas=self.deltas,
         )
+        acknowledger = Acknowledger(store, member, locks)
+        fresh = FreshStatistics(store, services.plans.forget)
+        self._loops.start(member, loader, acknowledger, self.deltas, fresh)
+        return services
 
     def _back(self) -> None:
         store, clock = self.store, self.clock

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
@@ -89,7 +90,13 @@ def mixed(parts: Sequence[tuple[Array, Vector]], rows: int) -> Vector:
     """One vector from parts that belong at the given positions, which cover `rows` together."""
     order = np.empty(rows, dtype=np.int64)
     order[np.concatenate([at for at, _ in parts])] = np.arange(rows)
-    vectors = [part for _, part in parts]
+    return joined([part for _, part in parts]).take(order)
+
+
+def joined(vectors: Sequence[Vector]) -> Vector:
+    """One vector out of several, one behind the other."""
+    if len(vectors) == 1:
+        return vectors[0]
     field = vectors[0].field
     if storage_of(field).code:
         values = np.concatenate([part.values for part in vectors])
@@ -98,7 +105,37 @@ def mixed(parts: Sequence[tuple[Array, Vector]], rows: int) -> Vector:
     nulls = None
     if any(part.nulls is not None for part in vectors):
         nulls = np.concatenate([_nulls_of(part) for part in vectors])
-    return Vector(field, values, nulls).take(order)
+    return Vector(field, values, nulls)
+
+
+Packed = tuple[bytes, bytes, bytes]
+
+
+def packed(vector: Vector) -> Packed:
+    """As plain bytes: values, where each ends (of texts), and which are NULL."""
+    nulls = b"" if vector.nulls is None else vector.nulls.tobytes()
+    if storage_of(vector.field).code:
+        return vector.values.tobytes(), b"", nulls
+    binary = pc.fill_null(vector.values.cast(pa.binary()), b"")
+    ends = np.cumsum(pc.binary_length(binary).to_numpy(), dtype=np.int32)
+    data = b"".join(binary.to_pylist()) if len(binary) else b""
+    return data, ends.tobytes(), nulls
+
+
+def unpacked(raw: Packed, field: FieldType) -> Vector:
+    """Inverse of `packed`."""
+    values, ends, nulls = raw
+    is_null = np.frombuffer(nulls, bool) if nulls else None
+    code = storage_of(field).code
+    if code:
+        return Vector(field, np.frombuffer(values, DTYPES[code]), is_null)
+    offsets = np.append(np.zeros(1, np.int32), np.frombuffer(ends, np.int32))
+    validity = None
+    if is_null is not None:
+        validity = pa.py_buffer(np.packbits(~is_null, bitorder="little").tobytes())
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(values)]
+    texts = pa.Array.from_buffers(arrow_type(field), len(offsets) - 1, buffers)
+    return Vector(field, texts, is_null)
 
 
 def _nulls_of(part: Vector) -> Array:

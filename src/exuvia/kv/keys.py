@@ -25,6 +25,7 @@
     m/progress/{job}{run}{task}   rows a running task has done, for display only
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
     m/analyze/{id}          an analysis a session asked for, and its answer; stats/requests.py
+    m/freshstats            last version of statistics of values; stats/records.py
     m/indexstats/{table}{index}   a fill made its statistics; stats/new_index.py
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/following.py
     m/handler/{id}          why a handler of the notifier stands still

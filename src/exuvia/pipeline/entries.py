@@ -26,7 +26,7 @@ from exuvia.pipeline.order import Array, Keys, as_bytes
 
 CHUNK_ROWS = 10_000
 _PLAIN = SEQUENCE_BYTES + len(LIVE)
-Look = Callable[[vector.Columns, list[bytes]], None]
+Look = Callable[[vector.Columns], None]
 
 
 class Entries(NamedTuple):
@@ -68,12 +68,12 @@ def of_rows(
 ) -> Iterator[list[Entries]]:
     """Entries that the rows of a span should have: chunk by chunk, one Entries per index.
 
-    `look` is shown the indexes' columns and the rows as they are stored."""
+    `look` is shown the indexes' columns."""
     wanted = positions_of(table, indexes)
     for keys, raws in snapshot.chunks(span, CHUNK_ROWS):
         columns = vector.decode(table, keys, raws, wanted)
         if look is not None:
-            look(columns, raws)
+            look(columns)
         yield [of_columns(table, index, columns) for index in indexes]
 
 

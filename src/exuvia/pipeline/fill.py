@@ -117,9 +117,9 @@ class Fill:
             result=self._summary.encode() if self._task.samples else None,
         )
 
-    def _look(self, columns: Columns, raws: list[bytes]) -> None:
+    def _look(self, columns: Columns) -> None:
         """What statistics need of a chunk of rows."""
-        add_chunk(self._summary, self._parts, columns, raws)
+        add_chunk(self._summary, self._parts, columns)
 
     def _was_finished(self) -> bool:
         """A task whose process was killed after its last commit is tried again: not the work."""

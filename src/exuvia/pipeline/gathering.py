@@ -15,7 +15,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.spans import SpanSet
-from exuvia.pipeline.summary import Summary, parts_of
+from exuvia.pipeline.summary import Summary, parts_of, types_of
 from exuvia.pipeline.task import DONE, Order, Outcome, Task
 
 Keep = Callable[[Order, Table, Summary], None]
@@ -26,10 +26,10 @@ class Gathered:
     """See the module. `rows`: how many the table has, about."""
 
     def __init__(self, order: Order, rows: int) -> None:
-        self._parts = len(dict.fromkeys(parts_of(order.table, (), order.index_ids)))
+        self._parts = list(dict.fromkeys(parts_of(order.table, (), order.index_ids)))
+        self._fields = types_of(order.table, self._parts)
         self._limit = limit_of(ROWS, rows)
         self._found: dict[bytes, tuple[Span, bytes]] = {}
-        self._order = order
 
     def asking(self, tasks: Sequence[Task]) -> list[Task]:
         """The fill's tasks, which are to look at their rows too."""
@@ -47,10 +47,10 @@ class Gathered:
         """Of all rows of the span, None where some were not looked at."""
         if span not in SpanSet(each for each, _ in self._found.values()):
             return None
-        found = Summary(self._parts, ROWS, span, self._limit)
+        found = Summary(len(self._parts), ROWS, span, self._limit)
         for start in sorted(self._found):
             each, raw = self._found[start]
-            found.merge(Summary.decode(raw, ROWS, each))
+            found.merge(Summary.decode(raw, ROWS, each, self._fields))
         return found
 
 

@@ -6,16 +6,18 @@
 The limit is set beforehand from how many rows there are about, so what a task brings back is not
 much more than what is kept in the end. Lots are drawn from a seed that follows from the span, so a
 span that is read twice gives the same rows. Two samples merge into a sample of both, whatever their
-sizes: the smallest lots of all. Rows are kept as the store holds them; at most BYTES of them, which
-makes the sample of a table with long rows a smaller one.
+sizes: the smallest lots of all. Only the columns that are looked at are kept; at most BYTES of
+them, which makes the sample of a table with long values a smaller one.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from exuvia.catalog.columns import Array
+from exuvia.base.types import FieldType
+from exuvia.catalog.columns import Array, Packed, Vector, joined, packed, unpacked
 from exuvia.kv.packet import Span
 
 ROWS = 100_000
@@ -28,67 +30,122 @@ def limit_of(most: int, rows: int) -> float:
     return min(1.0, _SLACK * most / max(1, rows))
 
 
+PackedSample = tuple[float, int, bytes, bytes, list[Packed]]
+
+
 class Sample:
-    """See the module. `lots` and `places` (which of the rows it was) belong to `raws`."""
+    """See the module. `lots` and `places` (which of the rows it was) belong to `values`, a vector
+    for each column that is looked at; none before the first rows."""
 
     def __init__(self, most: int, span: Span, limit: float = 1.0) -> None:
         self._most = most
         self._random = np.random.default_rng(crc32(span.start))
         self._limit = limit
         self._rows = 0
-        self._bytes = 0
-        self.lots: Array = np.zeros(0)
-        self.places: Array = np.zeros(0, np.int64)
-        self.raws: list[bytes] = []
+        self._pieces: list[_Piece] = []
+        self._kept = self._bytes = 0
 
-    def add(self, raws: list[bytes]) -> None:
+    def add(self, values: list[Vector], rows: int) -> None:
         """A chunk of rows, in the order of the table."""
-        lots: Array = self._random.random(len(raws))
-        self.take(lots, np.arange(len(raws)), raws, len(raws))
+        lots: Array = self._random.random(rows)
+        self._take(_Piece(lots, np.arange(rows), values), rows)
 
     def merge(self, other: "Sample") -> None:
         """Take in the sample of the rows that follow."""
         self._tighten(other._limit)
-        self.take(other.lots, other.places, other.raws, other._rows)
+        self._take(other._piece(), other._rows)
 
-    def take(self, lots: Array, places: Array, raws: Sequence[bytes], rows: int) -> None:
+    def _take(self, piece: "_Piece", rows: int) -> None:
         """Some of the next `rows` rows, which have drawn their lots."""
-        kept = np.flatnonzero(lots < self._limit)
-        more = [raws[n] for n in kept.tolist()]
-        self.lots = np.append(self.lots, lots[kept])
-        self.places = np.append(self.places, places[kept] + self._rows)
-        self.raws += more
+        kept = np.flatnonzero(piece.lots < self._limit)
+        if len(kept):
+            few = piece.take(kept)
+            self._pieces.append(few._replace(places=few.places + self._rows))
+            self._kept += len(kept)
+            self._bytes += few.bytes
         self._rows += rows
-        self._bytes += sum(map(len, more))
-        if len(self.raws) > 2 * self._most or self._bytes > 2 * BYTES:
+        if self._kept > 2 * self._most or self._bytes > 2 * BYTES:
             self.cut()
 
     def cut(self) -> None:
         """Keep no more than may be kept."""
-        order = np.argsort(self.lots)
-        sizes = np.cumsum(np.fromiter(map(len, self.raws), np.int64, len(self.raws))[order])
-        kept = min(self._most, int(np.searchsorted(sizes, BYTES, side="right")))
-        if kept < len(order):
-            self._tighten(float(self.lots[order[kept]]))
+        lots = self.lots
+        kept = min(self._most, len(lots))
+        if self._bytes > BYTES:
+            kept = min(kept, max(1, len(lots) * BYTES // self._bytes))
+        if kept < len(lots):
+            self._tighten(float(np.partition(lots, kept)[kept]))
 
     def _tighten(self, limit: float) -> None:
         """Lower the limit, for good."""
         if limit >= self._limit:
             return
         self._limit = limit
-        kept = np.flatnonzero(self.lots < limit)
-        self.lots, self.places = self.lots[kept], self.places[kept]
-        self.raws = [self.raws[n] for n in kept.tolist()]
-        self._bytes = sum(map(len, self.raws))
+        whole = self._piece()
+        few = whole.take(np.flatnonzero(whole.lots < limit))
+        self._pieces = [few]
+        self._kept, self._bytes = len(few.lots), few.bytes
+
+    def _piece(self) -> "_Piece":
+        """All that is kept, in one piece."""
+        if len(self._pieces) != 1:
+            self._pieces = [_joined(self._pieces)] if self._pieces else [_NOTHING]
+        return self._pieces[0]
+
+    @property
+    def lots(self) -> Array:
+        """What the rows drew. Shape (n,)."""
+        return self._piece().lots
+
+    @property
+    def places(self) -> Array:
+        """Which of the rows they were. Shape (n,), int64."""
+        return self._piece().places
+
+    @property
+    def values(self) -> list[Vector]:
+        """Their columns."""
+        return self._piece().values
 
     # -- the way from a worker ---------------------------------------------------------------------
 
-    def packed(self) -> tuple[float, int, bytes, bytes, list[bytes]]:
+    def packed(self) -> PackedSample:
         """As plain data, cut."""
         self.cut()
-        return self._limit, self._rows, self.lots.tobytes(), self.places.tobytes(), self.raws
+        whole = self._piece()
+        values = [packed(each) for each in whole.values]
+        return self._limit, self._rows, whole.lots.tobytes(), whole.places.tobytes(), values
 
-    def unpack(self, packed: tuple[float, int, bytes, bytes, list[bytes]]) -> None:
+    def unpack(self, sample: PackedSample, fields: Sequence[FieldType]) -> None:
         """Inverse of `packed`, into an empty sample."""
-        self._limit, rows, lots, places, raws = packed
-        self.take(np.frombuffer(lots), np.frombuffer(places, np.int64), raws, rows)
+        self._limit, rows, lots, places, raws = sample
+        values = [unpacked(raw, field) for raw, field in zip(raws, fields, strict=False)]
+        self._take(_Piece(np.frombuffer(lots), np.frombuffer(places, np.int64), values), rows)
+
+
+class _Piece(NamedTuple):
+    """Some sampled rows."""
+
+    lots: Array
+    places: Array
+    values: list[Vector]
+
+    def take(self, kept: Array) -> "_Piece":
+        """Those at these places among them."""
+        return _Piece(self.lots[kept], self.places[kept], [each.take(kept) for each in self.values])
+
+    @property
+    def bytes(self) -> int:
+        """About how many its values take."""
+        return sum(int(each.values.nbytes) for each in self.values)
+
+
+_NOTHING = _Piece(np.zeros(0), np.zeros(0, np.int64), [])
+
+
+def _joined(pieces: list[_Piece]) -> _Piece:
+    pieces = [each for each in pieces if len(each.lots)] or [_NOTHING]
+    lots = np.concatenate([each.lots for each in pieces])
+    places = np.concatenate([each.places for each in pieces])
+    values = [joined(each) for each in zip(*(each.values for each in pieces), strict=True)]
+    return _Piece(lots, places, values)

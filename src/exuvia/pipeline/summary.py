@@ -30,7 +30,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.pace import Batch
-from exuvia.pipeline.sampling import Sample
+from exuvia.pipeline.sampling import PackedSample, Sample
 from exuvia.pipeline.task import Outcome, Task
 
 Steps = Generator[Batch, None, Outcome]
@@ -79,8 +79,8 @@ class Summary:
         return msgspec.msgpack.encode((self.rows, parts, self.sample.packed()))
 
     @classmethod
-    def decode(cls, raw: bytes, samples: int, span: Span) -> "Summary":
-        """Inverse of `encode`."""
+    def decode(cls, raw: bytes, samples: int, span: Span, fields: Sequence[FieldType]) -> "Summary":
+        """Inverse of `encode`. `fields`: the types of the columns at the parts' positions."""
         rows, parts, sample = msgspec.msgpack.decode(raw, type=_Encoded)
         found = cls(0, samples, span)
         found.rows = rows
@@ -88,11 +88,21 @@ class Summary:
             PartSummary(nulls, size, Distinct(smallest=np.frombuffer(words, np.uint64)))
             for nulls, size, words in parts
         ]
-        found.sample.unpack(sample)
+        found.sample.unpack(sample, fields)
         return found
 
 
-_Encoded = tuple[int, list[tuple[int, int, bytes]], tuple[float, int, bytes, bytes, list[bytes]]]
+_Encoded = tuple[int, list[tuple[int, int, bytes]], PackedSample]
+
+
+def positions_of(parts: Iterable[Part]) -> list[int]:
+    """Of the columns that the parts are made of, in order."""
+    return sorted({position for part in parts for position in part.positions})
+
+
+def types_of(table: Table, parts: Iterable[Part]) -> list[FieldType]:
+    """The types of these columns."""
+    return [table.info.cols[position].type for position in positions_of(parts)]
 
 
 def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> list[Part]:
@@ -112,11 +122,11 @@ def summarize(store: Store, task: Task) -> Steps:
     table = task.order.table
     parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
     found = Summary(len(parts), task.samples, task.span, task.limit)
-    wanted = sorted({position for part in parts for position in part.positions})
+    wanted = positions_of(parts)
     snapshot = fresh_snapshot(store, table)
     try:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(found, parts, vector.decode(table, [], raws, wanted), raws)
+            add_chunk(found, parts, vector.decode(table, [], raws, wanted))
             yield Batch(len(raws), 0.0)
     finally:
         snapshot.close()
@@ -130,16 +140,16 @@ def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
     return int(max(CHUNK_ROWS / 10, min(_MOST_ROWS, _CHUNK_BYTES / max(1.0, average))))
 
 
-def add_chunk(found: Summary, parts: Sequence[Part], columns: Columns, raws: list[bytes]) -> None:
+def add_chunk(found: Summary, parts: Sequence[Part], columns: Columns) -> None:
     """Look at a chunk of rows, of which there are the columns of all parts."""
-    found.rows += len(raws)
+    found.rows += columns.rows
     for part, summary in zip(parts, found.parts, strict=True):
         words = _words(part, columns)
         nulls = columns.column(part.positions[0]).nulls if len(part.positions) == 1 else None
         summary.nulls += 0 if nulls is None else int(nulls.sum())
         summary.bytes += sum(_bytes(columns.column(position)) for position in part.positions)
         summary.distinct.add(words if nulls is None else words[~nulls])
-    found.sample.add(raws)
+    found.sample.add([columns.column(n) for n in positions_of(parts)], columns.rows)
 
 
 def _bytes(values: Vector) -> int:

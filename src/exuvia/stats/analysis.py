@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import vector
 from exuvia.catalog.columns import Array, Columns
 from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.catalog.vectorparts import sortable
-from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of
+from exuvia.pipeline.sampling import Sample
+from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of, positions_of
 from exuvia.stats import bounds
 from exuvia.stats.histogram import Built, build
 from exuvia.stats.records import Bucket, Statistics
@@ -80,12 +80,9 @@ def statistics_of(
     """One for each part. `physical_id`: whom they are of."""
     sample = found.sample
     sample.cut()
-    order = np.argsort(sample.places)
-    raws = [sample.raws[n] for n in order.tolist()]
-    wanted = sorted({position for part in subject.parts for position in part.positions})
-    columns = vector.decode(table, [], raws, wanted)
+    columns = _columns(sample, table, subject)
     made = {
-        part: _of_part(found.rows, part, summary, columns, len(raws), most_top, most)
+        part: _of_part(found.rows, part, summary, columns, columns.rows, most_top, most)
         for part, summary in zip(subject.looked_at, found.parts, strict=True)
     }
     ids = [(False, each.id) for each in subject.columns]
@@ -94,6 +91,22 @@ def statistics_of(
         made[part]._replace(table_id=physical_id, is_index=is_index, hist_id=hist_id)
         for (is_index, hist_id), part in zip(ids, subject.parts, strict=True)
     ]
+
+
+def _columns(sample: Sample, table: Table, subject: Subject) -> Columns:
+    """The sampled rows in the order of the table."""
+    order = np.argsort(sample.places)
+    wanted = positions_of(subject.parts)
+    values = dict(zip(wanted, sample.values, strict=False))
+    infos = [table.info.cols[position] for position in wanted]
+    return Columns(
+        [info.type for info in infos],
+        [info.name.O for info in infos],
+        wanted,
+        [],
+        lambda position: values[position].take(order),
+        len(order),
+    )
 
 
 def _of_part(

@@ -15,6 +15,7 @@ import msgspec
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Broken, Deposed, Refused, Unavailable
+from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
@@ -25,7 +26,7 @@ from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark, Wave
-from exuvia.pipeline.summary import Summary
+from exuvia.pipeline.summary import Summary, types_of
 from exuvia.pipeline.task import DONE, FAILED, Outcome, Task
 from exuvia.stats.analysis import Subject
 from exuvia.stats.orders import Stopped
@@ -37,6 +38,7 @@ _LOOK_S = 0.1
 
 Stop = Callable[[], bool]
 Tell = Callable[[int], None]
+Fields = Sequence[FieldType]  # of the columns that are looked at
 
 
 class Reading:
@@ -58,17 +60,18 @@ class Reading:
         order = _order(table, subject)
         most = samples or ROWS
         limit = limit_of(most, total)
+        fields = types_of(table, subject.parts)
         found = Summary(len(subject.looked_at), most, span, limit)
         if total <= inline_rows or self._spark is None or self._spark.obstacle() is not None:
             asked = _task(order, subject, most, limit, span, 0)
-            self._here(asked, found, stopped, tell)
+            self._here(asked, found, fields, stopped, tell)
             return found
         spans = cut(self._store, [span], SPAN_ROWS, total, self._spark.at_once)
         tasks = [_task(order, subject, most, limit, each, n) for n, each in enumerate(spans)]
-        self._there(self._spark, tasks, found, stopped, tell)
+        self._there(self._spark, tasks, found, fields, stopped, tell)
         return found
 
-    def _here(self, asked: Task, found: Summary, stopped: Stop, tell: Tell) -> None:
+    def _here(self, asked: Task, found: Summary, fields: Fields, stopped: Stop, tell: Tell) -> None:
         attempt = Attempt(self._store, asked, Fixed(), self._clock.monotonic)
         rows = 0
         try:
@@ -79,10 +82,16 @@ class Reading:
                     raise Stopped
         finally:
             attempt.close()
-        _merge(found, [asked], [reached])
+        _merge(found, fields, [asked], [reached])
 
     def _there(
-        self, spark: Spark, tasks: list[Task], found: Summary, stopped: Stop, tell: Tell
+        self,
+        spark: Spark,
+        tasks: list[Task],
+        found: Summary,
+        fields: Fields,
+        stopped: Stop,
+        tell: Tell,
     ) -> None:
         each = spark.at_once * TASKS_EACH
         pieces = [tasks[first : first + each] for first in range(0, len(tasks), each)]
@@ -98,7 +107,7 @@ class Reading:
                 if wave.error is not None:
                     raise Unavailable(wave.error)
                 waves.popleft()
-                _merge(found, few, wave.outcomes)
+                _merge(found, fields, few, wave.outcomes)
                 tell(found.rows)
         finally:
             for _, wave in waves:
@@ -139,7 +148,9 @@ def _task(
     )
 
 
-def _merge(found: Summary, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
+def _merge(
+    found: Summary, fields: Fields, tasks: Sequence[Task], outcomes: Sequence[Outcome]
+) -> None:
     """Take the outcomes in. Raises what stopped a task."""
     for outcome in sorted(outcomes, key=lambda each: each.ordinal):
         if outcome.kind == FAILED:
@@ -151,4 +162,4 @@ def _merge(found: Summary, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -
         asked = tasks[outcome.ordinal]
         if not isinstance(outcome.result, bytes):
             raise Broken("a summary that is none")
-        found.merge(Summary.decode(outcome.result, asked.samples, asked.span))
+        found.merge(Summary.decode(outcome.result, asked.samples, asked.span, fields))

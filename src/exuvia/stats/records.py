@@ -22,6 +22,7 @@ from exuvia.kv.transaction import Transaction
 HISTOGRAMS, BUCKETS, TOP_N = "stats_histograms", "stats_buckets", "stats_top_n"
 _MOST_ROWS = 20  # bits: rows of one transaction
 _STATS_VERSION = 2
+_LAST = keys.meta("freshstats")
 
 
 class Bucket(NamedTuple):
@@ -65,6 +66,7 @@ class Handles:
 
 def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
     """Put statistics, in place of what stands there. `version`: drawn by `txn`."""
+    txn.put(_LAST, keys.number(version))
     handles = Handles(version)
     histograms, buckets, top_n = (planned(txn, name) for name in (HISTOGRAMS, BUCKETS, TOP_N))
     for each in found:
@@ -79,6 +81,11 @@ def write(txn: Transaction, found: Iterable[Statistics], version: int) -> None:
             writer.insert(txn, buckets, [*line, bucket.distinct], handles.take())
         for value, count in each.top:
             writer.insert(txn, top_n, [*place, value, count], handles.take())
+
+
+def last_version(txn: Transaction) -> int:
+    """The version of what was written last, of any table; 0 before the first."""
+    return keys.read_number(txn.get(_LAST))
 
 
 def remove(txn: Transaction, table_id: int, *place: int) -> None:

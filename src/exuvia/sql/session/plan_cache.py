@@ -5,7 +5,7 @@
 
 Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
 plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
-(law 1); nothing invalidates it but new statistics (ANALYZE), on the node that asked for them.
+(law 1); nothing invalidates it but new statistics, of which every front hears (stats/fresh.py).
 """
 
 from typing import Final

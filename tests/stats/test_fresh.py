@@ -1,0 +1,55 @@
+"""Plans of every front are made anew after an analysis, whoever asked for it."""
+
+from time import monotonic
+
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.kv.memory import MemoryStore
+from exuvia.stats import meta, records
+from exuvia.stats.cache import LEASE_S
+from exuvia.stats.fresh import FreshStatistics
+from exuvia.stats.orders import Order
+from exuvia.stats.records import Statistics
+from support.world import World, rows
+
+
+def test_each_front_forgets_once_for_new_statistics() -> None:
+    store = MemoryStore()
+    bootstrap(store)
+    told: list[str] = []
+    fronts = [FreshStatistics(store, lambda n=n: told.append(n)) for n in ("one", "other")]
+
+    def look() -> list[str]:
+        told.clear()
+        assert [each.step(0.0) for each in fronts] == [LEASE_S, LEASE_S]
+        return sorted(told)
+
+    assert look() == []
+    txn = store.begin()
+    meta.add(txn, {5: meta.Delta(3, 3)})  # row counts alone choose no other plan
+    txn.commit()
+    assert look() == []
+    txn = store.begin()
+    records.write(txn, [Statistics(5, False, 1, 3)], meta.draw_version(txn))
+    txn.commit()
+    assert look() == ["one", "other"]
+    assert look() == []
+
+
+def test_an_analysis_asked_elsewhere_changes_the_index_that_is_read() -> None:
+    with World() as world:
+        s = world.session()
+        rows(s, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY ka (a), KEY kb (b))")
+        values = ",".join(f"({n}, {n % 2}, {n})" for n in range(400))
+        rows(s, f"INSERT INTO t VALUES {values}")
+        query = "SELECT id FROM t WHERE a = 1 AND b = 7"
+        assert rows(s, query) == [[7]]
+        assert len(world.services.plans)
+        table_id = world.services.schemas.table(world.store.begin(), "test", "t").info.id
+        before = rows(s, f"EXPLAIN {query}")
+        world.stats.analyst.analyze(Order(table_id=table_id), lambda: False)
+        deadline = monotonic() + 20
+        while len(world.services.plans):
+            assert monotonic() < deadline
+        after = rows(s, f"EXPLAIN {query}")
+        assert "index:ka" in str(before) and "index:kb" in str(after)
+        assert rows(s, query) == [[7]]
