@@ -99,6 +99,7 @@ NEWER: dict[int, tuple[str, str]] = {
     8260: ("HY000", "Job [%s] can't be paused: %s"),
     8261: ("HY000", "Job [%s] can't be resumed: %s"),
     8262: ("HY000", "Job [%s] has already been paused"),
+    8239: ("HY000", "Unknown placement policy '%s'"),
     8242: ("HY000", "'%s' is unsupported on cache tables."),
     8264: (
         "HY000",

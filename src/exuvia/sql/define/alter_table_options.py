@@ -3,7 +3,7 @@
     COMMENT, AUTO_INCREMENT, AUTO_ID_CACHE, SHARD_ROW_ID_BITS   one job each
     CHARSET, COLLATE                                            one job for both
     CACHE, NOCACHE                                              one job, rows are read as before
-    ENGINE, ROW_FORMAT                                          accepted, nothing to do
+    ENGINE, ROW_FORMAT, PLACEMENT POLICY DEFAULT                accepted, nothing to do
     any other                                                   8200, as in TiDB
 
 A conversion changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf8mb4. It is refused
@@ -25,13 +25,14 @@ from exuvia.sql.define.table_options import (
     check_charsets,
     check_comment,
     check_engine,
+    check_placement,
     id_cache,
     shard_bits,
 )
 from exuvia.sql.nodes import ConvertCharset, TableOptions
 from exuvia.sql.result import Note
 
-NOTHING_TO_DO = frozenset({"engine", "row_format"})
+NOTHING_TO_DO = frozenset({"engine", "row_format", "placement"})
 TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1"})
 
 
@@ -54,6 +55,7 @@ def table_options(at: Altering, spec: TableOptions) -> Job | None:
         raise Refused(8200, "HY000", "This type of ALTER TABLE is currently unsupported")
     if option == "engine":
         check_engine(value)
+    check_placement(options)
     return None
 
 

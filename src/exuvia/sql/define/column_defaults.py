@@ -18,9 +18,11 @@ from exuvia.catalog.model import ColumnInfo, evolve
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.define.default_expressions import (
+    TODAY,
     check_default,
     check_for_old_rows,
     default_text,
+    name_of,
 )
 from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.define.sequence_defaults import sequence_named, with_sequence
@@ -45,7 +47,8 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
     sequence = sequence_named(tree)
     if sequence is not None:
         return with_sequence(info, sequence)
-    if written.default_is_expr and not (is_now(tree) and info.type.Tp in _NOW_TYPES):
+    today = name_of(tree) in TODAY and info.type.family == Family.DATE
+    if (written.default_is_expr or today) and not (is_now(tree) and info.type.Tp in _NOW_TYPES):
         check_default(info.name.O, tree)
         return evolve(info, default=default_text(tree), default_is_expr=True)
     if isinstance(tree, exp.Null):

@@ -18,10 +18,10 @@ from exuvia.sql.parse.restore import restored
 
 _FORMATS = ("%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H.%i.%s", "%Y-%m-%d %H:%i:%s")
 _NOW = frozenset(("now", "current_timestamp", "localtime", "localtimestamp"))
-_TODAY = frozenset(("current_date", "curdate"))
+TODAY = frozenset(("current_date", "curdate"))
 _JSON = frozenset(("json_object", "json_array", "json_quote"))
-_PLAIN = _NOW | _TODAY | _JSON | {"rand", "uuid", "uuid_to_bin", "nextval"}
-_ONE_VALUE = _NOW | _TODAY | {"date_format", "str_to_date"}
+_PLAIN = _NOW | TODAY | _JSON | {"rand", "uuid", "uuid_to_bin", "nextval"}
+_ONE_VALUE = _NOW | TODAY | {"date_format", "str_to_date"}
 _MANY_VALUES = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
 _WRONG = " with disallowed args"
 _DAYS = (exp.CurrentDate,)
@@ -50,7 +50,7 @@ def check_default(column: str, tree: exp.Expression) -> None:
 
 def default_text(tree: exp.Expression) -> str:
     """The text that is kept."""
-    return "CURRENT_DATE" if name_of(tree) in _TODAY else restored(tree)
+    return "CURRENT_DATE" if name_of(tree) in TODAY else restored(tree)
 
 
 def check_one_value(tree: exp.Expression) -> None:

@@ -206,7 +206,7 @@ def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
     if len(places) < len(names) or not names:
         raise refuse(1567)
     if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
-        raise refuse(1519)
+        raise refuse(8200, "REORGANIZE PARTITION of RANGE; not adjacent partitions")
     added = added_definitions(at.table, found, spec.definitions, at.zone)
     kept = [each for each in found.definitions if each.name.L not in names]
     before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)

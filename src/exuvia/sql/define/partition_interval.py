@@ -145,7 +145,7 @@ def _lowest(shape: Route, kind: FieldType | None) -> Any:
         return 0 if shape.compiled.type.unsigned else -(1 << 63)
     if kind.Tp in _MOMENTS:
         return _FIRST_DAY
-    return 0 if kind.Flag & Flag.UNSIGNED else -(1 << (INTEGER_BITS[kind.Tp] - 1))
+    return 0 if kind.Flag & Flag.UNSIGNED else -(1 << (INTEGER_BITS[TypeCode(kind.Tp)] - 1))
 
 
 def _read(definition: PartitionDefinition, unit: str) -> Any:

@@ -178,9 +178,11 @@ def check_definitions(route: Route) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises 1517."""
+    """Raises 1517, 1567."""
     seen: set[str] = set()
     for text in names:
+        if not text or text.endswith(" "):
+            raise refuse(1567)
         if text.lower() in seen:
             raise refuse(1517, text)
         seen.add(text.lower())

@@ -70,8 +70,16 @@ def id_cache(value: str) -> int:
     return int(value)
 
 
+def check_placement(options: dict[str, str]) -> None:
+    """There are no placement policies: any but DEFAULT is 8239."""
+    policy = options.get("placement", "default")
+    if policy != "default":
+        raise refuse(8239, policy)
+
+
 def check_supported(options: dict[str, str]) -> None:
-    """8232, 8233: options that would make another table of it."""
+    """8232, 8233: options that would make another table of it; 8239."""
+    check_placement(options)
     for option, code, shown in (("union", 8232, "union"), ("insert_method", 8233, "insert method")):
         if option in options:
             said = f"CREATE/ALTER table with {shown} option is not supported"

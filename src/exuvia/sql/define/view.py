@@ -19,6 +19,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.context import Context
 from exuvia.sql.define.columns import check_name
 from exuvia.sql.define.jobs import SYSTEM, database_named, look, submit
+from exuvia.sql.define.view_names import told_apart
 from exuvia.sql.define.view_text import arms_of, view_text
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.result import Note, OutputColumn, Result
@@ -77,12 +78,14 @@ def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], st
     def work(context: Context) -> Result:
         _forbid_itself(context, node)
         _refuse_temporary(context, query)
-        columns.extend(select.plan(query, context).columns)
         parts = arms_of(query)
+        found = select.plan(query, context).columns
+        columns.extend(found if node.columns else told_apart(parts[0], found))
         if len(parts) == 1:
             arms.append(columns)
         elif query.args.get("with_") is None:
-            arms.extend(select.plan(part, context).columns for part in parts)
+            rest = [list(select.plan(part, context).columns) for part in parts[1:]]
+            arms.extend((columns, *rest))
         return Result()
 
     session.run(work)

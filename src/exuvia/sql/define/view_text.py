@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.sql.define.view_names import TOLD_APART
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.text import list_items
 from exuvia.sql.result import OutputColumn
@@ -107,7 +108,9 @@ def _named_items(
             continue
         written = text[tokens[start].start : tokens[end - 1].end + 1]
         if not isinstance(tree, exp.Alias):
-            found.append((end, end, f" AS {identifier(_title(tree, written))}"))
+            told = columns[at].name
+            title = told if told.startswith(TOLD_APART) else _title(tree, written)
+            found.append((end, end, f" AS {identifier(title)}"))
         elif tokens[end - 2].text.upper() != "AS":
             found.append((end - 1, end, f" AS {identifier(tree.alias)}"))
         at += 1

@@ -185,6 +185,9 @@ def _table_option(cursor: Cursor) -> tuple[str, str] | None:
     if cursor.accept("COLLATE"):
         cursor.accept("=")
         return "collate", word_or_string(cursor)
+    if cursor.accept("PLACEMENT", "POLICY"):
+        cursor.accept("=")
+        return "placement", word_or_string(cursor)
     key = _OPTION_WORDS.get(cursor.peek())
     if key is None or defaulted:
         return None
