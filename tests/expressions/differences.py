@@ -13,6 +13,18 @@ ROUNDS = (
 )
 
 EXPRESSIONS: dict[str, Difference] = {
+    "JSON_ARRAY(i, d, s)": (
+        "TiDB's JSON has no DECIMAL: it becomes a DOUBLE",
+        [
+            '[5, 12.5, "Apple"]',
+            '[-3, -0.75, "apple "]',
+            '[0, 0.0, ""]',
+            "[null, null, null]",
+            '[2147483647, 99999999.99, "12abc"]',
+            '[10, 2.35, "Straße Ünï"]',
+            '[7, 7.0, "7"]',
+        ],
+    ),
     "ROUND(f, 1)": (
         "TiDB prints a rounded DOUBLE as any other one",
         ["1.5", "-2.2", "0", None, "1e15", "0.1", "7"],

@@ -98,7 +98,9 @@ def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) 
     else:
         packed = _datetime(value, source, kind, digits, mode)
         if target.Tp == TypeCode.TIMESTAMP:
-            packed = temporal.shift_zone(packed, mode.zone, None)
+            local, packed = packed, temporal.shift_zone(packed, mode.zone, None)
+            if mode.zone is not None and temporal.shift_zone(packed, None, mode.zone) != local:
+                incorrect_time(kind, to_text(value, source))  # the clocks skip it
     _refuse_zero(packed >> 37, value, source, kind, mode)
     in_range = _FIRST_TIMESTAMP <= packed <= _LAST_TIMESTAMP
     if target.Tp == TypeCode.TIMESTAMP and packed and not in_range:

@@ -22,7 +22,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.expr import Aggregate, Constant, Expr
+from exuvia.sql.expr import Aggregate, Constant, Expr, Windowed, walk
 from exuvia.sql.parse.near import Misplaced
 
 AGGREGATES = frozenset(
@@ -74,8 +74,16 @@ def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
 def _inside(scope: Scope) -> Scope:
     """The scope of an aggregate's arguments: no aggregates, no windows, no aliases."""
     inner = scope.within(scope.clause)
-    inner.grouped, inner.windows, inner.aliases = None, None, {}
+    inner.grouped, inner.windows, inner.aliases_first = None, None, False
+    if scope.clause == "having clause":
+        inner.aliases = {k: v for k, v in scope.aliases.items() if not _is_grouped(v)}
+    else:
+        inner.aliases = {}
     return inner
+
+
+def _is_grouped(expr: Expr) -> bool:
+    return any(isinstance(node, Aggregate | Windowed) for node in walk(expr))
 
 
 def bound_aggregate(

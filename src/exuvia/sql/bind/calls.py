@@ -14,7 +14,8 @@ from exuvia.sql.bind import choice as bind_choice
 from exuvia.sql.bind import facts as bind_facts
 from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import texts as bind_texts
-from exuvia.sql.bind.choice import Special, expect
+from exuvia.sql.bind.choice import Special, chosen, expect
+from exuvia.sql.bind.compare import boolean
 from exuvia.sql.bind.operators import arithmetic
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
@@ -58,7 +59,8 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     if name in _WHOLE and types.family_of(kind) is Family.DECIMAL:
         whole = Call(type=types.BIGINT, function=name, arguments=converted)
         return casts.cast(casts.fold(whole), kind)  # what they give is a Python int
-    return found if function.env or function.volatile else casts.fold(found)
+    kept = function.env or function.volatile or name == "dayname"  # which is a number too
+    return found if kept else casts.fold(found)
 
 
 def _database(scope: Scope) -> str:
@@ -79,7 +81,9 @@ def _converted(
         a.family is Family.BYTES for a, k in zip(arguments, letters, strict=True) if k == "S"
     )
     found = []
-    for argument, letter in zip(arguments, letters, strict=True):
+    for place, (argument, letter) in enumerate(zip(arguments, letters, strict=True), 1):
+        if letter == "j":
+            _check_json(name, place, argument)
         if letter == "s" or (letter == "S" and not binary):
             found.append(casts.to_text(argument, collate))
         elif letter == "S":
@@ -89,6 +93,43 @@ def _converted(
         else:
             found.append(_CONVERT[letter](argument))
     return tuple(found), collate, coercibility
+
+
+def _check_json(name: str, place: int, argument: Expr) -> None:
+    """3146 for what is neither text nor JSON."""
+    known = argument.type.Tp == TypeCode.NULL or is_json(argument)
+    if not known and not types.is_text_like(argument.type):
+        raise refuse(3146, place, name)
+
+
+def _check_text(name: str, argument: Expr, json_too: bool = False) -> None:
+    """3064 for what is no text."""
+    if argument.type.Tp == TypeCode.NULL or types.is_text_like(argument.type):
+        return
+    if not (json_too and is_json(argument)):
+        raise refuse(3064, 1, name)
+
+
+def _json_quote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 1, 1)
+    _check_text(name, arguments[0])
+    text = casts.to_text(arguments[0])
+    kind = types.text(types.width_of(text.type))
+    return casts.fold(Call(type=kind, function=name, arguments=(text,), coercibility=COERCIBLE))
+
+
+def _json_valid(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    """Of text and JSON alone; numbers and dates are none."""
+    expect(name, arguments, 1, 1)
+    argument = arguments[0]
+    if types.is_text_like(argument.type) or argument.type.Tp == TypeCode.NULL:
+        parts = (casts.to_text(argument),)
+        return casts.fold(Call(type=types.BOOLEAN, function=name, arguments=parts))
+    known = Constant(type=types.BOOLEAN, value=int(is_json(argument)))
+    return chosen([boolean("is null", argument)], [_NOTHING, known])
+
+
+_NOTHING = Constant(type=types.NULL, value=None)
 
 
 def _for_hex(argument: Expr) -> Expr:
@@ -109,6 +150,7 @@ def _json_build(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 def _json_change(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if len(arguments) < 3 or len(arguments) % 2 == 0:
         raise refuse(1582, name)
+    _check_json(name, 1, arguments[0])
     document = casts.to_json(arguments[0])
     paths = [casts.to_text(a) if n % 2 == 0 else a for n, a in enumerate(arguments[1:])]
     return casts.fold(Call(type=types.JSON, function=name, arguments=(document, *paths)))
@@ -117,6 +159,7 @@ def _json_change(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 def _json_unquote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 1, 1)
     argument = arguments[0]
+    _check_text(name, argument, json_too=True)
     text = Cast(type=types.text(65535), argument=argument) if is_json(argument) else argument
     found = Call(
         type=types.text(65535),
@@ -154,9 +197,11 @@ SPECIAL: dict[str, Special] = {
     "json_array_insert": _json_change,
     "json_insert": _json_change,
     "json_object": _json_build,
+    "json_quote": _json_quote,
     "json_replace": _json_change,
     "json_set": _json_change,
     "json_unquote": _json_unquote,
+    "json_valid": _json_valid,
     "mod": _modulo,
 }
 BINDERS: dict[type, Any] = {

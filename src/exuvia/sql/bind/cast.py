@@ -42,7 +42,7 @@ def fold(expr: Expr) -> Expr:
         return expr
     if not all(isinstance(part, Constant) for part in parts):
         return expr
-    if isinstance(expr, Cast) and _names_zone(expr.argument):
+    if isinstance(expr, Cast) and (_names_zone(expr.argument) or _takes_today(expr)):
         return expr
     env = PlainEnv(strict=True)
     try:
@@ -56,6 +56,11 @@ def _names_zone(part: Expr) -> bool:
     """Whether a constant is another moment in every session."""
     value = part.value if isinstance(part, Constant) else None
     return isinstance(value, str) and value[-1:] in "Z0123456789" and moment.names_zone(value)
+
+
+def _takes_today(expr: Cast) -> bool:
+    days = (Family.DATE, Family.DATETIME)
+    return expr.argument.family is Family.TIME and types.family_of(expr.type) in days
 
 
 def cast(expr: Expr, kind: FieldType, explicit: bool = False) -> Expr:
@@ -96,8 +101,16 @@ def to_bytes(expr: Expr) -> Expr:
     return cast(expr, types.blob(4 * types.width_of(expr.type)))
 
 
+def _day_number(expr: Expr) -> Expr:
+    """DAYNAME is the number of the weekday where a number is asked for."""
+    if isinstance(expr, Call) and expr.function == "dayname":
+        return Call(type=types.integer(4), function="weekday", arguments=expr.arguments)
+    return expr
+
+
 def to_number(expr: Expr) -> Expr:
     """As an operand of arithmetic."""
+    expr = _day_number(expr)
     if isinstance(expr, Constant) and expr.hexadecimal:
         return cast(expr, types.UNSIGNED)
     return cast(expr, types.numeric_form(expr.type)) if _changes_to_number(expr) else expr
@@ -112,11 +125,13 @@ def _changes_to_number(expr: Expr) -> bool:
 
 def to_double(expr: Expr) -> Expr:
     """As DOUBLE."""
+    expr = _day_number(expr)
     return cast(expr, types.DOUBLE) if expr.family is not Family.FLOAT else expr
 
 
 def to_integer(expr: Expr) -> Expr:
     """As BIGINT, signed unless it is unsigned already."""
+    expr = _day_number(expr)
     if expr.family in (Family.INT, Family.UINT) and expr.type.Tp not in (
         TypeCode.ENUM,
         TypeCode.SET,
@@ -164,6 +179,7 @@ def to_json(expr: Expr) -> Expr:
 
 def condition(expr: Expr) -> Expr:
     """As a truth value: a number."""
+    expr = _day_number(expr)
     if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
         return cast(expr, types.UNSIGNED if _is_hex(expr) else types.DOUBLE)
     return expr

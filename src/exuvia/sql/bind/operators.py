@@ -5,6 +5,7 @@ Comparison is in bind/compare.py.
 
 from typing import Any
 
+from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
@@ -15,7 +16,6 @@ from exuvia.sql.bind.cast import (
     cast,
     condition,
     fold,
-    to_date,
     to_datetime,
     to_double,
     to_integer,
@@ -24,7 +24,7 @@ from exuvia.sql.bind.cast import (
 )
 from exuvia.sql.bind.compare import boolean
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.expr import Call, Constant, Expr
+from exuvia.sql.expr import COERCIBLE, Call, Constant, Expr
 from exuvia.sql.parse.near import Misplaced
 
 _ARITHMETIC: dict[type, str] = {
@@ -144,37 +144,23 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
         raise Misplaced("INTERVAL")
     size = scope.bind(interval.this)
     digits = max(digits_of(unit), types.fraction_digits(moment.type))
+    if unit == "SECOND" and size.family not in types.WHOLE:
+        digits = 6
     kind: FieldType
     if moment.family is Family.TIME:
         kind = types.time(digits)
     elif moment.family is Family.DATE and unit not in CLOCK_UNITS:
         kind = types.DATE
+    elif moment.family in types.TEMPORAL:
+        moment, kind = to_datetime(moment), types.datetime(digits)
     else:
-        text = types.is_text_like(moment.type)
-        moment = to_datetime(moment)
-        kind = types.datetime(6 if unit == "SECOND" and size.family is Family.DECIMAL else digits)
-        if text:
-            return _moved_text(moment, size, unit, sign)
+        number = not types.is_text_like(moment.type)
+        parts, extra = (to_text(moment), size), (unit, sign, number)
+        text = types.text(29, "utf8mb4", scope.collation)
+        call = Call(type=text, function="date_add_text", arguments=parts, extra=extra)
+        return fold(evolve(call, coercibility=COERCIBLE))
     call = Call(type=kind, function="date_add", arguments=(moment, size), extra=(unit, sign))
     return fold(call)
-
-
-def _moved_text(moment: Expr, size: Expr, unit: str, sign: int) -> Expr:
-    """'2020-01-31' + INTERVAL: a text, a date alone if it was one and the unit is of days."""
-    from exuvia.sql.functions.interval import CLOCK_UNITS
-
-    day_only = (
-        isinstance(moment, Constant)
-        and isinstance(moment.value, int)
-        and moment.value & ((1 << 37) - 1) == 0
-        and unit not in CLOCK_UNITS
-    )
-    fraction = isinstance(moment, Constant) and moment.value is not None and moment.value & 0xFFFFF
-    digits = 6 if fraction or "MICROSECOND" in unit else 0
-    kind = types.DATE if day_only else types.datetime(digits)
-    source = to_date(moment) if day_only else moment
-    call = Call(type=kind, function="date_add", arguments=(source, size), extra=(unit, sign))
-    return to_text(fold(call))
 
 
 BINDERS: dict[type, Any] = {

@@ -60,9 +60,11 @@ def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int |
     return read
 
 
-def moment_from_text(text: str, env: Env, what: str = "datetime") -> int | None:
+def moment_from_text(
+    text: str, env: Env, what: str = "datetime", is_number: bool = False
+) -> int | None:
     """A text as packed DATETIME; NULL and 1292 where it is none."""
-    found = moment.read_moment(text, env.zone)
+    found = moment.read_moment(text, env.zone, is_number)
     if found is None or not text.strip():
         env.incorrect(what, text)
         return None

@@ -13,13 +13,13 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.evaluate import arithmetic as evaluate_arithmetic
 from exuvia.sql.evaluate import logic as evaluate_logic
 from exuvia.sql.evaluate import match as evaluate_match
+from exuvia.sql.evaluate import moves
 from exuvia.sql.evaluate.arithmetic import binary
 from exuvia.sql.evaluate.env import Compiled, Maker, Row
 from exuvia.sql.evaluate.logic import comparison
 from exuvia.sql.expr import Call
 from exuvia.sql.functions import interval, json_functions
 from exuvia.sql.functions.text import find_text
-from exuvia.sql.types import family_of
 
 # -- by collation, by unit -------------------------------------------------------------------------
 
@@ -52,19 +52,6 @@ def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
         return next((n for n, item in enumerate(items, 1) if key(item) == key(needle)), 0)
 
     return binary(run, arguments)
-
-
-def _move(call: Call, arguments: list[Compiled]) -> Compiled:
-    unit, sign = call.extra
-    if family_of(call.arguments[0].type) is Family.TIME:
-        return binary(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)
-    if family_of(call.type) is Family.DATE:
-        return binary(lambda a, b: _date_of(interval.add(a << 37, b, unit, sign)), arguments)
-    return binary(lambda a, b: interval.add(a, b, unit, sign), arguments)
-
-
-def _date_of(packed: int | None) -> int | None:
-    return None if packed is None else packed >> 37
 
 
 def _difference(call: Call, arguments: list[Compiled]) -> Compiled:
@@ -145,10 +132,10 @@ OPERATORS: dict[str, Maker] = {
     **evaluate_logic.OPERATORS,
     **evaluate_arithmetic.OPERATORS,
     **evaluate_match.OPERATORS,
+    **moves.OPERATORS,
     "locate": _locate,
     "field": _field,
     "find_in_set": _find_in_set,
-    "date_add": _move,
     "timestampdiff": _difference,
     "extract": _extract,
     "extract_time": _extract_clock,

@@ -57,7 +57,9 @@ def parse(env: Any, text: str, form: str) -> int | None:
         form = form.replace(f"%{sign}", longer)
     found: dict[str, int] = {}
     end = _match(text, form, found)
-    value = None if end is None else _assemble(form, found)
+    variable = getattr(env, "variable", None)
+    zero_allowed = variable is not None and "NO_ZERO_DATE" not in variable("sql_mode")
+    value = None if end is None else _assemble(form, found, zero_allowed)
     if value is None:
         env.incorrect("datetime", text)
     elif text[end:].strip():
@@ -132,7 +134,7 @@ def _take_word(sign: str, text: str, at: int, found: dict[str, int]) -> int | No
     return at + 1 if sign == "%" and text[at : at + 1] == "%" else None
 
 
-def _assemble(form: str, found: dict[str, int]) -> int | None:
+def _assemble(form: str, found: dict[str, int], zero_allowed: bool) -> int | None:
     hour = found.get("hour", 0)
     if "hour12" in found:
         if not 1 <= found["hour12"] <= 12:
@@ -151,6 +153,6 @@ def _assemble(form: str, found: dict[str, int]) -> int | None:
         first = moment.day_number(pack_date(year, 1, 1))
         date = moment.date_of_day(first + found["yearday"] - 1) or -1
         month = day = 1
-    if date < 0 or month == 0 or day == 0:
+    if date < 0 or (not zero_allowed and (month == 0 or day == 0)):
         return None
     return pack_datetime(date, hour, minute, second, micro) if clock else date

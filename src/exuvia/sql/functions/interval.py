@@ -46,11 +46,17 @@ def amount(value: Any, unit: str) -> tuple[int, int] | None:
     if unit in _PARTS:
         return _of_parts(str(value), unit)
     if unit == "SECOND" and not isinstance(value, int):
-        return 0, int(Decimal(str(value)) * 1_000_000)
+        found = _NUMBER.match(value) if isinstance(value, str) else None
+        exact = Decimal(found[1] if found else 0 if isinstance(value, str) else str(value))
+        return (0, int(exact * 1_000_000)) if abs(exact) < _MOST else None
     number = _whole(value)
     if unit in _MONTHS:
         return number * _MONTHS[unit], 0
     return 0, number * _UNITS_US[unit]
+
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_MOST = 1 << 62
 
 
 def _whole(value: Any) -> int:
@@ -58,7 +64,7 @@ def _whole(value: Any) -> int:
         found = re.match(r"\s*([+-]?\d+)", value)
         return int(found[1]) if found else 0
     if isinstance(value, float):
-        return round(value)
+        return round(max(-_MOST, min(value, _MOST)))
     return int(Decimal(value).to_integral_value("ROUND_HALF_UP"))
 
 

@@ -39,7 +39,7 @@ def _unquoted_extract(document: str, path: str) -> str | None:
 
 
 def _length(document: str, path: str = "$") -> int | None:
-    found = values.find(values.load(document), values.legs(path))
+    found = values.find(values.load(document), values.one_leg(path))
     if not found:
         return None
     return len(found[0]) if isinstance(found[0], dict | list) else 1
@@ -54,7 +54,7 @@ def _depth(document: Any) -> int:
 
 
 def _keys(document: str, path: str = "$") -> str | None:
-    found = values.find(values.load(document), values.legs(path))
+    found = values.find(values.load(document), values.one_leg(path))
     if not found or not isinstance(found[0], dict):
         return None
     ordered = values.load(values.dump(found[0]))
@@ -62,7 +62,7 @@ def _keys(document: str, path: str = "$") -> str | None:
 
 
 def _contains(document: str, candidate: str, path: str = "$") -> int | None:
-    found = values.find(values.load(document), values.legs(path))
+    found = values.find(values.load(document), values.one_leg(path))
     return int(values.contains(found[0], values.load(candidate))) if found else None
 
 
@@ -77,7 +77,7 @@ def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     built = {}
     for n in range(0, len(pairs), 2):
         if pairs[n] is None:
-            raise refuse(1105, "JSON documents may not contain NULL member names.")
+            raise refuse(3158)
         key = values.scalar(pairs[n], kinds[n])
         built[key if isinstance(key, str) else values.dump(key)] = values.scalar(
             pairs[n + 1], kinds[n + 1]
@@ -93,7 +93,7 @@ def build_array(parts: Sequence[Any], kinds: Sequence[FieldType]) -> str:
 def _change(document: str, pairs: Sequence[Any], creates: bool, replaces: bool) -> str:
     place = values.load(document)
     for n in range(0, len(pairs), 2):
-        steps = values.legs(pairs[n])
+        steps = values.one_leg(pairs[n])
         if not steps:
             place = pairs[n + 1] if replaces else place
             continue
@@ -133,7 +133,7 @@ _LISTS = {"json_array_append": json_changes.append, "json_array_insert": json_ch
 def _remove(document: str, *paths: str) -> str:
     place = values.load(document)
     for path in paths:
-        steps = values.legs(path)
+        steps = values.one_leg(path)
         for holder in values.find(place, steps[:-1]):
             kind, detail = steps[-1]
             if kind == "key" and isinstance(holder, dict):

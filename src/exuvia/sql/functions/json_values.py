@@ -87,7 +87,7 @@ def scalar(value: Any, source: FieldType) -> Document:
     if family in (Family.INT, Family.UINT) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
         return bool(value) if source.Flen == 1 and source.Tp == TypeCode.LONGLONG else value
     if family in (Family.FLOAT, Family.DECIMAL):
-        return value
+        return float(value)
     if family in (Family.DATETIME, Family.TIME):
         source = evolve(source, Decimal=6)
     return value if isinstance(value, str) else to_text(value, source)
@@ -150,6 +150,14 @@ def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
 def is_many(steps: list[tuple[str, Any]]) -> bool:
     """Whether a path can lead to several values."""
     return any(kind in ("keys", "items", "deep") for kind, _ in steps)
+
+
+def one_leg(path: str) -> list[tuple[str, Any]]:
+    """The legs of a path to one place. Raises 3149 for one to many."""
+    steps = legs(path)
+    if is_many(steps):
+        raise refuse(3149)
+    return steps
 
 
 def find(document: Document, steps: list[tuple[str, Any]]) -> list[Document]:

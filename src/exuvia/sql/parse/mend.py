@@ -4,14 +4,18 @@ DEFAULT(c)             a call, not the word
 NEXT VALUE FOR s       NEXTVAL(s)
 DATE 'x', {d 'x'}      DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
 SIGNED INT             SIGNED, in casts
+INTERVAL 1.5 SECOND    INTERVAL (1.5) SECOND
 """
+
+import re
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
 _BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
-_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", *LITERALS))
+_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", *LITERALS))
+_UNIT = re.compile("(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.I)
 
 
 def mended(tokens: list[Token]) -> list[Token]:
@@ -40,6 +44,8 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
     if word in LITERALS and kinds[:1] == [TokenType.STRING]:
         return _called(token, LITERALS[word], [tokens[place + 1]]), 2
+    if token.token_type is TokenType.INTERVAL:
+        return _interval(tokens, place)
     if token.token_type is TokenType.L_BRACE:
         name = _BRACED.get(tokens[place + 1].text.upper()) if len(kinds) == 3 else None
         if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
@@ -51,6 +57,24 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
+
+
+def _interval(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """INTERVAL 1.5 SECOND: in brackets the amount stays what it is, a number or a text."""
+    end = place + 1
+    while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
+        end += 1
+    behind = tokens[end + 1].text if end + 1 < len(tokens) else ""
+    if end >= len(tokens) or not _UNIT.fullmatch(behind):
+        return None
+    if tokens[end].token_type not in (TokenType.NUMBER, TokenType.STRING):
+        return None
+    amount = tokens[place + 1 : end + 1]
+    opened, closed = (
+        _like(amount[0], TokenType.L_PAREN, "("),
+        _like(amount[-1], TokenType.R_PAREN, ")"),
+    )
+    return [tokens[place], opened, *amount, closed], end + 1 - place
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:

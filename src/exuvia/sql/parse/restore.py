@@ -190,7 +190,7 @@ def _json(name: str) -> Callable[[Any], str]:
 def _interval(tree: Any) -> str:
     if isinstance(tree.this, exp.Tuple):
         return f"interval({_list(tree.this.expressions)})"
-    amount = tree.this
+    amount = tree.this.unnest()
     shown = amount.name if isinstance(amount, exp.Literal) else restored(amount)
     return f"interval {shown} {tree.args['unit'].name.lower()}"
 

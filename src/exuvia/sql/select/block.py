@@ -147,7 +147,8 @@ def bind_block(tree: exp.Select, frame: Frame) -> Block:
     having_tree = tree.args.get("having")
     having = None
     if having_tree is not None:
-        inner = _after(scope, "having clause", aliases)
+        named = {k: v for k, v in aliases.items() if k not in _grouped_names(tree, group)}
+        inner = _after(scope, "having clause", named)
         having = bind_condition(having_tree.this, inner)
     order = _order(tree, items, _after(scope, "order clause", aliases))
     aggregated = bool(scope.grouped) or bool(group)
@@ -157,6 +158,19 @@ def bind_block(tree: exp.Select, frame: Frame) -> Block:
     rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
     check_grouping(scope.grouped, group, rollup)
     return Block(items, condition, group, having, order, aggregated, distinct, rollup)
+
+
+def _grouped_names(tree: exp.Select, group: list[Expr]) -> set[str]:
+    """Names of columns in GROUP BY: HAVING means these before it means an alias."""
+    keys = tree.args["group"].expressions if tree.args.get("group") else []
+    pairs = zip(keys, group, strict=True)
+    return {
+        key.name.lower()
+        for key, bound in pairs
+        if isinstance(key, exp.Column)
+        and isinstance(bound, Column)
+        and bound.name.lower() == key.name.lower()
+    }
 
 
 def _after(scope: Scope, clause: str, aliases: dict[str, Expr]) -> Scope:
