@@ -165,6 +165,24 @@ def test_what_it_would_wait_for_now_is_told(world):
     run(session, f"ADMIN CANCEL DDL JOBS {older.id}")
 
 
+def test_transactions_of_other_nodes_are_named_too(world):
+    session = world.session()
+    with World(world.store, owns=False) as elsewhere:
+        writer = elsewhere.session()
+        run(writer, "BEGIN")
+        run(writer, "INSERT INTO u VALUES (6)")
+        before = whole_store(world)
+        found = rows(session, "EXPLAIN ALTER TABLE u ADD COLUMN b int")
+        (said,) = [row[3] for row in found if "Waits" in row[0]]
+        assert said.startswith(f"open transaction of connection {writer.connection_id} of node ")
+        assert said.endswith("INSERT INTO u VALUES (6)"), said
+        assert {k for k in whole_store(world) if k.startswith(b"m/sync")} == set()
+        run(writer, "ROLLBACK")
+        found = rows(session, "EXPLAIN ALTER TABLE u ADD COLUMN b int")
+        assert [row[3] for row in found if "Waits" in row[0]] == []
+        assert whole_store(world) == before
+
+
 def test_what_is_refused_at_once_is_refused_here_with_the_same_error(world):
     session = world.session()
     assert error(session, "EXPLAIN ALTER TABLE t ADD COLUMN a int") == (1060, "42S21")

@@ -15,6 +15,7 @@ Acknowledgements are placed unvalidated: each key has one writer, and they must 
 the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
 """
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -100,6 +101,17 @@ def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
     return [each for _, found in _behind(txn, job_id) for each in found]
 
 
+def question_of(member_id: str) -> int:
+    """In a job id's place: what that member asks of the others (cluster/asking.py)."""
+    return 1 << 63 | zlib.crc32(member_id.encode())
+
+
+def answer_of(txn: Transaction, question: int, member_id: str) -> list[Blocker] | None:
+    """The transactions a front names, None while it has said nothing."""
+    payload = txn.get(_ack_key(question, member_id))
+    return None if payload is None else _read_ack(payload)[1]
+
+
 def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:
@@ -176,6 +188,7 @@ class Waiter:
             self._guard(txn)
             for member_id in sorted(ended):
                 members.fence(txn, member_id)
+                finish(txn, question_of(member_id))
             txn.commit()
 
     def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[Blocker]], now: float) -> Lag:

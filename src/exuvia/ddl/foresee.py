@@ -2,10 +2,10 @@
 
 work     each reorg its steps would run: of how many rows and bytes (estimates)
 pace     how fast such jobs were, by history, and how far the same guess was off for each of them
-waits    older jobs, workers, open transactions of this front that wrote the table
+waits    older jobs, workers, open transactions that wrote the table
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ ASSUMED_ROWS_A_SECOND = 60_000.0
 ENTRY_BYTES = 14 + 8 + 8  # prefix, handle, commit sequence; each column of the key comes to it
 KEY_COLUMN_BYTES = 9
 _STAMP_MS_SHIFT = 18
+
+Elsewhere = Callable[[Mapping[int, int]], Iterable[str]]
 
 
 class Work(NamedTuple):
@@ -151,8 +153,11 @@ def _speed(job: Job, kind: ActionCode) -> float:
 # -- waits -----------------------------------------------------------------------------------------
 
 
-def waits_of(txn: Transaction, job: Job, locks: MetadataLocks) -> Iterator[str]:
-    """For what the job, submitted now, would have to wait. `locks`: those of the asked front."""
+def waits_of(
+    txn: Transaction, job: Job, locks: MetadataLocks, elsewhere: Elsewhere
+) -> Iterator[str]:
+    """For what the job, submitted now, would have to wait. `locks`: those of the asked front;
+    `elsewhere` asks all others, by table and revision."""
     unfinished = queue.unfinished(txn)
     policy: Policy = TwoQueues() if lists.in_use(txn) else ReadySet()
     for each in (*unfinished, job):
@@ -171,10 +176,11 @@ def waits_of(txn: Transaction, job: Job, locks: MetadataLocks) -> Iterator[str]:
     )
     if busy >= workers:
         yield f"{kind} worker ({busy} of {workers} busy)"
-    for table_id in queue.table_ids(job):
-        newest = meta.revision(txn, table_id) + 1
+    tables = {each: meta.revision(txn, each) + 1 for each in queue.table_ids(job)}
+    for table_id, newest in tables.items():
         for hold in locks.blockers(table_id, newest):
             yield f"open transaction of connection {hold.session}: {hold.about}"
+    yield from elsewhere(tables)
 
 
 def refusals_of(job: Job) -> list[str]:

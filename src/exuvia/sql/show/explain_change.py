@@ -14,12 +14,14 @@ the owner would take (ddl/explain.py); ids are taken from a transaction that is 
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from exuvia.base.mysql import refuse
 from exuvia.catalog.model import evolve
+from exuvia.cluster.asking import told_elsewhere
 from exuvia.ddl import foresee, queue
 from exuvia.ddl.apply import read_world
 from exuvia.ddl.codes import JobState
@@ -136,7 +138,9 @@ def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterato
         size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
         told = f"{size}, {pace.tell(work.rows)}"
         lines.append(["Reorg", f"{work.rows:.2f}", foresee.runner(txn, work), work.what, told])
-    for wait in foresee.waits_of(txn, job, session.services.locks):
+    services = session.services
+    elsewhere = partial(told_elsewhere, services.store, services.member, services.clock)
+    for wait in foresee.waits_of(txn, job, services.locks, elsewhere):
         lines.append(["Waits", "", "", wait, "now"])
     lines.append(["Refuses", "", "owner", place, "; ".join(foresee.refusals_of(job)) or "nothing"])
     for n, (title, *others) in enumerate(lines, 1):
