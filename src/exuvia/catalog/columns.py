@@ -155,7 +155,7 @@ class Columns:
         names: Sequence[str],
         positions: Sequence[int],
         handles: Keys,
-        make: Callable[[int], Vector],
+        make: "Callable[[Columns, int], Vector]",
         rows: int,
     ) -> None:
         self.positions = list(positions)
@@ -170,7 +170,7 @@ class Columns:
         """The values of the column at that position of the table."""
         found = self._made.get(position)
         if found is None:
-            found = self._made[position] = self._make(position)
+            found = self._made[position] = self._make(self, position)  # no cycle: rows go at once
         return found
 
     def to_rows(self) -> list[list[Value]]:

@@ -61,7 +61,7 @@ def decode(
     groups = _groups(table, raws)
     virtual = table.virtual
 
-    def make(position: int) -> Vector:
+    def make(columns: Columns, position: int) -> Vector:
         if virtual is not None and position in virtual.positions:
             return virtual_vector(table.info, virtual, position, columns)
         if len(groups) == 1:
@@ -73,8 +73,7 @@ def decode(
 
     fields = [table.info.cols[position].type for position in wanted]
     names = [table.info.cols[position].name.O for position in wanted]
-    columns = Columns(fields, names, wanted, handles_of(table, keys), make, len(raws))
-    return columns
+    return Columns(fields, names, wanted, handles_of(table, keys), make, len(raws))
 
 
 def handles_of(table: Table, keys: list[bytes]) -> Keys:

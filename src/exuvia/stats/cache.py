@@ -1,7 +1,8 @@
 """What a node knows of all tables' row counts: read once, then only what changed.
 
 step        every 3 s: rows with a version above the high-water mark  ->  `recent`
-load        more than 50,000 of them: mysql.stats_meta as columns, by table id; 48 bytes a table
+load        more than 50,000 of them, or many at first: mysql.stats_meta as columns, by table
+            id; 52 bytes a table
 get         recent, else the columns (binary search)
 
 high_water  every row up to this version is here: who follows changes asks for no more
@@ -9,7 +10,7 @@ high_water  every row up to this version is here: who follows changes asks for n
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from exuvia.stats.meta import Meta
 
 LEASE_S = 3.0
 MOST_RECENT = 50_000
+MOST_AT_FIRST = 1000  # rows read one by one before it knows whether there are many
 _NUMBERS = (
     "table_id",
     "version",
@@ -28,30 +30,56 @@ _NUMBERS = (
     "exuvia_analyzed_count",
     "exuvia_analyzed_at",
 )
+_COUNTS = ("count", "modify_count", "exuvia_analyzed_count", "exuvia_analyzed_at", "text")
 
-Array = NDArray[np.int64]
+Array = NDArray[np.integer[Any]]
+
+
+class Counts(NamedTuple):
+    """What is known of many tables, an entry each; rows 0 and analyzed -1 where nothing is.
+
+    `analyzed`: rows at the last analysis, -1 for none; `analyzed_at`: seconds since 1970;
+    `indexes`: the analyzed ones, as text."""
+
+    rows: Array
+    modified: Array
+    analyzed: Array
+    analyzed_at: Array
+    indexes: list[str]
 
 
 class Columns:
-    """The whole table as columns, ordered by table id; -1 where NULL. Shape (tables,) each."""
+    """The whole table as columns, ordered by table id; -1 where NULL. Shape (tables,) each.
 
-    def __init__(self, columns: dict[str, Array], indexes: dict[int, str]) -> None:
-        order = np.argsort(columns["table_id"], kind="stable")
-        self.by_name = {name: column[order] for name, column in columns.items()}
-        self.ids = self.by_name["table_id"]
-        self.indexes = indexes  # table id -> analyzed indexes, where there are any
+    `texts` are the few different ones there are of analyzed indexes, by the numbers in `text`."""
+
+    def __init__(self, columns: dict[str, Array], texts: Sequence[str] = ("",)) -> None:
+        ids = columns["table_id"]
+        if (ids[1:] <= ids[:-1]).any():
+            order = np.argsort(ids, kind="stable")
+            columns = {name: column[order] for name, column in columns.items()}
+        self.by_name = columns
+        self.ids = columns["table_id"]
+        self.texts = texts
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    def counts(self, table_ids: Sequence[int]) -> Counts:
+        """As arrays."""
+        at, found = self._places(table_ids)
+        rows, modified, analyzed, analyzed_at, text = (
+            np.where(found, self.by_name[name][at], absent)
+            for name, absent in zip(_COUNTS, (0, 0, -1, -1, 0), strict=True)
+        )
+        indexes = list(map(self.texts.__getitem__, text.tolist()))
+        return Counts(rows, modified, analyzed, analyzed_at, indexes)
+
     def find(self, table_ids: Sequence[int]) -> list[Meta | None]:
         """The rows of tables, None where there is none."""
-        if not len(self.ids):
-            return [None] * len(table_ids)
-        wanted = np.asarray(table_ids, np.int64)
-        at = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
-        held = [self.by_name[name][at].tolist() for name in _NUMBERS]
-        texts = self.indexes
+        at, found = self._places(table_ids)
+        held = [self.by_name[name][at].tolist() for name in (*_NUMBERS, "text")]
+        texts = self.texts
         return [
             Meta(
                 version,
@@ -62,14 +90,25 @@ class Columns:
                 None,
                 _or_none(count),
                 _or_none(when),
-                texts.get(table_id, ""),
+                texts[text],
             )
-            if table_id == asked
+            if is_there
             else None
-            for asked, table_id, version, modified, rows, count, when in zip(
-                table_ids, *held, strict=True
+            for is_there, table_id, version, modified, rows, count, when, text in zip(
+                found.tolist(), *held, strict=True
             )
         ]
+
+    def _places(self, table_ids: Sequence[int]) -> tuple[Array, NDArray[np.bool_]]:
+        """Where their rows are, and whether they are there at all. Shape (table_ids,)."""
+        wanted = np.asarray(table_ids, np.int64)
+        at = np.searchsorted(self.ids, wanted)
+        at[at == len(self.ids)] = 0
+        return at, self.ids[at] == wanted
+
+
+_NO_TABLE: dict[str, Array] = {name: np.full(1, -1, np.int64) for name in _NUMBERS}
+_NO_TABLE["text"] = np.zeros(1, np.int32)
 
 
 def _or_none(number: int) -> int | None:
@@ -85,7 +124,7 @@ class StatsCache:
         self._store = store
         self._lock = threading.Lock()
         self._stepping = threading.Lock()  # the high-water mark never goes back
-        self._columns = Columns({name: np.empty(0, np.int64) for name in _NUMBERS}, {})
+        self._columns = Columns(_NO_TABLE)
         self._recent: dict[int, Meta] = {}
         self.high_water = 0
 
@@ -98,11 +137,15 @@ class StatsCache:
         if len(self._recent) > MOST_RECENT:
             self.load()
             return LEASE_S
+        most = MOST_RECENT if self.high_water else MOST_AT_FIRST
         txn = self._store.begin()
         try:
-            news = list(meta.changed(txn, self.high_water, limit=MOST_RECENT + 1))
+            news = list(meta.changed(txn, self.high_water, limit=most + 1))
         finally:
             txn.rollback()
+        if len(news) > most and not self.high_water:
+            self.load()
+            return LEASE_S
         with self._lock:
             for each in news:
                 self._recent[each.table_id] = each
@@ -124,12 +167,29 @@ class StatsCache:
     def get_many(self, table_ids: Sequence[int]) -> list[Meta | None]:
         """Likewise for many, a microsecond each."""
         with self._lock:
+            columns, newer = self._columns, list(map(self._recent.get, table_ids))
+        if None not in newer:
+            return newer
+        found = columns.find(table_ids)
+        return [new or old for new, old in zip(newer, found, strict=True)]
+
+    def counts(self, table_ids: Sequence[int]) -> Counts:
+        """Likewise for very many, a tenth of that."""
+        with self._lock:
             columns, recent = self._columns, self._recent
-            found = columns.find(table_ids)
-            if recent:
-                newer = map(recent.get, table_ids)
-                found = [new or old for new, old in zip(newer, found, strict=True)]
+            newer = [recent.get(each) for each in table_ids] if recent else []
+        found = columns.counts(table_ids)
+        for n, meta_ in enumerate(newer):
+            if meta_ is not None:
+                _put(found, n, meta_)
         return found
+
+
+def _put(counts: Counts, n: int, known: Meta) -> None:
+    counts.rows[n], counts.modified[n] = known.rows, known.modified
+    counts.analyzed[n] = -1 if known.analyzed_count is None else known.analyzed_count
+    counts.analyzed_at[n] = -1 if known.analyzed_at is None else known.analyzed_at
+    counts.indexes[n] = known.analyzed_indexes
 
 
 def read_columns(store: Store) -> tuple[Columns, int]:
@@ -141,22 +201,32 @@ def read_columns(store: Store) -> tuple[Columns, int]:
     txn.rollback()
     positions = [table.position(name) for name in _NUMBERS]
     texts = table.position("exuvia_analyzed_indexes")
-    found: dict[str, list[Array]] = {name: [] for name in _NUMBERS}
-    indexes: dict[int, str] = {}
+    columns: dict[str, Array] = {name: np.empty(0, np.int64) for name in _NUMBERS}
+    columns["text"] = np.empty(0, np.int32)
+    numbers: dict[str, int] = {"": 0}
+    end = 0
     view = store.snapshot()
     try:
         for row_keys, raws in view.chunks(table.row_span()):
             rows = vector.decode(table, row_keys, raws, [*positions, texts])
+            start, end = end, end + len(raws)
+            if end > len(columns["text"]):
+                _resize(columns, 2 * end)
             for name, position in zip(_NUMBERS, positions, strict=True):
-                found[name].append(_numbers(rows, position))
-            indexes |= _texts(found["table_id"][-1], rows, texts)
+                columns[name][start:end] = _numbers(rows, position)
+            columns["text"][start:end] = _numbered(rows.column(texts).to_list(), numbers)
     finally:
         view.close()
-    columns = {
-        name: np.concatenate(parts) if parts else np.empty(0, np.int64)
-        for name, parts in found.items()
-    }
-    return Columns(columns, indexes), int(columns["version"].max(initial=0))
+    if not end:
+        return Columns(_NO_TABLE), 0
+    _resize(columns, end)
+    return Columns(columns, list(numbers)), int(columns["version"].max())
+
+
+def _resize(columns: dict[str, Array], size: int) -> None:
+    """In place: parts put together at the end would be there twice for a while."""
+    for column in columns.values():
+        column.resize(size, refcheck=False)
 
 
 def _numbers(rows: Any, position: int) -> Array:
@@ -165,6 +235,8 @@ def _numbers(rows: Any, position: int) -> Array:
     return values if column.nulls is None else np.where(column.nulls, -1, values)
 
 
-def _texts(ids: Array, rows: Any, position: int) -> dict[int, str]:
-    texts = rows.column(position).to_list()
-    return {int(ids[n]): text for n, text in enumerate(texts) if text}
+def _numbered(texts: list[str | None], numbers: dict[str, int]) -> NDArray[np.int32]:
+    """Each text by its number; new ones get the next."""
+    for text in set(texts):
+        numbers.setdefault(text or "", len(numbers))
+    return np.array([numbers[text or ""] for text in texts], np.int32)

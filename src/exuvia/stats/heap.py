@@ -1,10 +1,10 @@
 """A heap whose elements are found, changed and removed by key. The greatest rank is on top.
 
-    add, update, add_if_absent, delete, delete_key      O(log n)         bulk_add        O(n)
-    peek, get, get_key, len                             O(1)             pop             O(log n)
-    items, keys                                         O(n)             close, is_closed
+    add, update, add_if_absent, pop             O(log n)        peek, get, get_key, len     O(1)
+    delete, delete_key, discard_key             O(log n)        items, keys, bulk_add       O(n)
+    close, is_closed
 
-    entries   {key: entry}                        the truth; an entry is (-rank, arrival, element)
+    entries   {key: entry}                        the truth; (-rank, arrival, element)
     heap      entries, some no longer true        heapq's list
 
 An entry that was replaced or removed stays in the list until it comes to the top, or until such
@@ -18,7 +18,10 @@ and another `close` raises Closed.
 import heapq
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -34,15 +37,24 @@ class Empty(LookupError):
     """There is no element."""
 
 
+class _Entry(msgspec.Struct, order=True, gc=False):
+    """Compared by rank and arrival; no two have the same. Not for the collector to walk through:
+    millions of them, none of which is reached from its element."""
+
+    rank: float
+    arrival: int
+    element: Any
+
+
 class Heap(Generic[K, T]):
     """See the module. `key_of` and `rank_of` say key and rank of an element; ranks are numbers."""
 
     def __init__(self, key_of: Callable[[T], K], rank_of: Callable[[T], float]) -> None:
         self._key_of = key_of
         self._rank_of = rank_of
-        self._entries: dict[K, tuple[float, int, T]] = {}
-        self._heap: list[tuple[float, int, T]] = []
-        self._arrivals = 0
+        self._entries: dict[K, _Entry] = {}
+        self._heap: list[_Entry] = []
+        self._arrivals = count(1)
         self._lock = threading.RLock()
         self._closed = False
 
@@ -63,8 +75,9 @@ class Heap(Generic[K, T]):
         """Put many at once: one pass, however many."""
         with self._lock:
             self._require_open()
-            for element in elements:
-                self._entries[self._key_of(element)] = self._entry(element)
+            entries, key_of, rank_of = self._entries, self._key_of, self._rank_of
+            for element, arrival in zip(elements, self._arrivals, strict=False):
+                entries[key_of(element)] = _Entry(-rank_of(element), arrival, element)
             self._rebuild()
 
     def add_if_absent(self, element: T) -> bool:
@@ -89,6 +102,13 @@ class Heap(Generic[K, T]):
             del self._entries[key]
             self._tidy()
 
+    def discard_key(self, key: K) -> None:
+        """Remove what has the key, if there is one."""
+        with self._lock:
+            self._require_open()
+            if self._entries.pop(key, None) is not None:
+                self._tidy()
+
     def pop(self) -> T:
         """Remove the top; the element. Raises Empty."""
         with self._lock:
@@ -105,7 +125,8 @@ class Heap(Generic[K, T]):
             self._require_open()
             if not self._heap:
                 raise Empty("the heap has no element")
-            return self._heap[0][2]
+            top: T = self._heap[0].element
+            return top
 
     def get(self, element: T) -> T | None:
         """What has the element's key, or None."""
@@ -116,13 +137,13 @@ class Heap(Generic[K, T]):
         with self._lock:
             self._require_open()
             entry = self._entries.get(key)
-            return None if entry is None else entry[2]
+            return None if entry is None else entry.element
 
     def items(self) -> list[T]:
         """Every element, in no order."""
         with self._lock:
             self._require_open()
-            return [entry[2] for entry in self._entries.values()]
+            return [entry.element for entry in self._entries.values()]
 
     def keys(self) -> list[K]:
         """Every key, in no order."""
@@ -155,9 +176,8 @@ class Heap(Generic[K, T]):
         if self._closed:
             raise Closed("the heap is closed")
 
-    def _entry(self, element: T) -> tuple[float, int, T]:
-        self._arrivals += 1
-        return -self._rank_of(element), self._arrivals, element
+    def _entry(self, element: T) -> _Entry:
+        return _Entry(-self._rank_of(element), next(self._arrivals), element)
 
     def _tidy(self) -> None:
         """A true top, and a list not longer than twice the truth."""
@@ -165,7 +185,7 @@ class Heap(Generic[K, T]):
         if len(heap) > 2 * len(entries) + _SPARE:
             self._rebuild()
             return
-        while heap and entries.get(key_of(heap[0][2])) is not heap[0]:
+        while heap and entries.get(key_of(heap[0].element)) is not heap[0]:
             heapq.heappop(heap)
 
     def _rebuild(self) -> None:

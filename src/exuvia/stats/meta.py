@@ -123,6 +123,25 @@ def changed(
 ) -> Iterator[Meta]:
     """Rows with after < version <= upto, in the order of versions: by the index, never a scan."""
     table = planned(txn, TABLE)
+    for _, handle in islice(_entries(txn, table, after, upto), limit):
+        row = reader.get(txn, table, handle)
+        if row is not None:
+            yield _meta(row)
+
+
+def changed_ids(txn: Transaction, after: int, upto: int, limit: int) -> list[tuple[int, int]]:
+    """(version, table id) of such rows: the index alone."""
+    entries = _entries(txn, planned(txn, TABLE), after, upto)
+    return [
+        (values[0], keys.read_i64(handle))
+        for values, handle in islice(entries, limit)
+        if values is not None
+    ]
+
+
+def _entries(
+    txn: Transaction, table: Table, after: int, upto: int | None
+) -> Iterator[tuple[tuple[int, ...] | None, bytes]]:
     index = table.info.index(VERSION_INDEX)
     assert index is not None
     form = table.form(index)
@@ -130,11 +149,7 @@ def changed(
     end = (
         table.index_span(index).end if upto is None else form.prefix + form.keys.encode([upto + 1])
     )
-    entries = reader.scan_index(txn, table, index, Span(begin, end))
-    for _, handle in islice(entries, limit):
-        row = reader.get(txn, table, handle)
-        if row is not None:
-            yield _meta(row)
+    return reader.scan_index(txn, table, index, Span(begin, end))
 
 
 def _meta(row: Row) -> Meta:

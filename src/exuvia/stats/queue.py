@@ -19,7 +19,7 @@ It belongs to one ownership: with another term of `term` it is forgotten and bui
 
 import heapq
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from exuvia.catalog import reader, variables
@@ -33,8 +33,8 @@ from exuvia.stats.affected import affected
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.facts import Facts
 from exuvia.stats.heap import Empty, Heap
-from exuvia.stats.jobs import Job, Rules, judge, judge_plain, rescored
-from exuvia.stats.meta import Meta
+from exuvia.stats.jobs import Job, Rules, judge
+from exuvia.stats.judging import judge_many, rescored_many
 
 ROWS_EVERY_S = 3.0
 RESCORE_EVERY_S = 300.0
@@ -98,7 +98,7 @@ class Queue:
                 return 0.0
             changed, self._rules = rules.locked ^ self._rules.locked, rules
             if changed:
-                self._judge_anew({self._owner.get(each, each) for each in changed})
+                self._judge_now(self._owner.get(each, each) for each in changed)
             if now - self._rows_at >= ROWS_EVERY_S:
                 return self._read_rows(now)
             if now - self._scored_at >= RESCORE_EVERY_S:
@@ -141,19 +141,17 @@ class Queue:
         )
         self._rows_at = self._scored_at = self._retried_at = now
 
-    def _judged(self, chunk: list[Facts], wall_s: float) -> Iterator[Job]:
-        plain = [each for each in chunk if not each.partitions]
-        metas = self._cache.get_many([each.rows_id for each in plain])
-        for each, known in zip(plain, metas, strict=True):
-            if each.rows_id != each.table_id:
+    def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[Job]:
+        """The jobs of tables, those without partitions first."""
+        for each in known:
+            if each.partitions or each.rows_id != each.table_id:
                 self._note(each)
-            job = judge_plain(each, known, self._rules, wall_s)
-            if job is not None:
-                yield job
-        for each in chunk:
-            if each.partitions:
-                self._note(each)
-                yield from judge(each, self._cache.get_many, self._rules, wall_s)
+        plain = [each for each in known if not each.partitions]
+        yield from judge_many(plain, self._cache, self._rules, wall_s)
+        if len(plain) < len(known):
+            for each in known:
+                if each.partitions:
+                    yield from judge(each, self._cache.get_many, self._rules, wall_s)
 
     def _note(self, known: Facts) -> None:
         """Whose rows lie under an id that is not the table's own."""
@@ -170,37 +168,33 @@ class Queue:
         upto = self._cache.high_water
         txn = self._store.begin()
         try:
-            news = list(meta.changed(txn, self.next_version, upto, MOST_ROWS))
-            for table_id, known in self._owners(txn, news).items():
-                self._replace(table_id, known)
+            news = meta.changed_ids(txn, self.next_version, upto, MOST_ROWS)
+            self._judge_anew(txn, [self._owner.get(each, each) for _, each in news])
         finally:
             txn.rollback()
         if len(news) == MOST_ROWS:
-            self.next_version = news[-1].version - 1  # rows of one flush share a version
+            self.next_version = news[-1][0] - 1  # rows of one flush share a version
             return 0.0
         self.next_version, self._rows_at = upto, now
         return ROWS_EVERY_S
 
-    def _owners(self, txn: Transaction, news: list[Meta]) -> dict[int, Facts | None]:
-        """The tables that changed rows belong to, which may be partitions."""
-        found: dict[int, Facts | None] = {}
-        for each in news:
-            table_id = self._owner.get(each.table_id, each.table_id)
-            if table_id not in found:
-                found[table_id] = facts.of(txn, table_id)
-        return found
-
-    def _replace(self, table_id: int, known: Facts | None) -> None:
-        """The table's jobs as they should be now."""
-        found = {}
-        if known is not None:
+    def _judge_anew(self, txn: Transaction, table_ids: Iterable[int]) -> None:
+        """Tables' jobs as they should be now."""
+        tables = facts.many(txn, list(dict.fromkeys(table_ids)))
+        there = [known for known in tables.values() if known is not None]
+        for known in there:
             self._note(known)
-            jobs = judge(known, self._cache.get_many, self._rules, self._wall_s())
-            found = {job.key: job for job in jobs}
+        found: dict[int, dict[int, Job]] = {}
+        for job in self._judged(there, self._wall_s()):
+            found.setdefault(job.table_id, {})[job.key] = job
+        for table_id, each in tables.items():
+            self._replace(table_id, each, found.get(table_id, {}))
+
+    def _replace(self, table_id: int, known: Facts | None, found: dict[int, Job]) -> None:
         keys = [table_id, *((*known.partitions, known.rows_id) if known is not None else ())]
         for key in keys:
-            held = self._heap.get_key(key)
-            if key not in found and held is not None and held.table_id == table_id:
+            held = None if key in found else self._heap.get_key(key)
+            if held is not None and held.table_id == table_id:
                 self._heap.delete_key(key)
         for key, job in found.items():
             if key in self._running:
@@ -220,29 +214,26 @@ class Queue:
             gone, anew = affected(change)
             for key in gone:
                 self._must_retry.pop(key, None)
-                if self._heap.get_key(key) is not None:
-                    self._heap.delete_key(key)
+                self._heap.discard_key(key)
             owners = (self._owner[key] for key in gone if key in self._owner)
-            for table_id in dict.fromkeys((*anew, *owners)):
-                self._replace(table_id, facts.of(txn, table_id))
+            self._judge_anew(txn, (*anew, *owners))
 
     # -- time --------------------------------------------------------------------------------------
 
     def _rescore(self, now: float) -> None:
         wall_s = self._wall_s()
-        self._heap.bulk_add([rescored(job, wall_s) for job in self._heap.items()])
+        self._heap.bulk_add(rescored_many(self._heap.items(), wall_s))
         self._scored_at = now
 
     def _retry(self, now: float) -> None:
         waiting, self._must_retry = self._must_retry, {}
-        self._judge_anew(set(waiting.values()))
+        self._judge_now(waiting.values())
         self._retried_at = now
 
-    def _judge_anew(self, table_ids: set[int]) -> None:
+    def _judge_now(self, table_ids: Iterable[int]) -> None:
         txn = self._store.begin()
         try:
-            for table_id in table_ids:
-                self._replace(table_id, facts.of(txn, table_id))
+            self._judge_anew(txn, table_ids)
         finally:
             txn.rollback()
 
