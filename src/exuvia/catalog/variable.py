@@ -114,7 +114,7 @@ def check(variable: Variable, value: Setting) -> Checked:
         case Kind.INTEGER | Kind.REAL | Kind.SIZE:
             return _number(variable, value)
         case Kind.BOOL:
-            return Checked(_bool(variable, value))
+            return _kept_on(variable, _bool(variable, value))
         case Kind.CHOICE:
             return Checked(_choice(variable, value))
         case Kind.CHARSET:
@@ -160,6 +160,23 @@ def _bool(variable: Variable, value: Setting) -> str:
     if text in ("OFF", "0", "FALSE"):
         return "OFF"
     raise refuse(1231, variable.name, value)
+
+
+_ALWAYS_ON = frozenset(
+    {
+        "tidb_enable_exchange_partition",
+        "tidb_enable_list_partition",
+        "tidb_enable_table_partition",
+    }
+)
+
+
+def _kept_on(variable: Variable, text: str) -> Checked:
+    """What can no longer be turned off stays on, and a warning says so."""
+    if text == "ON" or variable.name not in _ALWAYS_ON:
+        return Checked(text)
+    said = "is always turned on. This variable has been deprecated and will be removed in the "
+    return Checked("ON", refuse(1105, f"{variable.name} {said}future releases"))
 
 
 def _choice(variable: Variable, value: Setting) -> str:

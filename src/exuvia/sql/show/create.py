@@ -82,8 +82,6 @@ def _default(column: ColumnInfo) -> list[str]:
         return [*null, "DEFAULT NULL"]
     if is_now_default(column):
         return [f"DEFAULT {now_text(column)}"]
-    if column.default_is_expr and text.startswith("nextval("):
-        return [f"DEFAULT {text}"]
     if column.default_is_expr:
         return [f"DEFAULT ({text})"]
     if column.type.Tp == TypeCode.BIT:
@@ -110,7 +108,9 @@ def _part(table: TableInfo, part: IndexColumn) -> str:
 
 
 def _options(table: TableInfo, next_auto: int) -> str:
-    text = f"ENGINE=InnoDB DEFAULT CHARSET={table.charset} COLLATE={table.collate}"
+    text = f"ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
+    if table.collate != "binary":  # as in TiDB, and MySQL before it
+        text += f" COLLATE={table.collate}"
     if next_auto > 1 and any(column.auto_increment for column in table.public_columns):
         text += f" AUTO_INCREMENT={next_auto}"
     if table.auto_id_cache:

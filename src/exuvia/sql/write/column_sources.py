@@ -10,6 +10,7 @@ none                NULL; for NOT NULL 1364, and with IGNORE a warning and the t
 
 from collections.abc import Callable
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import values
@@ -59,9 +60,21 @@ def _expression(column: ColumnInfo) -> Source:
 
     def source(context: Context) -> Value:
         value, kind = constants.evaluate(tree, context, "expression")
-        return assign_to(column, kind, STRICT._replace(zone=context.zone))(value, 1)
+        try:
+            return assign_to(column, kind, STRICT._replace(zone=context.zone))(value, 1)
+        except Refused as error:
+            raise _as_cast(error, values.to_text(value, kind)) from None
 
     return source
+
+
+def _as_cast(error: Refused, text: str) -> Refused:
+    """What a default's expression gives is cast: TiDB words its refusal so, blanks unfilled."""
+    if error.code == 1265:
+        return Refused(1265, "01000", "Data truncated for column '%s' at row %d")
+    if error.code == 1366 and error.message.startswith("Incorrect "):
+        return refuse(1292, "DOUBLE", text)
+    return error
 
 
 def _missing(column: ColumnInfo) -> Source:
