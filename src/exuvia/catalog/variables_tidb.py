@@ -48,7 +48,7 @@ _SCHEMA_CHANGES = (
     _flag("tidb_allow_remove_auto_inc", "OFF", "S"),
     _count("tidb_max_delta_schema_count", 1024, 100, 16384, "G"),
     Variable("tidb_scatter_region", "", "GS"),
-    _flag("tidb_stats_update_during_ddl", "OFF", "G"),
+    _flag("tidb_stats_update_during_ddl", "ON", "G"),
     _flag("tidb_enable_check_constraint", "ON", "G"),
     _flag("tidb_enable_auto_increment_in_generated", "OFF"),
     _flag("tidb_enable_foreign_key", "ON", "G"),

@@ -78,6 +78,7 @@ def of_rows(
 
 
 def of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entries:
+    """Entries that rows should have in an index, of which these are the columns."""
     keys, nulls = vector.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)

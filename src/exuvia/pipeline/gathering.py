@@ -18,6 +18,9 @@ from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.summary import Summary, parts_of, types_of
 from exuvia.pipeline.task import DONE, Order, Outcome, Task
 
+LEAST_ROWS = 1000
+"""A smaller table's statistics would cost more than they tell."""
+
 Keep = Callable[[Order, Table, Summary], None]
 """What is done with the summary of a table's new indexes; the table is a partition, or a whole."""
 

@@ -21,7 +21,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task, twice
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.faults import Fault
-from exuvia.pipeline.gathering import Gathered, Keep
+from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
 from exuvia.pipeline.rate import Rate
@@ -143,8 +143,10 @@ class Reorg:
         settings = self._dial.read()
         self._total = self._store.count(self._table.row_span())
         self._choose(settings)
-        if self.keep is not None and settings.statistics and self._gathered is None:
-            self._gathered = Gathered(self.order, max(self._total, self.whole_rows))
+        rows = max(self._total, self.whole_rows)
+        wants = self.keep is not None and settings.statistics and rows >= LEAST_ROWS
+        if wants and self._gathered is None:
+            self._gathered = Gathered(self.order, rows)
         duplicates = yield from self._fill()
         if duplicates:
             yield self._refusal(duplicates)
