@@ -6,6 +6,8 @@ Shared by SELECT, UPDATE and DELETE of one table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
+from functools import partial
 from itertools import islice
 from sys import maxsize
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from exuvia.sql.access.paths import Found
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.single_table import Source
 from exuvia.sql.access.sorting import comparer
-from exuvia.sql.access.terms import terms_of
+from exuvia.sql.access.terms import Terms, terms_of
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.context import Context
 from exuvia.sql.expressions import Compiled
@@ -87,18 +89,10 @@ class Filter:
         self._order = order
         self._limit = limit
         wanted = _wanted(order, limit is not None)
-        columns, zone = source.table.info.cols, context.zone
-
-        def resolve(column: exp.Column) -> int | None:
-            position = source.resolve(column)
-            if position is None or is_shifted(columns[position].type, zone):
-                return None  # kept in UTC, compared as local time
-            return position
-
-        terms = terms_of(where, resolve, expressions_of(source.table))
+        terms = _terms(source, where, context.zone)
         shares = Shares(context.txn, source.table)
         path = choose(source.table, terms, source.hints, wanted, shares)
-        self.path = in_partitions(path, terms, source.partitions)
+        self.path = in_partitions(path, terms.plain, source.partitions)
         self.follows = bool(wanted.positions) and follows(self.path, wanted)
         self._condition = where
         self._reverse = self.follows and wanted.descending
@@ -172,6 +166,20 @@ def _sort_key(
     call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], Any]
 ) -> Callable[[tuple[bytes, Row]], Any]:
     return lambda pair: key(call(pair[1], context))
+
+
+def _terms(source: Source, where: Tree | None, zone: tzinfo | None) -> Terms:
+    """What the WHERE offers; TIMESTAMPs are kept in UTC and compared as local time."""
+    columns = source.table.info.cols
+
+    def resolve(column: exp.Column, shifted: bool = False) -> int | None:
+        position = source.resolve(column)
+        if position is None or is_shifted(columns[position].type, zone) != shifted:
+            return None
+        return position
+
+    zoned = partial(resolve, shifted=True)
+    return terms_of(where, resolve, expressions_of(source.table), zoned, zone)
 
 
 def _wanted(order: Sequence[SortKey], limited: bool) -> Wanted:

@@ -14,8 +14,9 @@ from exuvia.catalog import keycodec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
-from exuvia.sql.access.bounds import INEXACT, NOTHING, Bounder, bounder
+from exuvia.sql.access.bounds import INEXACT, NOTHING, Bounder
 from exuvia.sql.access.terms import Term, Terms
+from exuvia.sql.access.zoned import Doubtful, zoned_bounder
 from exuvia.sql.context import Context
 from exuvia.sql.result import Value
 
@@ -51,7 +52,7 @@ class Match(NamedTuple):
         if any(self.prefixed[:parts]) or not keycodec.is_exact(table, self.key):
             return False
         taken = self.equal + self.range
-        if any(term.computed for term in taken):
+        if any(term.computed or term.zone for term in taken):
             return False
         conjuncts = {term.conjunct for term in taken}
         asked = sum(term.conjunct in conjuncts for term in terms.usable)
@@ -70,8 +71,10 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
             ranges = _two_sides(position, terms)
             break
         equal.append(term)
-    equals = tuple(bounder(kind, True) for kind in types)
-    sides = tuple(bounder(kind, False) for kind in types)
+    zones = {term.position: term.zone for term in terms.usable}
+    kinds = [(kind, zones.get(position)) for kind, position in zip(types, positions, strict=True)]
+    equals = tuple(zoned_bounder(kind, True, zone) for kind, zone in kinds)
+    sides = tuple(zoned_bounder(kind, False, zone) for kind, zone in kinds)
     return Match(index, tuple(positions), equals, sides, prefixed, tuple(equal), ranges)
 
 
@@ -122,8 +125,11 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
             return None
         if value is NOTHING:
             return []
-        side = _Side((value,), found.prefixed[part] or term.operator.endswith("="))
-        low, high = (side, high) if term.operator[0] == ">" else (low, side)
+        inclusive, from_below = term.operator.endswith("="), term.operator[0] == ">"
+        if isinstance(value, Doubtful):
+            inclusive, value = True, value.first if from_below else value.last
+        side = _Side((value,), found.prefixed[part] or inclusive)
+        low, high = (side, high) if from_below else (low, side)
     if found.range and not low.values:
         low = _Side((None,), False)
     bounds = {_span(table, found.key, row, low, high) for row in rows}

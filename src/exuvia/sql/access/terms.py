@@ -5,6 +5,7 @@ Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import tzinfo
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -29,13 +30,15 @@ _MIRRORED = {"=": "=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 class Term(NamedTuple):
     """`conjunct` counts the parts of the WHERE, so that one knows which of them a path covers.
 
-    `computed`: not the column is named but the expression that it holds."""
+    `computed`: not the column is named but the expression that it holds. `zone`: the constants are
+    local times of it, the column is kept in UTC."""
 
     position: int
     operator: str
     constants: tuple[ConstantOf, ...]
     conjunct: int
     computed: bool = False
+    zone: tzinfo | None = None
 
 
 class Terms(NamedTuple):
@@ -44,14 +47,30 @@ class Terms(NamedTuple):
     usable: tuple[Term, ...]
     conjuncts: int
 
+    @property
+    def plain(self) -> "Terms":
+        """Without those of columns that are not compared as they are kept."""
+        return Terms(tuple(term for term in self.usable if term.zone is None), self.conjuncts)
 
-def terms_of(where: Tree | None, resolve: Resolve, expressions: Expressions | None = None) -> Terms:
+
+def terms_of(
+    where: Tree | None,
+    resolve: Resolve,
+    expressions: Expressions | None = None,
+    zoned: Resolve = lambda column: None,
+    zone: tzinfo | None = None,
+) -> Terms:
     """The terms of a WHERE.
 
-    `resolve` gives a column's position, None for what is not this table's."""
+    `resolve` gives a column's position, None for what is not this table's; `zoned` likewise of
+    columns that the session's `zone` shows as something else than they are."""
     conjuncts = [] if where is None else list(_conjuncts(where))
     place = _Places(resolve, expressions or {})
     found = [term for n, each in enumerate(conjuncts) for term in _terms(each, n, place)]
+    if zone is not None:
+        local = _Places(zoned, {})
+        met = (term for n, each in enumerate(conjuncts) for term in _terms(each, n, local))
+        found += [term._replace(zone=zone) for term in met]
     return Terms(tuple(found), len(conjuncts))
 
 
