@@ -16,7 +16,7 @@ import msgspec
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql import refuse
-from exuvia.base.types import Flag
+from exuvia.base.types import INTEGER_BITS, FieldType, Flag
 from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.model import ColumnInfo, IndexInfo, Layout, TableInfo, evolve
 from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
@@ -92,8 +92,14 @@ def _random_bits(table: TableInfo) -> tuple[int, int]:
     return table.auto_random_bits, table.auto_random_range_bits
 
 
+def _bare(kind: FieldType) -> FieldType:
+    """The type without what keys say of it, and an integer's without how wide it is shown."""
+    width = -1 if kind.Tp in INTEGER_BITS else kind.Flen
+    return evolve(kind, Flag=kind.Flag & ~_KEY_FLAGS, Flen=width)
+
+
 def _column(each: ColumnInfo) -> tuple[object, ...]:
-    kind = evolve(each.type, Flag=each.type.Flag & ~_KEY_FLAGS)
+    kind = _bare(each.type)
     return (each.id, each.name.L, kind, each.state, each.hidden, each.generated_expr_string)
 
 
@@ -113,10 +119,7 @@ def _layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:
 
 
 def _without_keys(layout: Layout) -> Layout:
-    plain = tuple(
-        evolve(each, type=evolve(each.type, Flag=each.type.Flag & ~_KEY_FLAGS))
-        for each in layout.columns
-    )
+    plain = tuple(evolve(each, type=_bare(each.type)) for each in layout.columns)
     return evolve(layout, columns=plain)
 
 
