@@ -36,6 +36,11 @@ NEWER: dict[int, tuple[str, str]] = {
     ),
     3593: ("HY000", "You cannot use the window function '%s' in this context."),
     3602: ("HY000", "Argument #%s of GROUPING function is not in GROUP BY"),
+    3636: (
+        "HY000",
+        "Recursive query aborted after %s iterations. Try increasing "
+        "@@cte_max_recursion_depth to a larger value",
+    ),
     3753: (
         "HY000",
         "Cannot create an expression index on a function that returns a JSON or GEOMETRY value",

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace as evolve
 
+from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
@@ -33,6 +34,7 @@ from exuvia.sql.expr import (
     is_constant,
 )
 
+_FULL_BATCH = 2048  # rows of DuckDB's vectors
 Leaf = Callable[[Expr], str]
 LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
 
@@ -136,6 +138,25 @@ class Functions:
     def over_rows(self, run: Callable[..., Any], shape: str, result: Any) -> str:
         """The same of one list of rows, `shape` its DuckDB type."""
         return self._made(run, [shape], result)
+
+    def counted(self, most: int) -> str:
+        """The name of a function that counts the rounds of a recursion: 3636 beyond so many.
+
+        It sees the rows of a round in batches; one that is not full is the last."""
+        name = f"{self.prefix}{len(self.made)}"
+        rounds, is_last = 0, True
+
+        def run(vector: Any) -> Any:
+            nonlocal rounds, is_last
+            rounds += is_last
+            is_last = len(vector) < _FULL_BATCH
+            if rounds > most:
+                self.failure = refuse(3636, rounds)
+                raise self.failure
+            return _arrow([1] * len(vector), types.BIGINT)
+
+        self.made.append((name, run, ["BIGINT"], "BIGINT", True))
+        return name
 
     def _made(self, run: Callable[..., Any], parameters: list[str], result: Any) -> str:
         name = f"{self.prefix}{len(self.made)}"

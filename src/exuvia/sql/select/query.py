@@ -114,7 +114,10 @@ def _recursive(
     seed = plan_query(inner.this, build, parent, commons)
     common = Common(name, _titled(seed, titles))
     before = len(build.scans)
-    step = plan_query(inner.expression, build, parent, {**commons, own: common})
+    most = int(build.context.variable("cte_max_recursion_depth"))
+    counted = f"{build.functions.counted(most)}(CAST(o0 IS NULL AS BIGINT)) = 1"
+    before_step = Common(f"(SELECT * FROM {name} WHERE {counted})", common.columns)
+    step = plan_query(inner.expression, build, parent, {**commons, own: before_step})
     for scan in build.scans[before:]:
         scan.is_repeated = True
     if len(step.columns) != len(seed.columns):
