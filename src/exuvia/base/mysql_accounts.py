@@ -24,8 +24,10 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
     ),
     1290: (
         "HY000",
-        "The Exuvia server is running with the %s option so it cannot execute this statement",
+        "The MySQL server is running with the %s option so it cannot execute this statement",
     ),
+    1360: ("HY000", "Trigger does not exist"),
+    1539: ("HY000", "Unknown event '%s'"),
     1396: ("HY000", "Operation %s failed for %s"),
     1410: ("42000", "You are not allowed to create a user with GRANT"),
     1524: ("HY000", "Plugin '%s' is not loaded"),

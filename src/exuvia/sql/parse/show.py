@@ -1,6 +1,6 @@
 """SHOW, DESCRIBE, EXPLAIN and the session's own statements."""
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import Node, TableName
 from exuvia.sql.nodes.session import (
@@ -14,6 +14,7 @@ from exuvia.sql.parse.tokens import read_expression
 
 _WITH_TABLE = {"COLUMNS": "columns", "FIELDS": "columns"}
 _INDEX_WORDS = ("INDEX", "INDEXES", "KEYS")
+_OBJECTS = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT")
 _SINGLE = {
     "VARIABLES": "variables",
     "STATUS": "status",
@@ -31,6 +32,8 @@ _SINGLE = {
     "PLUGINS": "plugins",
     "PRIVILEGES": "privileges",
     "PROFILES": "profiles",
+    "PROFILE": "profile",
+    "REPLICAS": "replicas",
     "BINDINGS": "bindings",
     "TABLES": "tables",
     "HISTOGRAMS_IN_FLIGHT": "histograms_in_flight",
@@ -71,20 +74,19 @@ def _one_of(cursor: Cursor, *words: str) -> str:
 
 
 def _show_create(cursor: Cursor) -> Node:
-    kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", "PROCEDURE")
+    kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", *_OBJECTS)
     if kind in ("database", "schema"):
         unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
         return Show(kind="create database", if_not_exists=unless, database=cursor.name())
     if kind == "user":
         return show_create_user(cursor)
-    if kind == "procedure":
-        cursor.rest()
-        return Show(kind="create " + kind)
     return Show(kind="create " + kind, table=cursor.table())
 
 
 def _kind(cursor: Cursor) -> str:
     word = cursor.peek()
+    if cursor.accept("BINARY", "LOG", "STATUS"):
+        return "binary log status"
     for first, second in (
         ("TABLE", "STATUS"),
         ("OPEN", "TABLES"),
@@ -100,6 +102,9 @@ def _kind(cursor: Cursor) -> str:
         ("REPLICA", "STATUS"),
         ("SLAVE", "STATUS"),
         ("MASTER", "LOGS"),
+        ("BINLOG", "EVENTS"),
+        ("RELAYLOG", "EVENTS"),
+        ("SLAVE", "HOSTS"),
     ):
         if cursor.accept(first, second):
             if first == "ENGINE":
@@ -130,7 +135,7 @@ def _qualifiers(cursor: Cursor, facts: dict[str, object]) -> None:
     if cursor.accept("LIKE"):
         facts["like"] = cursor.string()
     elif cursor.accept("WHERE"):
-        facts["where"] = cursor.expression("LIMIT")
+        facts["where"] = read_expression(cursor.text, _where(cursor))
     if cursor.accept("LIMIT"):
         first = cursor.integer()
         if cursor.accept(","):
@@ -139,6 +144,16 @@ def _qualifiers(cursor: Cursor, facts: dict[str, object]) -> None:
             facts["limit"] = (cursor.integer(), first)
         else:
             facts["limit"] = (0, first)
+
+
+def _where(cursor: Cursor) -> list[Token]:
+    """The condition's tokens; Charset is a column of some lists, and a word of sqlglot's."""
+    return [
+        Token(TokenType.IDENTIFIER, each.text, each.line, each.col, each.start, each.end)
+        if each.text.upper() == "CHARSET"
+        else each
+        for each in cursor.until("LIMIT")
+    ]
 
 
 def describe_table(cursor: Cursor) -> Node:

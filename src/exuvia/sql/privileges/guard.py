@@ -16,7 +16,7 @@ from exuvia.sql import nodes
 from exuvia.sql.nodes import TableName, accounts, sequences, session, statistics
 from exuvia.sql.privileges.accounts import Rights
 
-EVERYBODY_READS = frozenset({"information_schema"})
+EVERYBODY_READS = frozenset({"information_schema", "performance_schema"})
 
 
 class Asking(Protocol):

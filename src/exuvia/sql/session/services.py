@@ -33,6 +33,10 @@ class Process(NamedTuple):
 class Processes(Protocol):
     """The connections of this node."""
 
+    @property
+    def uptime_s(self) -> int:
+        """How long the node has been taking connections. Unit: s."""
+
     def list(self) -> list[Process]:
         """All of them."""
 
@@ -42,6 +46,8 @@ class Processes(Protocol):
 
 class NoProcesses:
     """A node without connections: tests and embedded sessions."""
+
+    uptime_s = 0
 
     def list(self) -> list[Process]:
         """None."""

@@ -293,6 +293,8 @@ class Session(Transacting, Identity):
         """A table of information_schema, or a computed one of mysql, or None."""
         if database.lower() == "mysql":
             return information_schema.system_view(context, name)
+        if database.lower() == "performance_schema":
+            return information_schema.performance_table(context, name)
         if database.lower() != "information_schema":
             return None
         return information_schema.table(context, name)

@@ -6,19 +6,18 @@
       ├─IndexRangeScan_1   10.00    root  table:t, index:k(k)         keep order:false
       └─TableRowIDScan_2   10.00    root  table:t                     keep order:false
 
-A range's rows are estimated by its index's statistics (stats/estimate.py); without them it is a
-tenth of the table. A point is one row. EXPLAIN ANALYZE also runs the plan.
+Rows are estimated by statistics (sql/access/estimated.py), of joins in sql/show/explain_joins.py.
+EXPLAIN ANALYZE also runs the plan.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
-from exuvia.catalog.table import Table
+from exuvia.sql.access.estimated import rows_read
 from exuvia.sql.access.filtering import Filter
-from exuvia.sql.access.match import spans
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.paths import IndexRange, Matched, Path, Points, UniquePoints
 from exuvia.sql.context import Context
@@ -26,20 +25,20 @@ from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.session import Explain
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select.read import ReadRows
+from exuvia.sql.select.relational import RelationalPlan
 from exuvia.sql.session import planner
 from exuvia.sql.session.plans import Plan
+from exuvia.sql.show.explain_joins import relational_lines
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.show.type_text import expression_of
 from exuvia.sql.write.delete import DeleteRows
 from exuvia.sql.write.update import UpdateRows
-from exuvia.stats import estimate
 
 _COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
 _KNOWN_FORMATS = (
     *("row", "brief", "traditional", "tree", "dot", "json", "verbose", "hint", "true_card_cost"),
     *("cost_trace", "plan_cache", "plan_tree", "tidb_json"),
 )
-RANGE_SHARE = 10
 
 
 def explain(context: Context, node: Explain) -> Result:
@@ -68,10 +67,8 @@ def _lines(plan: Plan, statement: object, context: Context) -> Iterator[Row]:
         yield [f"└─Relational_{next(number)}", "", "root", "", "rows found by DuckDB"]
     elif isinstance(statement, Insert):
         yield [f"Insert_{next(number)}", "N/A", "root", "", "N/A"]
-    elif isinstance(statement, exp.Query):
-        yield [f"Relational_{next(number)}", "", "root", "", "joins, groups and sorts by DuckDB"]
-        for table in statement.find_all(exp.Table):
-            yield [f"└─TableFullScan_{next(number)}", "", "root", f"table:{table.name}", ""]
+    elif isinstance(plan, RelationalPlan) and isinstance(statement, exp.Query):
+        yield from relational_lines(plan.scans, statement, number, context)
 
 
 def _filter_lines(
@@ -81,7 +78,7 @@ def _filter_lines(
     if isinstance(path, Everywhere):
         parts, where = path.choice.parts(context), f", partition:{path.choice.names(context)}"
         path = path.path
-    rows = f"{_estimate(path, parts, context):.2f}"
+    rows = f"{rows_read(found.path, context):.2f}"
     steps = [*above]
     if not found.ordered:
         steps.append("Sort")
@@ -123,22 +120,3 @@ def _index(path: Matched) -> str:
 
 def _indented(text: str, depth: int) -> str:
     return "  " * (depth - 1) + "└─" + text if depth else text
-
-
-def _estimate(path: Path, parts: Sequence[Table], context: Context) -> float:
-    if isinstance(path, Points | UniquePoints):
-        return 1.0
-    if isinstance(path, Matched) and path.match.used:
-        known = [_known(path, part, context) for part in parts]
-        if None not in known:
-            return sum(filter(None, known))
-    total = sum(context.session.services.store.count(part.row_span()) for part in parts)
-    return total / RANGE_SHARE if isinstance(path, Matched) and path.match.used else total
-
-
-def _known(path: Matched, part: Table, context: Context) -> float | None:
-    """What statistics say of the rows in the path's ranges; None without any."""
-    ranges = spans(part, path.match, context)
-    if ranges is None:
-        return None
-    return estimate.rows_in(context.txn, part, path.match.key, ranges)

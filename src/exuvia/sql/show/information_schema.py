@@ -26,9 +26,11 @@ from exuvia.sql.show import (
     objects,
     partitions,
     schema_keys,
+    schema_others,
     schema_server,
     schema_tables,
     statistics,
+    status,
 )
 
 Rows = Callable[[Context], Iterable[Row]]
@@ -74,11 +76,26 @@ def definitions() -> dict[str, Definition]:
         *schema_keys.TABLES,
         *objects.TABLES,
         *schema_server.TABLES,
+        *schema_others.TABLES,
         *grants.TABLES,
         *analyze_queue.TABLES,
         *statistics.TABLES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
+
+
+@cache
+def _performance() -> dict[str, Definition]:
+    return {title: Definition(title, _columns(line), rows) for title, line, rows in status.TABLES}
+
+
+def performance_table(context: Context, wanted: str) -> Virtual | None:
+    """A computed table of performance_schema, or None."""
+    found = _performance().get(wanted.lower())
+    if found is None:
+        return None
+    rows = found.rows
+    return Virtual("performance_schema", found.name, found.columns, lambda: rows(context))
 
 
 def system_view(context: Context, wanted: str) -> Virtual | None:

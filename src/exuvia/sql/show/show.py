@@ -17,6 +17,7 @@ from exuvia.sql.show import tables as show_tables
 from exuvia.sql.show.create import create_database_text
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.show.schema_server import character_sets, collations, engines, processes_seen
+from exuvia.sql.show.status import status_rows
 
 Shower = Callable[[Context, Show], Result]
 
@@ -64,12 +65,7 @@ def _variables(context: Context, node: Show) -> Result:
 
 
 def _status(context: Context, node: Show) -> Result:
-    rows: list[Row] = [
-        ["Ssl_cipher", ""],
-        ["Ssl_version", ""],
-        ["Threads_connected", str(len(context.session.services.processes.list()))],
-        ["Uptime", str(int(context.session.services.clock.monotonic()))],
-    ]
+    rows = status_rows(context)
     return listing(context, columns_of("Variable_name Value:1024"), rows, node.like, node.where)
 
 
@@ -124,6 +120,17 @@ def _empty(line: str) -> Shower:
     return shower
 
 
+def _missing(code: int, *words: str) -> Shower:
+    """There are no such objects: whatever is named does not exist."""
+
+    def shower(context: Context, node: Show) -> Result:
+        assert node.table is not None
+        shown = node.table.name if node.table.db is None else f"{node.table.db}.{node.table.name}"
+        raise refuse(code, *words, shown) if code != 1360 else refuse(code)
+
+    return shower
+
+
 _ROUTINES = (
     "Db Name Type Definer Modified@ Created@ Security_type Comment:1024 character_set_client"
     " collation_connection ~Database_Collation"
@@ -171,6 +178,18 @@ KINDS: dict[str, Shower] = {
     "binary log": _empty("File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"),
     "binary logs": _empty("Log_name File_size# Encrypted"),
     "master logs": _empty("Log_name File_size# Encrypted"),
+    "binary log status": _empty(
+        "File Position# Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set:1024"
+    ),
+    "binlog events": _empty("Log_name Pos# Event_type Server_id# End_log_pos# Info:1024"),
+    "relaylog events": _empty("Log_name Pos# Event_type Server_id# End_log_pos# Info:1024"),
+    "replicas": _empty("Server_Id# Host Port# Source_Id# Replica_UUID"),
+    "slave hosts": _empty("Server_id# Host Port# Master_id# Slave_UUID"),
+    "profile": _empty("Status Duration%"),
+    "create procedure": _missing(1305, "PROCEDURE"),
+    "create function": _missing(1305, "FUNCTION"),
+    "create trigger": _missing(1360),
+    "create event": _missing(1539),
     "replica status": _empty("Replica_IO_State"),
     "slave status": _empty("Slave_IO_State"),
     "engine innodb": _empty("Type Name Status:65535"),

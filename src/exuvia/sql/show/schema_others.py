@@ -1,0 +1,178 @@
+"""information_schema: tables of MySQL 8 about what is not here (InnoDB's insides, roles, spatial
+types, profiles). Clients SELECT from them, so they are there, and empty; where there is something
+to say it is said: KEYWORDS, USER_ATTRIBUTES, VIEW_TABLE_USAGE and the *_EXTENSIONS.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from exuvia.sql.context import Context
+from exuvia.sql.parse.text import parse_one
+from exuvia.sql.parse.words import RESERVED
+from exuvia.sql.privileges.accounts import read
+from exuvia.sql.privileges.guard import sees
+from exuvia.sql.result import Row
+from exuvia.sql.show.schema_tables import all_tables, nothing
+
+_ATTRIBUTES = "ENGINE_ATTRIBUTE:65535 SECONDARY_ENGINE_ATTRIBUTE:65535"
+_PLACE = "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME"
+
+
+def _tables(context: Context) -> Iterator[Row]:
+    for database, table in all_tables(context):
+        yield ["def", database.db_name.O, table.name.O, None, None]
+
+
+def _columns(context: Context) -> Iterator[Row]:
+    for database, table in all_tables(context):
+        for column in table.public_columns:
+            yield ["def", database.db_name.O, table.name.O, column.name.O, None, None]
+
+
+def _constraints(context: Context) -> Iterator[Row]:
+    for database, table in all_tables(context):
+        for index in table.indexes:
+            if index.is_unique:
+                row: Row = ["def", database.db_name.O, index.idx_name.O, table.name.O]
+                yield [*row, None, None]
+
+
+def _databases(context: Context) -> Iterator[Row]:
+    rights = context.session.rights
+    for each in context.session.services.schemas.databases(context.txn):
+        if sees(rights, each.db_name.O):
+            yield ["def", each.db_name.O, ""]
+
+
+def _keywords(context: Context) -> Iterable[Row]:
+    return ([word, 1] for word in sorted(RESERVED))
+
+
+def _accounts(context: Context) -> Iterator[Row]:
+    session = context.session
+    all_of_them = "SELECT" in session.rights.on_database("mysql")
+    for account in read(context.txn).accounts:
+        if all_of_them or account[:2] == session.account_name:
+            yield [account.user, account.host, None]
+
+
+def _view_tables(context: Context) -> Iterator[Row]:
+    for database, table in all_tables(context):
+        if table.view is None:
+            continue
+        tree = parse_one(table.view.view_select)
+        assert isinstance(tree, exp.Expression)
+        found = {(each.db, each.name) for each in tree.find_all(exp.Table) if each.db}
+        for place in sorted(found):
+            yield ["def", database.db_name.O, table.name.O, "def", *place]
+
+
+_EMPTY = {
+    "ADMINISTRABLE_ROLE_AUTHORIZATIONS": "USER HOST GRANTEE GRANTEE_HOST ROLE_NAME ROLE_HOST"
+    " IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
+    "APPLICABLE_ROLES": "USER HOST GRANTEE GRANTEE_HOST ROLE_NAME ROLE_HOST IS_GRANTABLE"
+    " IS_DEFAULT IS_MANDATORY",
+    "ENABLED_ROLES": "ROLE_NAME ROLE_HOST IS_DEFAULT IS_MANDATORY",
+    "ROLE_COLUMN_GRANTS": "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST TABLE_CATALOG TABLE_SCHEMA"
+    " TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+    "ROLE_ROUTINE_GRANTS": "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST SPECIFIC_CATALOG"
+    " SPECIFIC_SCHEMA SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME PRIVILEGE_TYPE"
+    " IS_GRANTABLE",
+    "ROLE_TABLE_GRANTS": "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST TABLE_CATALOG TABLE_SCHEMA"
+    " TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+    "INNODB_BUFFER_PAGE": "POOL_ID# BLOCK_ID# SPACE# PAGE_NUMBER# PAGE_TYPE FLUSH_TYPE# FIX_COUNT#"
+    " IS_HASHED NEWEST_MODIFICATION# OLDEST_MODIFICATION# ACCESS_TIME# TABLE_NAME:1024"
+    " INDEX_NAME:1024 NUMBER_RECORDS# DATA_SIZE# COMPRESSED_SIZE# PAGE_STATE IO_FIX IS_OLD"
+    " FREE_PAGE_CLOCK# IS_STALE",
+    "INNODB_BUFFER_PAGE_LRU": "POOL_ID# LRU_POSITION# SPACE# PAGE_NUMBER# PAGE_TYPE FLUSH_TYPE#"
+    " FIX_COUNT# IS_HASHED NEWEST_MODIFICATION# OLDEST_MODIFICATION# ACCESS_TIME# TABLE_NAME:1024"
+    " INDEX_NAME:1024 NUMBER_RECORDS# DATA_SIZE# COMPRESSED_SIZE# COMPRESSED IO_FIX IS_OLD"
+    " FREE_PAGE_CLOCK#",
+    "INNODB_BUFFER_POOL_STATS": "POOL_ID# POOL_SIZE# FREE_BUFFERS# DATABASE_PAGES#"
+    " OLD_DATABASE_PAGES# MODIFIED_DATABASE_PAGES# PENDING_DECOMPRESS# PENDING_READS#"
+    " PENDING_FLUSH_LRU# PENDING_FLUSH_LIST# PAGES_MADE_YOUNG# PAGES_NOT_MADE_YOUNG#"
+    " PAGES_MADE_YOUNG_RATE% PAGES_MADE_NOT_YOUNG_RATE% NUMBER_PAGES_READ# NUMBER_PAGES_CREATED#"
+    " NUMBER_PAGES_WRITTEN# PAGES_READ_RATE% PAGES_CREATE_RATE% PAGES_WRITTEN_RATE%"
+    " NUMBER_PAGES_GET# HIT_RATE# YOUNG_MAKE_PER_THOUSAND_GETS# NOT_YOUNG_MAKE_PER_THOUSAND_GETS#"
+    " NUMBER_PAGES_READ_AHEAD# NUMBER_READ_AHEAD_EVICTED# READ_AHEAD_RATE%"
+    " READ_AHEAD_EVICTED_RATE% LRU_IO_TOTAL# LRU_IO_CURRENT# UNCOMPRESS_TOTAL#"
+    " UNCOMPRESS_CURRENT#",
+    "INNODB_CACHED_INDEXES": "SPACE_ID# INDEX_ID# N_CACHED_PAGES#",
+    "INNODB_COLUMNS": "TABLE_ID# NAME POS# MTYPE# PRTYPE# LEN# HAS_DEFAULT# DEFAULT_VALUE:65535",
+    "INNODB_DATAFILES": "SPACE:256 PATH:4000",
+    "INNODB_FIELDS": "INDEX_ID:256 NAME POS#",
+    "INNODB_FOREIGN": "ID:193 FOR_NAME:193 REF_NAME:193 N_COLS# TYPE#",
+    "INNODB_FOREIGN_COLS": "ID:193 FOR_COL_NAME REF_COL_NAME POS#",
+    "INNODB_FT_BEING_DELETED": "DOC_ID#",
+    "INNODB_FT_CONFIG": "KEY:193 VALUE:193",
+    "INNODB_FT_DEFAULT_STOPWORD": "value:18",
+    "INNODB_FT_DELETED": "DOC_ID#",
+    "INNODB_FT_INDEX_CACHE": "WORD:337 FIRST_DOC_ID# LAST_DOC_ID# DOC_COUNT# DOC_ID# POSITION#",
+    "INNODB_FT_INDEX_TABLE": "WORD:337 FIRST_DOC_ID# LAST_DOC_ID# DOC_COUNT# DOC_ID# POSITION#",
+    "INNODB_INDEXES": "INDEX_ID# NAME TABLE_ID# TYPE# N_FIELDS# PAGE_NO# SPACE# MERGE_THRESHOLD#",
+    "INNODB_METRICS": "NAME:193 SUBSYSTEM:193 COUNT# MAX_COUNT# MIN_COUNT# AVG_COUNT% COUNT_RESET#"
+    " MAX_COUNT_RESET# MIN_COUNT_RESET# AVG_COUNT_RESET% TIME_ENABLED@ TIME_DISABLED@"
+    " TIME_ELAPSED# TIME_RESET@ STATUS TYPE COMMENT:193",
+    "INNODB_SESSION_TEMP_TABLESPACES": "ID# SPACE# PATH:4001 SIZE# STATE PURPOSE",
+    "INNODB_TABLES": "TABLE_ID# NAME:655 FLAG# N_COLS# SPACE# ROW_FORMAT ZIP_PAGE_SIZE# SPACE_TYPE"
+    " INSTANT_COLS# TOTAL_ROW_VERSIONS#",
+    "INNODB_TABLESPACES": "SPACE# NAME:655 FLAG# ROW_FORMAT PAGE_SIZE# ZIP_PAGE_SIZE# SPACE_TYPE"
+    " FS_BLOCK_SIZE# FILE_SIZE# ALLOCATED_SIZE# AUTOEXTEND_SIZE# SERVER_VERSION SPACE_VERSION#"
+    " ENCRYPTION STATE",
+    "INNODB_TABLESPACES_BRIEF": "SPACE:256 NAME:268 PATH:512 FLAG:256 SPACE_TYPE",
+    "INNODB_TABLESTATS": "TABLE_ID# NAME:193 STATS_INITIALIZED NUM_ROWS# CLUST_INDEX_SIZE#"
+    " OTHER_INDEX_SIZE# MODIFIED_COUNTER# AUTOINC# REF_COUNT#",
+    "INNODB_TEMP_TABLE_INFO": "TABLE_ID# NAME N_COLS# SPACE#",
+    "INNODB_TRX": "trx_id# trx_state trx_started@ trx_requested_lock_id trx_wait_started@"
+    " trx_weight# trx_mysql_thread_id# trx_query:1024 trx_operation_state trx_tables_in_use#"
+    " trx_tables_locked# trx_lock_structs# trx_lock_memory_bytes# trx_rows_locked#"
+    " trx_rows_modified# trx_concurrency_tickets# trx_isolation_level trx_unique_checks#"
+    " trx_foreign_key_checks# trx_last_foreign_key_error:256 trx_adaptive_hash_latched#"
+    " trx_adaptive_hash_timeout# trx_is_read_only# trx_autocommit_non_locking# trx_schedule_weight#",
+    "INNODB_VIRTUAL": "TABLE_ID# POS# BASE_POS#",
+    "OPTIMIZER_TRACE": "QUERY:65535 TRACE:65535 MISSING_BYTES_BEYOND_MAX_MEM_SIZE#"
+    " INSUFFICIENT_PRIVILEGES#",
+    "PROFILING": "QUERY_ID# SEQ# STATE DURATION% CPU_USER% CPU_SYSTEM% CONTEXT_VOLUNTARY#"
+    " CONTEXT_INVOLUNTARY# BLOCK_OPS_IN# BLOCK_OPS_OUT# MESSAGES_SENT# MESSAGES_RECEIVED#"
+    " PAGE_FAULTS_MAJOR# PAGE_FAULTS_MINOR# SWAPS# SOURCE_FUNCTION SOURCE_FILE SOURCE_LINE#",
+    "RESOURCE_GROUPS": "RESOURCE_GROUP_NAME RESOURCE_GROUP_TYPE RESOURCE_GROUP_ENABLED#"
+    " VCPU_IDS:1024 THREAD_PRIORITY#",
+    "ST_GEOMETRY_COLUMNS": f"{_PLACE} COLUMN_NAME SRS_NAME:80 SRS_ID# GEOMETRY_TYPE_NAME:65535",
+    "ST_SPATIAL_REFERENCE_SYSTEMS": "SRS_NAME:80 SRS_ID# ORGANIZATION:256"
+    " ORGANIZATION_COORDSYS_ID# DEFINITION:4096 DESCRIPTION:2048",
+    "ST_UNITS_OF_MEASURE": "UNIT_NAME:255 UNIT_TYPE CONVERSION_FACTOR% DESCRIPTION:255",
+    "TABLESPACES_EXTENSIONS": "TABLESPACE_NAME:268 ENGINE_ATTRIBUTE:65535",
+    "VIEW_ROUTINE_USAGE": f"{_PLACE} SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME",
+}
+_COMPRESSION = "page_size# compress_ops# compress_ops_ok# compress_time# uncompress_ops#"
+_COMPRESSED = "database_name:192 table_name:192 index_name:192 compress_ops# compress_ops_ok#"
+_EMPTY |= {
+    "INNODB_CMP": f"{_COMPRESSION} uncompress_time#",
+    "INNODB_CMP_RESET": f"{_COMPRESSION} uncompress_time#",
+    "INNODB_CMP_PER_INDEX": f"{_COMPRESSED} compress_time# uncompress_ops# uncompress_time#",
+    "INNODB_CMP_PER_INDEX_RESET": f"{_COMPRESSED} compress_time# uncompress_ops# uncompress_time#",
+    "INNODB_CMPMEM": "page_size# buffer_pool_instance# pages_used# pages_free# relocation_ops#"
+    " relocation_time#",
+    "INNODB_CMPMEM_RESET": "page_size# buffer_pool_instance# pages_used# pages_free#"
+    " relocation_ops# relocation_time#",
+}
+
+TABLES = (
+    ("TABLES_EXTENSIONS", f"{_PLACE} {_ATTRIBUTES}", _tables),
+    ("COLUMNS_EXTENSIONS", f"{_PLACE} COLUMN_NAME {_ATTRIBUTES}", _columns),
+    (
+        "TABLE_CONSTRAINTS_EXTENSIONS",
+        f"CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_NAME {_ATTRIBUTES}",
+        _constraints,
+    ),
+    ("SCHEMATA_EXTENSIONS", "CATALOG_NAME SCHEMA_NAME OPTIONS:256", _databases),
+    ("KEYWORDS", "WORD:128 RESERVED#", _keywords),
+    ("USER_ATTRIBUTES", "USER:32 HOST:255 ATTRIBUTE:65535", _accounts),
+    (
+        "VIEW_TABLE_USAGE",
+        f"VIEW_CATALOG VIEW_SCHEMA VIEW_NAME {_PLACE}",
+        _view_tables,
+    ),
+    *((name, line, nothing) for name, line in _EMPTY.items()),
+)

@@ -1,0 +1,85 @@
+"""Whatever a client of MySQL 8 may list is there: information_schema by name, every SHOW."""
+
+import pytest
+
+from exuvia.sql.session.session import Session
+from support.world import error, rows, run
+
+NAMES = (
+    "ADMINISTRABLE_ROLE_AUTHORIZATIONS APPLICABLE_ROLES CHARACTER_SETS CHECK_CONSTRAINTS "
+    "COLLATION_CHARACTER_SET_APPLICABILITY COLLATIONS COLUMN_PRIVILEGES COLUMN_STATISTICS COLUMNS "
+    "COLUMNS_EXTENSIONS ENABLED_ROLES ENGINES EVENTS FILES INNODB_BUFFER_PAGE "
+    "INNODB_BUFFER_PAGE_LRU INNODB_BUFFER_POOL_STATS INNODB_CACHED_INDEXES INNODB_CMP "
+    "INNODB_CMP_PER_INDEX INNODB_CMP_PER_INDEX_RESET INNODB_CMP_RESET INNODB_CMPMEM "
+    "INNODB_CMPMEM_RESET INNODB_COLUMNS INNODB_DATAFILES INNODB_FIELDS INNODB_FOREIGN "
+    "INNODB_FOREIGN_COLS INNODB_FT_BEING_DELETED INNODB_FT_CONFIG INNODB_FT_DEFAULT_STOPWORD "
+    "INNODB_FT_DELETED INNODB_FT_INDEX_CACHE INNODB_FT_INDEX_TABLE INNODB_INDEXES INNODB_METRICS "
+    "INNODB_SESSION_TEMP_TABLESPACES INNODB_TABLES INNODB_TABLESPACES INNODB_TABLESPACES_BRIEF "
+    "INNODB_TABLESTATS INNODB_TEMP_TABLE_INFO INNODB_TRX INNODB_VIRTUAL KEY_COLUMN_USAGE KEYWORDS "
+    "OPTIMIZER_TRACE PARAMETERS PARTITIONS PLUGINS PROCESSLIST PROFILING REFERENTIAL_CONSTRAINTS "
+    "RESOURCE_GROUPS ROLE_COLUMN_GRANTS ROLE_ROUTINE_GRANTS ROLE_TABLE_GRANTS ROUTINES "
+    "SCHEMA_PRIVILEGES SCHEMATA SCHEMATA_EXTENSIONS ST_GEOMETRY_COLUMNS "
+    "ST_SPATIAL_REFERENCE_SYSTEMS ST_UNITS_OF_MEASURE STATISTICS TABLE_CONSTRAINTS "
+    "TABLE_CONSTRAINTS_EXTENSIONS TABLE_PRIVILEGES TABLES TABLES_EXTENSIONS TABLESPACES "
+    "TABLESPACES_EXTENSIONS TRIGGERS USER_ATTRIBUTES USER_PRIVILEGES VIEW_ROUTINE_USAGE "
+    "VIEW_TABLE_USAGE VIEWS"
+)
+SHOWN = (
+    "BINARY LOGS", "BINLOG EVENTS", "CHARACTER SET", "CHARSET LIKE 'utf8%'", "COLLATION",
+    "COLLATION WHERE Charset = 'utf8mb4' AND `Default` = 'Yes'", "FULL COLUMNS FROM t",
+    "EXTENDED FULL COLUMNS FROM t", "CREATE VIEW v", "ENGINES", "STORAGE ENGINES",
+    "ENGINE INNODB STATUS", "ERRORS", "COUNT(*) ERRORS", "WARNINGS LIMIT 5", "EVENTS",
+    "FUNCTION STATUS WHERE Db = 'x'", "PROCEDURE STATUS LIKE 'x'", "GRANTS FOR CURRENT_USER()",
+    "KEYS FROM t", "INDEXES IN t WHERE Key_name = 'PRIMARY'", "MASTER STATUS", "BINARY LOG STATUS",
+    "OPEN TABLES", "PLUGINS", "PRIVILEGES", "FULL PROCESSLIST", "PROFILE", "PROFILES",
+    "RELAYLOG EVENTS", "REPLICAS", "SLAVE HOSTS", "REPLICA STATUS", "SLAVE STATUS",
+    "GLOBAL STATUS LIKE 'Threads%'", "STATUS WHERE Variable_name = 'Uptime'",
+    "TABLE STATUS WHERE Engine IS NOT NULL", "FULL TABLES WHERE Table_type = 'VIEW'", "TRIGGERS",
+    "SESSION VARIABLES WHERE Variable_name IN ('sql_mode')", "CREATE USER CURRENT_USER()",
+)  # fmt: skip
+
+
+@pytest.fixture
+def listed(session: Session) -> Session:
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT UNIQUE)")
+    run(session, "CREATE VIEW v AS SELECT id FROM t")
+    return session
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_each_table_of_information_schema_is_there(listed: Session, name: str) -> None:
+    assert run(listed, f"SELECT * FROM information_schema.{name}").columns
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_each_show_answers(listed: Session, what: str) -> None:
+    assert run(listed, f"SHOW {what}").columns
+
+
+def test_what_is_said_in_the_lesser_tables(listed: Session) -> None:
+    place = f"'{listed.database}'"
+    usage = "SELECT view_name, table_name FROM information_schema.view_table_usage"
+    assert rows(listed, f"{usage} WHERE view_schema = {place}") == [["v", "t"]]
+    keys = "SELECT constraint_name FROM information_schema.table_constraints_extensions"
+    assert ["a"] in rows(listed, f"{keys} WHERE constraint_schema = {place}")
+    words = "SELECT reserved FROM information_schema.keywords WHERE word = 'SELECT'"
+    assert rows(listed, words) == [[1]]
+    extensions = "SELECT count(*) FROM information_schema.columns_extensions"
+    assert rows(listed, f"{extensions} WHERE table_schema = {place}") == [[3]]
+
+
+def test_performance_schema_has_what_clients_read(listed: Session) -> None:
+    for name in ("global_variables", "session_variables"):
+        text = f"SELECT variable_value FROM performance_schema.{name}"
+        assert rows(listed, f"{text} WHERE variable_name = 'autocommit'") == [["ON"]]
+    assert (
+        rows(listed, "SELECT * FROM performance_schema.global_status WHERE variable_name = 'x'")
+        == []
+    )
+
+
+def test_what_there_can_be_none_of_does_not_exist(listed: Session) -> None:
+    assert error(listed, "SHOW CREATE PROCEDURE p") == (1305, "42000")
+    assert error(listed, "SHOW CREATE FUNCTION f") == (1305, "42000")
+    assert error(listed, "SHOW CREATE TRIGGER g") == (1360, "HY000")
+    assert error(listed, "SHOW CREATE EVENT e") == (1539, "HY000")
