@@ -129,7 +129,8 @@ _EMPTY = {
     " trx_tables_locked# trx_lock_structs# trx_lock_memory_bytes# trx_rows_locked#"
     " trx_rows_modified# trx_concurrency_tickets# trx_isolation_level trx_unique_checks#"
     " trx_foreign_key_checks# trx_last_foreign_key_error:256 trx_adaptive_hash_latched#"
-    " trx_adaptive_hash_timeout# trx_is_read_only# trx_autocommit_non_locking# trx_schedule_weight#",
+    " trx_adaptive_hash_timeout# trx_is_read_only# trx_autocommit_non_locking#"
+    " trx_schedule_weight#",
     "INNODB_VIRTUAL": "TABLE_ID# POS# BASE_POS#",
     "OPTIMIZER_TRACE": "QUERY:65535 TRACE:65535 MISSING_BYTES_BEYOND_MAX_MEM_SIZE#"
     " INSUFFICIENT_PRIVILEGES#",
