@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog import vector
+from exuvia.catalog.columns import Columns
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.store import Store
@@ -35,8 +36,8 @@ class Rule(Protocol):
 
     positions: list[int]  # of the columns that it reads and shows
 
-    def offends(self, rows: Sequence[Row]) -> list[int]:
-        """Which of these rows (of `positions`) break it."""
+    def offends(self, columns: Columns) -> list[int]:
+        """Which of these rows (of `positions`) break it, in order."""
 
     def text(self, row: Row) -> str:
         """A row as a person would find it."""
@@ -80,13 +81,15 @@ class Breaches:
     def look(self, keys: list[bytes], raws: list[bytes]) -> None:
         """Some rows, as the store's chunks give them."""
         wanted = list(self._rule.positions)
-        rows = vector.decode(self._table, keys, raws, wanted).to_rows()
-        bad = self._rule.offends(rows)
-        for n in bad[: MOST_LISTED - len(self.first)]:
+        columns = vector.decode(self._table, keys, raws, wanted)
+        bad = self._rule.offends(columns)
+        listed = bad[: MOST_LISTED - len(self.first)]
+        rows = columns.to_rows() if listed else []
+        for n in listed:
             name = row_name(self._table, keys[n][HANDLE_AT:])
             self.first.append((name, self._rule.text(rows[n])))
         self.number += len(bad)
-        self.seen += len(rows)
+        self.seen += len(raws)
 
 
 def check_rows(store: Store, task: Task) -> Steps:

@@ -14,7 +14,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.evaluate.compile import compile_expression, truth
 from exuvia.sql.evaluate.env import Env, PlainEnv
-from exuvia.sql.expr import columns_of
+from exuvia.sql.expr import Expr, columns_of
 from exuvia.sql.generated import scope_of
 from exuvia.sql.parse.text import parse_expression
 
@@ -23,11 +23,12 @@ _KEPT = "checks"
 
 
 class RowCheck(NamedTuple):
-    """One constraint: its name, the positions it reads, and whether a row breaks it."""
+    """One constraint: its name, the positions it reads, whether a row breaks it, its condition."""
 
     name: str
     reads: tuple[int, ...]
     breaks: Callable[[Sequence[Value], Env], bool]
+    bound: Expr
 
 
 def row_check(info: ConstraintInfo, columns: Sequence[ColumnInfo]) -> RowCheck:
@@ -38,7 +39,7 @@ def row_check(info: ConstraintInfo, columns: Sequence[ColumnInfo]) -> RowCheck:
     def breaks(row: Sequence[Value], env: Env) -> bool:
         return truth(call(row, env), kind) is False
 
-    return RowCheck(info.constraint_name.O, tuple(sorted(columns_of(bound))), breaks)
+    return RowCheck(info.constraint_name.O, tuple(sorted(columns_of(bound))), breaks, bound)
 
 
 class RowChecks:

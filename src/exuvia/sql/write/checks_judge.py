@@ -1,8 +1,8 @@
 """Rules for the pipeline (pipeline/checking.py finds `judge` by its name): the rows that stand are
 held to what rows that are written are held to.
 
-    check          the condition, row by row          3819
-    foreign key    each value once: has it a parent   1452
+    check          the condition, by columns (checks_vector.py)           3819
+    foreign key    has each value a parent (foreign_keys_vector.py)       1452
 
 Both see one snapshot, taken when every writer already obeys.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog import meta, references
+from exuvia.catalog.columns import Columns
 from exuvia.catalog.constraint_info import FkInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
@@ -21,8 +22,10 @@ from exuvia.pipeline.faults import text_of
 from exuvia.pipeline.plans import CheckRows
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
+from exuvia.sql.write.checks_vector import VectorCheck
 from exuvia.sql.write.foreign_keys_lookup import Finder
 from exuvia.sql.write.foreign_keys_sides import key_linked, key_text, names_of, ref_ids
+from exuvia.sql.write.foreign_keys_vector import Parents
 
 Value = Any
 Row = Sequence[Value]
@@ -53,13 +56,18 @@ class CheckRule(_Rule):
         self._check = row_check(info, table.info.cols)
         self._name = info.constraint_name.O
         self._width = len(table.info.cols)
+        self._vector = VectorCheck(self._check.bound, table.info.cols)
         super().__init__(table, self._check.reads)
 
-    def offends(self, rows: Sequence[Row]) -> list[int]:
-        """Where the condition is false."""
+    def offends(self, columns: Columns) -> list[int]:
+        """Where the condition is false: by columns, row by row where they cannot say."""
+        found = self._vector.broken(columns)
+        return self._one_by_one(columns) if found is None else found
+
+    def _one_by_one(self, columns: Columns) -> list[int]:
         env, whole = PlainEnv(), [None] * self._width
         found = []
-        for n, row in enumerate(rows):
+        for n, row in enumerate(columns.to_rows()):
             for place, value in zip(self.positions, row, strict=True):
                 whole[place] = value
             if self._check.breaks(whole, env):
@@ -79,28 +87,19 @@ class ChildRule(_Rule):
         places = {column.id: n for n, column in enumerate(table.info.cols)}
         own = [places[each] for each in key.exuvia_cols]
         super().__init__(table, own)
-        self._own = [self.positions.index(n) for n in own]
+        self._own = own
         parent = _table(txn, references.parent_of(txn, key.exuvia_link))
-        self._parents = None if parent is None else Finder(parent, ref_ids(key, parent))
+        self._parents = None if parent is None else Parents(Finder(parent, ref_ids(key, parent)))
         shown = names_of(key, table, parent)
         self._text = key_text(shown, table.database.db_name.O, table.info.name.O)
-        self._known: dict[tuple[Value, ...], bool] = {}
 
-    def offends(self, rows: Sequence[Row]) -> list[int]:
-        """Where no parent has the values. Each value of a batch is looked up once."""
-        self._known = {}
-        return [n for n, row in enumerate(rows) if not self._is_right(row)]
-
-    def _is_right(self, row: Row) -> bool:
-        values = tuple(row[n] for n in self._own)
-        if None in values:
-            return True
-        found = self._known.get(values)
-        if found is None:
-            parents = self._parents
-            found = parents is not None and parents.first(self._txn, values) is not None
-            self._known[values] = found
-        return found
+    def offends(self, columns: Columns) -> list[int]:
+        """Where no parent has the values."""
+        own = [columns.column(n) for n in self._own]
+        if self._parents is not None:
+            return self._parents.missing(self._txn, own)
+        rows = zip(*(each.to_list() for each in own), strict=True)
+        return [n for n, row in enumerate(rows) if None not in row]
 
     def refusal(self) -> Refused:
         """1452."""

@@ -44,10 +44,10 @@ class Finder:
         self.positions = [places[each] for each in columns]
         fields = [(table.info.cols[n].type, -1) for n in self.positions]
         self.form = KeyForm(fields, VALUES_BYTES)
-        self._is_handle = table.info.pk_is_handle and tuple(self.positions) == (
+        self.is_handle = table.info.pk_is_handle and tuple(self.positions) == (
             table.handle_positions
         )
-        self._index = None if self._is_handle else index_over(table.info, columns)
+        self.index = None if self.is_handle else index_over(table.info, columns)
 
     def values(self, row: Sequence[Value]) -> tuple[Value, ...] | None:
         """The row's values, None where one of them is NULL: such a row refers to nothing."""
@@ -64,11 +64,11 @@ class Finder:
         return [handle for _, handle in self._found(txn, values)]
 
     def _found(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
-        if self._is_handle:
+        if self.is_handle:
             return self._by_handle(txn, values)
-        if self._index is None:
+        if self.index is None:
             return self._by_rows(txn, values)
-        return self._by_index(txn, self._index, values)
+        return self._by_index(txn, self.index, values)
 
     def _by_handle(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
         handle = keycodec.handle_from(self.table, values)
