@@ -104,7 +104,7 @@ def _columns(sample: Sample, table: Table, subject: Subject) -> Columns:
         [info.name.O for info in infos],
         wanted,
         [],
-        lambda position: values[position].take(order),
+        lambda _, position: values[position].take(order),
         len(order),
     )
 
