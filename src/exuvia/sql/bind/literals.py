@@ -110,7 +110,7 @@ def _national(tree: exp.Expression, scope: Scope) -> Expr:
     return text_constant(tree.name, scope)
 
 
-_BARE_CALLS = {"utc_date", "utc_time", "utc_timestamp"}
+_BARE_CALLS = {"current_role", "utc_date", "utc_time", "utc_timestamp"}
 
 
 def _column(tree: exp.Column, scope: Scope) -> Expr:

@@ -134,7 +134,7 @@ def _make_date(year: int, day: int) -> int | None:
     return moment.date_of_day(moment.day_number(pack_date(year, 1, 1)) + day - 1)
 
 
-def _make_time(hour: int, minute: int, second: float) -> int | None:
+def _make_time(hour: int, minute: int, second: Any) -> int | None:
     if not 0 <= minute < 60 or not 0 <= second < 60:
         return None
     total = (abs(hour) * 3600 + minute * 60) * 1_000_000 + round(second * 1_000_000)
@@ -231,7 +231,7 @@ FUNCTIONS = {
     "localtime": _NOW,
     "localtimestamp": _NOW,
     "makedate": Function(2, 2, "i", always(types.DATE), _make_date),
-    "maketime": Function(3, 3, "iif", always(types.time()), _make_time),
+    "maketime": Function(3, 3, "iin", lambda a: types.time(_scale(a[2])), _make_time),
     "microsecond": Function(1, 1, "m", _SMALL, lambda t: abs(t) % 1_000_000),
     "minute": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 60_000_000 % 60),
     "month": Function(1, 1, "D", _SMALL, lambda d: d >> 5 & 15, "(({0} >> 5) & 15)"),

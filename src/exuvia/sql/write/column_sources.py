@@ -49,6 +49,8 @@ def source_of(column: ColumnInfo) -> Source | None:
         return lambda context: now_for(column, context)
     if column.default_is_expr:
         return _expression(column)
+    if column.not_null and column.type.Tp == TypeCode.ENUM and column.default is None:
+        return lambda context: 1  # MySQL's: the first of its values
     lacks = column.not_null or column.type.Flag & Flag.NO_DEFAULT_VALUE
     if lacks and values.default_of(column) is None:
         return _missing(column)
