@@ -59,6 +59,16 @@ def test_tables(world):
     assert back.name.O == "t" and back.id == new.id
 
 
+def test_a_database_that_comes_back_is_its_tables(world):
+    told = Told(world, "k9")
+    told.after("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", number=2)
+    run(told.session, "CREATE VIEW v AS SELECT a FROM t")
+    gone = told.one("DROP DATABASE k9").get_drop_schema()
+    back = told.after("FLASHBACK DATABASE k9", number=2)
+    assert {change.get_create_table().id for change in back} < {t.id for t in gone.tables}
+    assert [change.get_create_table().name.O for change in back] == ["t", "u"]
+
+
 def test_columns_and_indexes(world):
     told = Told(world, "k2")
     told.one("CREATE TABLE t (a INT, b VARCHAR(20), c INT)")

@@ -18,7 +18,7 @@ from exuvia.ddl.actions import action_of, referrers
 from exuvia.ddl.codes import FINISHED, ActionCode
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
-from exuvia.ddl.telling import change_of
+from exuvia.ddl.telling import change_of, changes_of
 from exuvia.ddl.world import Decision, Event, Looks, Referrer, ReorgOrder, World, events_of
 from exuvia.events import outbox
 from exuvia.kv import keys
@@ -134,9 +134,10 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
 
 def _tell(txn: Transaction, job: Job, events: tuple[Event, ...]) -> None:
     """One event bears the job's number alone; several are numbered, as sub-jobs' are."""
-    for part, each in enumerate(events):
-        numbered = part if len(events) > 1 else outbox.WHOLE_JOB
-        outbox.put(txn, job.id, numbered, change_of(txn, each))
+    changes = [change for each in events for change in changes_of(txn, each)]
+    for part, change in enumerate(changes):
+        numbered = part if len(changes) > 1 else outbox.WHOLE_JOB
+        outbox.put(txn, job.id, numbered, change)
 
 
 def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:

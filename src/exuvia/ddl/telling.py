@@ -1,10 +1,12 @@
 """What a finished step tells the world: a job's plain Event as the SchemaChange subscribers get."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from exuvia.base.errors import Broken
+from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.partition_info import PartitionDefinition
 from exuvia.ddl.world import Event
@@ -14,6 +16,8 @@ from exuvia.events.change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 
+DATABASE_CAME_BACK = "flashback schema"
+MOST_TOLD = 10_000
 _OF_COLUMNS = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
 _OF_PARTITIONS = (
     Kind.ADD_PARTITION,
@@ -46,6 +50,17 @@ class _Mini(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Mini)
+
+
+def changes_of(txn: Transaction, event: Event) -> list[SchemaChange]:
+    """As `change_of`; a database that is brought back is told as the tables that come with it, as
+    TiDB's events have no kind of their own for it: of very many, the first MOST_TOLD."""
+    if event.type != DATABASE_CAME_BACK:
+        return [change_of(txn, event)]
+    if event.database is None:
+        raise Broken("a database came back, and nobody says which")
+    tables = islice(catalog.list_tables(txn, event.database.id), MOST_TOLD)
+    return [publish.create_table(each) for each in tables if each.is_stored]
 
 
 def change_of(txn: Transaction, event: Event) -> SchemaChange:

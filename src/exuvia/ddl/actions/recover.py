@@ -87,6 +87,11 @@ def table_recovered(job: Job, before: World, after: World) -> Event:
     return Event(type="create table", table=after.table)
 
 
+def database_recovered(job: Job, before: World, after: World) -> Event:
+    """Clients see its tables again: new ones to those who heard of the drop."""
+    return Event(type="flashback schema", database=after.database)
+
+
 RECOVER_TABLE = load(
     Action(
         "recover table",
@@ -113,6 +118,14 @@ FLASHBACK_DATABASE = load(
         DATABASE_IN_PLACE,
         looks=looks_at_what_was_left,
         refuses=(database_is_there_already, database_name_is_taken, tables_are_gone),
-        path=(Step(ABSENT, PUBLIC, edit=place_database_again, recalls=recalled_job_of),),
+        path=(
+            Step(
+                ABSENT,
+                PUBLIC,
+                edit=place_database_again,
+                event=database_recovered,
+                recalls=recalled_job_of,
+            ),
+        ),
     )
 )
