@@ -89,6 +89,7 @@ def _is_grouped(expr: Expr) -> bool:
 def bound_aggregate(
     name: str, trees: Sequence[exp.Expression], scope: Scope, within_window: bool = False
 ) -> Aggregate:
+    """The call with its arguments converted. Raises 1064, 1210, 1690, what expressions raise."""
     inner = _inside(scope)
     if within_window:
         inner.grouped = scope.grouped  # SUM(SUM(x)) OVER (): the inner one is of the groups
