@@ -156,6 +156,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1364: ("HY000", "Field '%s' doesn't have a default value"),
     1365: ("22012", "Division by 0"),
     1366: ("HY000", "Incorrect %s value: '%s' for column '%s' at row %s"),
+    1367: ("22007", "Illegal %s '%s' value found during parsing"),
     1406: ("22001", "Data too long for column '%s' at row %s"),
     1412: ("HY000", "Table definition has changed, please retry transaction"),
     1426: ("42000", "Too-big precision %s specified for '%s'. Maximum is %s."),

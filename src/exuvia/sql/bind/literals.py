@@ -1,5 +1,6 @@
 """Literals, names, parameters and variables as typed expressions."""
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -55,7 +56,10 @@ def number_constant(text: str) -> Constant:
             return Constant(type=types.UNSIGNED, value=value)
     if "e" in text or "E" in text:
         try:
-            return Constant(type=types.DOUBLE, value=float(text))
+            value = float(text)
+            if math.isinf(value):
+                raise refuse(1367, "double", text)
+            return Constant(type=types.DOUBLE, value=value)
         except ValueError:
             raise Misplaced(text) from None
     whole, _, fraction = text.partition(".")
