@@ -22,6 +22,7 @@ from exuvia.sql.nodes import (
     RenameTables,
     Update,
 )
+from exuvia.sql.nodes.files import LoadData
 from exuvia.sql.nodes.session import (
     AdminAlterJob,
     AdminCheckIndex,
@@ -81,7 +82,7 @@ KINDS = {
     "SET NAMES utf8mb4 COLLATE utf8mb4_bin": SetStatement,
     "KILL QUERY 5": Kill,
     "USE `order`": Use,
-    "LOAD DATA INFILE 'x' INTO TABLE t": Unsupported,
+    "LOAD DATA INFILE 'x' INTO TABLE t": LoadData,
     "SELECT 1 UNION ALL SELECT 2": exp.Union,
     "WITH a AS (SELECT 1) SELECT * FROM a": exp.Select,
     "(SELECT 1) LIMIT 1": exp.Query,
