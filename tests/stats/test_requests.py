@@ -1,12 +1,32 @@
 """ANALYZE asked on one node and done on another, whatever happens to the one that does it."""
 
+from collections.abc import Callable
 from threading import Thread
 from time import monotonic
 
 from exuvia.base.errors import Refused
+from exuvia.kv.store import Store
 from exuvia.stats import analysis_log, requests
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
+from exuvia.stats.requests import Request
 from support.world import World, rows
+
+PATIENCE_S = 60.0
+
+
+def until(store: Store, channel: str, holds: Callable[[Request | None], bool]) -> None:
+    """Wait for the first request to be so: a look at a time, each of which gives its snapshot back,
+    and sleep in between. Nobody else runs while a test looks in a loop."""
+    deadline = monotonic() + PATIENCE_S
+    while True:
+        seen = store.counter(channel)
+        txn = store.begin()
+        found = requests.get(txn, 1)
+        txn.rollback()
+        if holds(found):
+            return
+        assert monotonic() < deadline
+        store.wait(channel, seen, 0.05)
 
 
 def test_the_next_owner_takes_up_what_was_asked() -> None:
@@ -23,11 +43,9 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
         txn.commit()
         asked = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
         asked.start()
-        deadline = monotonic() + 10
-        while store.begin().get(requests.key_of(1)) is None:
-            assert monotonic() < deadline
+        until(store, requests.CHANNEL, lambda request: request is not None)
         with World(store):
-            asked.join(20)
+            asked.join(PATIENCE_S)
             assert not asked.is_alive()
         found = rows(front.session(), "SHOW STATS_META WHERE table_name = 't'")
         assert [row[4:6] for row in found] == [[0, 2]]
@@ -57,13 +75,10 @@ def test_an_interrupted_session_takes_its_request_back() -> None:
 
         asked = Thread(target=ask)
         asked.start()
-        deadline = monotonic() + 10
-        while store.begin().get(requests.key_of(1)) is None:
-            assert monotonic() < deadline
+        until(store, requests.CHANNEL, lambda request: request is not None)
         s.interrupt()
-        while not (found := requests.get(store.begin(), 1)) or not found.stop:
-            assert monotonic() < deadline
+        until(store, requests.CHANNEL, lambda request: request is not None and request.stop)
         with World(store):
-            asked.join(20)
+            asked.join(PATIENCE_S)
         assert refused == [1317]
-        assert store.begin().get(requests.key_of(1)) is None
+        until(store, requests.CHANNEL, lambda request: request is None)

@@ -26,6 +26,7 @@ class MemorySnapshot:
     def __init__(self, store: "MemoryStore", sequence: int) -> None:
         self._store = store
         self.sequence = sequence
+        self.is_open = True
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
@@ -77,7 +78,7 @@ class MemoryStore:
         self._versions: dict[bytes, Versions] = {}
         self._keys: list[bytes] = []
         self._sequence = 0
-        self._open: dict[int, list[MemorySnapshot]] = {}
+        self._open: dict[int, int] = {}  # sequence -> views of it
         self._held: set[str] = set()
 
     def fork(self) -> "MemoryStore":
@@ -98,9 +99,8 @@ class MemoryStore:
     def snapshot(self) -> MemorySnapshot:
         """A view of all that is committed."""
         with self._lock:
-            view = MemorySnapshot(self, self._sequence)
-            self._open.setdefault(self._sequence, []).append(view)
-            return view
+            self._open[self._sequence] = self._open.get(self._sequence, 0) + 1
+            return MemorySnapshot(self, self._sequence)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """Nothing: here a forgotten view costs what it keeps, and ends with the process."""
@@ -108,11 +108,11 @@ class MemoryStore:
     def forget(self, view: MemorySnapshot) -> None:
         """A view was closed."""
         with self._lock:
-            views = self._open.get(view.sequence, [])
-            if view in views:
-                views.remove(view)
-            if not views:
-                self._open.pop(view.sequence, None)
+            if view.is_open:
+                view.is_open = False
+                self._open[view.sequence] -= 1
+                if not self._open[view.sequence]:
+                    del self._open[view.sequence]
 
     def read(self, key: bytes, sequence: int) -> bytes | None:
         """Raw value of a key at a sequence."""

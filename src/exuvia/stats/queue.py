@@ -40,6 +40,7 @@ ROWS_EVERY_S = 3.0
 RESCORE_EVERY_S = 300.0
 RETRY_EVERY_S = 300.0
 IDLE_S = 1.0
+FEW = 16  # tables that are quicker judged one by one
 MOST_ROWS = 10_000  # changed tables judged in one step
 
 
@@ -142,16 +143,16 @@ class Queue:
         self._rows_at = self._scored_at = self._retried_at = now
 
     def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[Job]:
-        """The jobs of tables, those without partitions first."""
+        """The jobs of tables."""
         for each in known:
             if each.partitions or each.rows_id != each.table_id:
                 self._note(each)
         plain = [each for each in known if not each.partitions]
-        yield from judge_many(plain, self._cache, self._rules, wall_s)
-        if len(plain) < len(known):
-            for each in known:
-                if each.partitions:
-                    yield from judge(each, self._cache.get_many, self._rules, wall_s)
+        if len(plain) >= FEW:
+            yield from judge_many(plain, self._cache, self._rules, wall_s)
+            known = [each for each in known if each.partitions]
+        for each in known:
+            yield from judge(each, self._cache.get_many, self._rules, wall_s)
 
     def _note(self, known: Facts) -> None:
         """Whose rows lie under an id that is not the table's own."""
