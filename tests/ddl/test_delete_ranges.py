@@ -2,13 +2,20 @@
 
 import itertools
 
+import pytest
+
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import queue, ranges, requests
+from exuvia.ddl import requests_partitions as changes
+from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.pace import Pace
+from exuvia.sql.access.partition_mover import MOVER
+from support.scripts_partitions import ranges as ranged
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
@@ -50,6 +57,48 @@ def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     assert counts[-1] == 0
     assert all(0 <= before - after <= 7 for before, after in itertools.pairwise(counts))
     assert [row[:2] for row in rows_of(cluster, "gc_delete_range_done")] == [[job.id, t.info.id]]
+
+
+@pytest.mark.parametrize("asked", [changes.drop_partition, changes.truncate_partition])
+def test_a_partition_goes_as_one_range_not_row_by_row(asked):
+    cluster = SmallCluster()
+    info = evolve(abc(indexes=(index("ia", "a"),)), partition=ranged(p0="100", p1="MAXVALUE"))
+    cluster.run(requests.create_table(cluster.database(), info))
+    t = cluster.table("t")
+    gone, kept = t.parts
+    txn = cluster.store.begin()
+    for n in range(200):
+        writer.insert(txn, gone if n < 100 else kept, [n, n % 5, n])
+    txn.commit()
+    cluster.owner.ddl.gc.pace = Pace(7)
+    job = cluster.run(asked(cluster.database(), t.info, ["p0"]))
+    left = cluster.store.count(keys.table_span(gone.physical_id))
+    assert job.state == JobState.SYNCED and left >= 200 - 7, "rows and entries stand yet"
+    assert [row[:2] for row in rows_of(cluster, "gc_delete_range")] == [[job.id, gone.physical_id]]
+    while cluster.read(ranges.waiting):
+        cluster.step()
+    assert cluster.store.count(keys.table_span(gone.physical_id)) == 0
+    assert cluster.store.count(keys.table_span(kept.physical_id)) == 200
+
+
+def test_an_exchange_moves_no_row():
+    cluster = SmallCluster()
+    info = evolve(abc("p"), partition=ranged(p0="100", p1="MAXVALUE"))
+    cluster.run(requests.create_table(cluster.database(), info))
+    cluster.run(requests.create_table(cluster.database(), abc("n")))
+    p, n = cluster.table("p"), cluster.table("n")
+    txn = cluster.store.begin()
+    for each in range(50):
+        writer.insert(txn, n, [each, each, each])
+    txn.commit()
+    before = dict(cluster.store.begin().snapshot.scan(n.row_span()))
+    asked = Exchanging("p0", n.info.id, False, MOVER)
+    database = cluster.database()
+    cluster.run(changes.exchange_partition(database, p.info, asked, database.id))
+    assert cluster.table("p").parts[0].physical_id == n.info.id
+    assert cluster.table("n").physical_id == p.parts[0].physical_id
+    assert dict(cluster.store.begin().snapshot.scan(n.row_span())) == before
+    assert rows_of(cluster, "gc_delete_range") == []
 
 
 def test_a_dropped_database_leaves_a_range_for_each_table():
