@@ -83,6 +83,7 @@ KINDS = {
     "KILL QUERY 5": Kill,
     "USE `order`": Use,
     "LOAD DATA INFILE 'x' INTO TABLE t": LoadData,
+    "HELP 'x'": Unsupported,
     "SELECT 1 UNION ALL SELECT 2": exp.Union,
     "WITH a AS (SELECT 1) SELECT * FROM a": exp.Select,
     "(SELECT 1) LIMIT 1": exp.Query,
