@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from exuvia.sql.context import Context
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.select import plan as select
 from exuvia.sql.session.session import Session
+from exuvia.sql.show.explain_joins import relational_lines
 from support.answers import answer_of, by_query
 from support.world import World
 
@@ -59,7 +61,9 @@ def planned(session: Session, text: str) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
 
     def work(context: Context) -> Any:
-        found.extend(select.plan(parse_one(text), context).explain())
+        node = parse_one(text)
+        lines = relational_lines(select.plan(node, context).scans, node, count(1), context)
+        found.extend(map(tuple, lines))
         return []
 
     answer_of(session, work)

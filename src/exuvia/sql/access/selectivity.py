@@ -11,6 +11,7 @@ EXPLAIN estimates the ranges themselves (stats/estimate.py).
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.match import Match
+from exuvia.sql.access.terms import Terms
 from exuvia.stats import meta, records
 
 ONE_SIDE, TWO_SIDES = 1 / 3, 1 / 4
@@ -38,6 +39,28 @@ class Shares:
         if found.range:
             share *= ONE_SIDE if len(found.range) == 1 else TWO_SIDES
         return share if self._distinct else None
+
+    def kept(self, terms: Terms) -> float:
+        """The share of rows that all terms keep; 1 for those of columns nobody analyzed."""
+        share = 1.0
+        sides: dict[int, int] = {}
+        for term in terms.usable:
+            distinct = self.distinct(term.position)
+            if distinct is None:
+                continue
+            if term.operator in ("=", "in"):
+                share *= min(1.0, len(term.constants) / max(1, distinct))
+            else:
+                sides[term.position] = sides.get(term.position, 0) + 1
+        for number in sides.values():
+            share *= ONE_SIDE if number == 1 else TWO_SIDES
+        return share
+
+    def distinct(self, position: int) -> int | None:
+        """How many different values a column has, if somebody analyzed it."""
+        if self._distinct is None:
+            self._distinct = self._read()
+        return self._distinct.get(self._table.info.cols[position].id)
 
     def _read(self) -> dict[int, int]:
         table_id = meta.whole_id(self._table)

@@ -14,8 +14,10 @@ from exuvia.catalog.model import ViewInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import Wanted, choose
-from exuvia.sql.access.partitioned import Everywhere, has_equality
+from exuvia.sql.access.estimated import is_worth
+from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.pruning import Choice
+from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.single_table import partitions_of
 from exuvia.sql.access.terms import terms_of
 from exuvia.sql.bind.bind import bind_condition
@@ -261,8 +263,8 @@ class _From:
 
         The terms of a WHERE are all false for NULL, so they hold below outer joins too."""
         table, named = scan.table, partitions_of(tree)
-        zone = self.frame.build.context.zone
-        keys = [field for field in fields if not is_shifted(field.type, zone)]
+        context = self.frame.build.context
+        keys = [field for field in fields if not is_shifted(field.type, context.zone)]
         positions = {field.name.lower(): field.position for field in keys}
         taken = {field.name.lower() for field in self.frame.fields}
 
@@ -276,13 +278,14 @@ class _From:
             hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
         )
         terms = terms_of(self.where, resolve, expressions_of(table))
-        path = choose(table, terms, hints, Wanted())
+        scan.terms = terms
+        path = choose(table, terms, hints, Wanted(), Shares(context.txn, table))
         if table.is_partitioned:
             scan.choice = Choice(table, terms, named)
             path = Everywhere(path, scan.choice)
         elif named:
             raise refuse(1747)
-        return path if path.short or has_equality(path) else None
+        return path if is_worth(path, context, bool(hints)) else None
 
     def _alone(self) -> bool:
         """Whether this is the only table of its FROM, so that plain names are its own."""

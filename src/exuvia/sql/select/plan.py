@@ -1,4 +1,4 @@
-"""SELECT: `plan(node, context) -> Plan`; `.columns`, `.run()` -> batches of rows, `.explain()`.
+"""SELECT: `plan(node, context) -> Plan`; `.columns`, `.run()` -> batches of rows, `.scans`.
 
     no FROM and nothing nested      evaluated here, without DuckDB
     everything else                 one DuckDB query over Arrow readers of the context's transaction
@@ -9,7 +9,7 @@ subquery of two rows 1242."""
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ from exuvia.sql.select.build import Build, Frame, Planned
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.limit import limits
 from exuvia.sql.select.query import plan_query
+from exuvia.sql.select.scan import Scan
 
 BATCH_ROWS = 2_000
 
@@ -37,9 +38,10 @@ class Plan(ABC):
     def run(self) -> Iterator[list[Row]]:
         """The rows, in batches."""
 
-    @abstractmethod
-    def explain(self) -> list[tuple[str, str, str, str, str]]:
-        """Rows of EXPLAIN: id, estRows, task, access object, operator info."""
+    @property
+    def scans(self) -> Sequence[Scan]:
+        """What it reads of tables, for EXPLAIN."""
+        return ()
 
 
 def plan(node: exp.Expression, context: Any, handles: bool = False) -> Plan:
@@ -85,10 +87,6 @@ class PlainPlan(Plan):
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
             yield [[closure((), self._context) for closure in self._closures]]
-
-    def explain(self) -> list[tuple[str, str, str, str, str]]:
-        """One row."""
-        return [("TableDual_1", "1.00", "root", "", "rows:1")]
 
 
 class RelationalPlan(Plan):
@@ -169,14 +167,10 @@ class RelationalPlan(Plan):
             raise refuse(1105, "Out of memory in a query") from error
         raise refuse(1105, text.partition("\n")[0]) from error
 
-    def explain(self) -> list[tuple[str, str, str, str, str]]:
-        """What reads the tables; how DuckDB puts it together is its own."""
-        found = [("Relational_1", "", "root", "", "DuckDB over Arrow batches")]
-        for n, scan in enumerate(self._build.scans, 2):
-            operator, access = scan.describe()
-            read = ", ".join(f"c{position}" for position in scan.used)
-            found.append((f"└─{operator}_{n}", "", "root", access, f"columns: {read or 'none'}"))
-        return found
+    @property
+    def scans(self) -> Sequence[Scan]:
+        """In the order of their names."""
+        return self._build.scans
 
 
 def _overflowed(text: str) -> tuple[str, str]:

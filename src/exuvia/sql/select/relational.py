@@ -4,12 +4,16 @@ The engine is imported when a statement first needs it: point reads must not wai
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from exuvia.sql.context import Context
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.session.plans import Plan
+
+if TYPE_CHECKING:
+    from exuvia.sql.select.scan import Scan
 
 
 class RelationalPlan(Plan):
@@ -21,6 +25,11 @@ class RelationalPlan(Plan):
         assert isinstance(node, exp.Expression)
         self._plan = select.plan(node, context)
         self.columns = [OutputColumn(*column) for column in self._plan.columns]
+
+    @property
+    def scans(self) -> "Sequence[Scan]":
+        """What is read of tables; none for a query without."""
+        return self._plan.scans
 
     def run(self, context: Context) -> Result:
         """Collect every batch."""

@@ -138,6 +138,7 @@ class TableScan(Scan):
         self.path = path
         self.title = title
         self.choice: Any = None  # of sql/access/pruning.py, for a partitioned table
+        self.terms: Any = None  # of sql/access/terms.py: what the WHERE says of it
 
     def describe(self) -> tuple[str, str]:
         """For EXPLAIN."""

@@ -69,6 +69,10 @@ def _lines(plan: Plan, statement: object, context: Context) -> Iterator[Row]:
         yield [f"Insert_{next(number)}", "N/A", "root", "", "N/A"]
     elif isinstance(plan, RelationalPlan) and isinstance(statement, exp.Query):
         yield from relational_lines(plan.scans, statement, number, context)
+    elif isinstance(statement, exp.Query):
+        yield [f"Relational_{next(number)}", "", "root", "", "joins, groups and sorts by DuckDB"]
+        for table in statement.find_all(exp.Table):
+            yield [f"└─TableFullScan_{next(number)}", "", "root", f"table:{table.name}", ""]
 
 
 def _filter_lines(
