@@ -6,6 +6,7 @@ NAMES = (
     "schema_latency",
     "ddl_rate",
     "concurrent_ddl",
+    "explained_time",
     "point_select",
     "add_index",
     "under_load",

@@ -129,6 +129,22 @@ def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):
     assert "at 500 rows/s, as 3 finished job(s), +-62 %" in reorg[4]
 
 
+def test_a_check_is_not_paced_by_a_rewrite(world):
+    session = world.session()
+    run(session, "CREATE TABLE paced (a int PRIMARY KEY, b int)")
+    run(session, f"INSERT INTO paced VALUES {', '.join(f'({n}, {n})' for n in range(3000))}")
+    said = "EXPLAIN ALTER TABLE paced MODIFY b int NOT NULL"
+
+    def told():
+        return next(row[4] for row in rows(session, said) if "Reorg" in row[0])
+
+    before = told()
+    run(session, "ALTER TABLE paced MODIFY b varchar(20)")
+    run(session, "ALTER TABLE paced MODIFY b int")
+    assert told().split(", expected")[1] == before.split(", expected")[1]
+    run(session, "DROP TABLE paced")
+
+
 def queue_end(job, end):
     return evolve(job, binlog=Binlog(FinishedTS=end))
 

@@ -7,7 +7,7 @@ waits    older jobs, workers, open transactions that wrote the table
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exuvia.catalog import meta, variables
 from exuvia.catalog.model import TableInfo
@@ -128,9 +128,9 @@ def runner(txn: Transaction, work: Work) -> str:
 # -- pace ------------------------------------------------------------------------------------------
 
 
-def pace_of(txn: Transaction, kind: ActionCode) -> Pace:
-    """How fast jobs of that kind were."""
-    speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, kind))]
+def pace_of(txn: Transaction, asked: Job) -> Pace:
+    """How fast jobs like that one were."""
+    speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, asked))]
     if not speeds:
         return Pace(ASSUMED_ROWS_A_SECOND, 0, 0.0)
     errors = [abs(_guess(speeds, n) - each) / each for n, each in enumerate(speeds)]
@@ -143,9 +143,17 @@ def _guess(speeds: list[float], n: int) -> float:
     return median(others) if others else ASSUMED_ROWS_A_SECOND
 
 
-def _speed(job: Job, kind: ActionCode) -> float:
+def _manner(job: Job) -> Any:
+    """What it does to rows, where one action does one of several things: rewrite or only check."""
+    if job.type != ActionCode.MODIFY_COLUMN or not job.raw_args:
+        return None
+    return job.raw_args[0].get("kind") if isinstance(job.raw_args[0], dict) else None
+
+
+def _speed(job: Job, asked: Job) -> float:
     took_ms = (job.binlog.FinishedTS >> _STAMP_MS_SHIFT) - (job.real_start_ts >> _STAMP_MS_SHIFT)
-    if job.type != kind or job.state != JobState.SYNCED or not job.row_count or took_ms <= 0:
+    alike = job.type == asked.type and _manner(job) == _manner(asked)
+    if not alike or job.state != JobState.SYNCED or not job.row_count or took_ms <= 0:
         return 0.0
     return 1000 * job.row_count / took_ms
 

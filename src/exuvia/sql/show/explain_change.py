@@ -133,7 +133,7 @@ def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterato
     for step in steps:
         lines.append(["Step", "", "owner", place, step_text(before, step)])
         before = step
-    pace = foresee.pace_of(txn, job.type)
+    pace = foresee.pace_of(txn, job)
     for work in works:
         size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
         told = f"{size}, {pace.tell(work.rows)}"
