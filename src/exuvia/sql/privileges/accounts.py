@@ -178,7 +178,7 @@ class Accounts:
 def read(txn: Transaction) -> Book:
     """The book as a snapshot has it."""
     accounts = [_account(row) for row in rows(txn, "user")]
-    accounts.sort(key=lambda each: _specific(each.host, each.user))
+    accounts.sort(key=specific)
     databases = [
         OnDatabase(row["User"], row["Host"].lower(), row["DB"], _yes(row, (*DATABASE, GRANT)))
         for row in rows(txn, "db")
@@ -226,10 +226,13 @@ def _yes(row: dict[str, str], names: Iterable[str]) -> frozenset[str]:
     return frozenset(each for each in names if row.get(column_of(each)) == _YES)
 
 
-def _specific(host: str, user: str) -> tuple[int, int, bool]:
-    """Names and addresses before patterns, long patterns before short ones, users before none."""
-    wild = min((host + "%").find(sign) for sign in "%_" if sign in host + "%")
-    return ("%" in host or "_" in host), -wild, not user
+def specific(account: Account) -> tuple[int, int, bool]:
+    """What accounts are sorted by: names and addresses, networks, patterns, of these the long ones
+    first; users before accounts for anybody."""
+    host = account.host
+    wild = [host.find(sign) for sign in "%_" if sign in host]
+    kind = 2 if wild else 1 if "/" in host else 0
+    return kind, -min(wild, default=len(host)), not account.user
 
 
 @cache
