@@ -56,10 +56,10 @@ def number_constant(text: str) -> Constant:
             return Constant(type=types.UNSIGNED, value=value)
     if "e" in text or "E" in text:
         try:
-            value = float(text)
-            if math.isinf(value):
+            double = float(text)
+            if math.isinf(double):
                 raise refuse(1367, "double", text)
-            return Constant(type=types.DOUBLE, value=value)
+            return Constant(type=types.DOUBLE, value=double)
         except ValueError:
             raise Misplaced(text) from None
     whole, _, fraction = text.partition(".")

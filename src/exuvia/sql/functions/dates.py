@@ -137,7 +137,7 @@ def _make_date(year: int, day: int) -> int | None:
 def _make_time(hour: int, minute: int, second: Any) -> int | None:
     if not 0 <= minute < 60 or not 0 <= second < 60:
         return None
-    total = (abs(hour) * 3600 + minute * 60) * 1_000_000 + round(second * 1_000_000)
+    total: int = (abs(hour) * 3600 + minute * 60) * 1_000_000 + round(second * 1_000_000)
     total = min(total, temporal.MOST_TIME)
     return -total if hour < 0 else total
 
