@@ -119,6 +119,8 @@ def test_statements_need_their_privileges(nodes: list[NodeProcess]) -> None:
             root.query("GRANT SELECT ON shop.t TO bob")
             assert rows(bob, "SELECT a FROM shop.t WHERE id = 1") == [[10]]
             assert rows(bob, "SHOW TABLES IN shop") == [["t"]]
+            jobs = "SELECT DISTINCT table_name FROM information_schema.ddl_jobs"
+            assert rows(bob, jobs) == [["t"]]
             assert rows(bob, "SELECT table_name FROM information_schema.tables") == [["t"]]
             for text in (
                 "INSERT INTO shop.t VALUES (2, 2)", "UPDATE shop.t SET a = 1", "DELETE FROM shop.t",

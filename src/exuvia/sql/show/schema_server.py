@@ -65,7 +65,10 @@ def all_jobs(context: Context) -> list[Job]:
 
 
 def _ddl_jobs(context: Context) -> Iterable[Row]:
+    rights = context.session.rights
     for job in all_jobs(context):
+        if not rights.everything and not rights.sees_table(job.schema_name, job.table_name):
+            continue
         for row in (job.row(), *sub_rows(job)):
             yield [*row[:12], job.query, row[12]]
 
