@@ -1,4 +1,7 @@
-"""One node for all transcripts of a module; each test has a database of its own."""
+"""One cluster for all transcripts of a module; each test has a database of its own.
+
+Tests of schema changes run twice: their client is on the node that owns the jobs, then on another.
+"""
 
 from collections.abc import Iterator
 from itertools import count
@@ -8,21 +11,54 @@ import pytest
 from exuvia.sql.session.session import Session
 from support.world import World, run
 
+ON_BOTH_NODES = {
+    "test_clustered_prefix",
+    "test_create_select",
+    "test_foreign_key_jobs",
+    "test_modify_column",
+    "test_preflight",
+    "test_transcripts",
+    "test_truncate",
+}
 _names = count(1)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Say on which nodes a test's client sits."""
+    if "client" in metafunc.fixturenames:
+        name = metafunc.module.__name__.rpartition(".")[2]
+        sides = ["owner", "other"] if name in ON_BOTH_NODES else ["owner"]
+        metafunc.parametrize("side", sides, scope="module")
+
+
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    """A node in this process."""
+def owner() -> Iterator[World]:
+    """The node in this process that owns the jobs."""
     with World() as world:
         yield world
 
 
+@pytest.fixture(scope="module")
+def client(owner: World, side: str) -> Iterator[World]:
+    """The node where clients are."""
+    if side == "owner":
+        yield owner
+    else:
+        with World(owner.store, owns=False) as other:
+            yield other
+
+
+@pytest.fixture(scope="module")
+def world(client: World) -> World:
+    """The node where clients are."""
+    return client
+
+
 @pytest.fixture
-def session(world: World) -> Iterator[Session]:
+def session(client: World) -> Iterator[Session]:
     """A session in a fresh database."""
     name = f"db{next(_names)}"
-    session = world.session("")
+    session = client.session("")
     run(session, f"CREATE DATABASE {name}")
     run(session, f"USE {name}")
     yield session
@@ -30,8 +66,8 @@ def session(world: World) -> Iterator[Session]:
 
 
 @pytest.fixture
-def another(world: World, session: Session) -> Iterator[Session]:
+def another(client: World, session: Session) -> Iterator[Session]:
     """A second connection to the same database."""
-    second = world.session(session.database)
+    second = client.session(session.database)
     yield second
     second.close()
