@@ -57,10 +57,9 @@ def test_what_is_not_certain_has_no_shape(text: str) -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
 def test_every_string_survives_the_split(texts: list[str]) -> None:
-    statement = "SELECT " + ", ".join(map(quoted, texts))
-    found = shape_of(statement.replace("\0", ""))
+    found = shape_of("SELECT " + ", ".join(map(quoted, texts)))
     assert found is not None
-    assert found[1] == [text.replace("\0", "") for text in texts]
+    assert found[1] == texts
 
 
 def test_letters_tell_types_apart() -> None:

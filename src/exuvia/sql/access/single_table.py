@@ -13,7 +13,6 @@ from exuvia.catalog.table import Table
 from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
 
-
 ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
 
 
