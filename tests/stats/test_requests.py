@@ -4,10 +4,13 @@ from collections.abc import Callable
 from threading import Thread
 from time import monotonic
 
+import pytest
+
 from exuvia.base.errors import Refused
 from exuvia.kv.store import Store
 from exuvia.stats import analysis_log, requests
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
+from exuvia.stats.analyze import Analyzer
 from exuvia.stats.requests import Request
 from support.world import World, rows
 
@@ -52,6 +55,18 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
         states = {row[0]: row[1] for row in _jobs(front)}
         assert states[number] == FAILED
         assert sorted(states.values()) == [FINISHED, FAILED]
+
+
+def test_a_fault_met_by_one_analysis_is_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        s = world.session()
+        rows(s, "CREATE TABLE t (id INT PRIMARY KEY)")
+        with monkeypatch.context() as planted:
+            planted.setattr(Analyzer, "_one", lambda *_: 1 / 0)
+            with pytest.raises(Refused, match="ZeroDivisionError"):
+                rows(s, "ANALYZE TABLE t")
+        rows(s, "ANALYZE TABLE t")
+        assert [state for _, state in _jobs(world)] == [FAILED, FINISHED]
 
 
 def _jobs(world: World) -> list[list[int]]:

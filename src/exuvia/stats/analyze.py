@@ -30,7 +30,7 @@ from exuvia.stats import analysis_log, locked, merging, meta, records
 from exuvia.stats.analysis import Subject, statistics_of, subject_of
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
 from exuvia.stats.meta import Meta
-from exuvia.stats.orders import Gone, Order, Stopped
+from exuvia.stats.orders import Gone, Order
 from exuvia.stats.reading import Reading
 from exuvia.stats.records import Statistics
 
@@ -65,7 +65,7 @@ class Analyzer:
                 read[part.physical_id] = self._one(order, part, subject, number, stopped)
             if table.is_partitioned:
                 self._whole(order, table, subject, numbers[-1], read)
-        except (Stopped, ExuviaError) as error:
+        except Exception as error:  # whatever it was, its rows say that it has ended
             self._failed(numbers, str(error) or "[executor:1317]Query execution was interrupted")
             raise
 

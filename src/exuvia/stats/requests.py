@@ -151,6 +151,9 @@ class Requests:
         except ExuviaError as error:
             _log.warning("an analysis failed", extra={"reason": str(error)})
             self._answer(number, Refused(1105, "HY000", str(error)))
+        except Exception as error:  # a fault met by one analysis must not stop the others
+            _log.critical("an analysis is broken", exc_info=error)
+            self._answer(number, Refused(1105, "HY000", f"{type(error).__name__}: {error}"))
         else:
             self._answer(number, None)
 
@@ -175,18 +178,26 @@ class Requests:
         return stopped
 
     def _answer(self, number: int, refused: Refused | None) -> None:
+        """Its session may mark it at the same time: what was done is not done again for that."""
+        while not self._answered(number, refused):
+            pass
+
+    def _answered(self, number: int, refused: Refused | None) -> bool:
+        code, state, text = (
+            (0, "", "") if refused is None else (refused.code, refused.state, refused.message)
+        )
         txn = self._store.begin()
         try:
             self._campaign.guard(txn)
             request = get(txn, number)
             if request is None:
-                return
-            code, state, text = (
-                (0, "", "") if refused is None else (refused.code, refused.state, refused.message)
-            )
+                return True
             done = msgspec.structs.replace(request, done=True, code=code, state=state, text=text)
             put(txn, number, done)
             txn.notify(ANSWERED)
             txn.commit()
+        except Conflict:
+            return False
         finally:
             txn.rollback()
+        return True
