@@ -131,6 +131,7 @@ def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
     store = spark_store.store
     table = make(store, 204, rows_of(1_000_000))
     reorg = on_spark(spark_store, table, index_ids(table, "ik"), 40_000)
+    settle(store, tidb_ddl_reorg_max_write_speed=6_000_000)  # so that fast is not over at once
     try:
         slow = watch(store, reorg, 1, 32)
         fast = watch(store, reorg, 4, 2048, looks_wanted=4)
@@ -143,6 +144,7 @@ def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
         assert rate(fast) > rate(slow) and rate(fast) > rate(again)
     finally:
         settle(store, tidb_ddl_reorg_worker_cnt=4, tidb_ddl_reorg_batch_size=10240)
+        settle(store, tidb_ddl_reorg_max_write_speed=0)
     assert isinstance(step_until(reorg, has_ended)[-1], Done)
     settle(store, tidb_ddl_reorg_batch_size=256)
 
