@@ -49,6 +49,7 @@ class World:
         self.clock = SystemClock()
         self.broken: list[str] = []
         self._loops = Loops(self.store, self.clock, self.broken.append)
+        self._members: list[Member] = []
         self.services = self._front()
         if owns:
             self._back()
@@ -57,6 +58,7 @@ class World:
     def _front(self) -> Services:
         store, clock = self.store, self.clock
         member = self.member = Member.join(store, clock, "front", "127.0.0.1:4000", LEASE_S)
+        self._members.append(member)
         schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
         loader.step(clock.monotonic())
@@ -81,6 +83,7 @@ class World:
     def _back(self) -> None:
         store, clock = self.store, self.clock
         member = self._owner = Member.join(store, clock, "back", "127.0.0.1:4000", LEASE_S)
+        self._members.append(member)
         schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
         loader.step(clock.monotonic())
@@ -107,8 +110,10 @@ class World:
         )
 
     def close(self) -> None:
-        """Stop every loop."""
+        """Stop every loop, and leave: nobody has to wait for a lease."""
         self._loops.stop(5.0)
+        for member in self._members:
+            member.leave()
         assert not self.broken, self.broken
 
     def __enter__(self) -> "World":
