@@ -69,10 +69,16 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
     return [
         "; ".join(_walks(before, decision)),
         _REORG_TEXT.get(decision.reorg, ""),
-        "version +1" if decision.moves else "",
+        _version_text(decision),
         _left(decision.ranges),
         *(f"event {each.type}" for each in events_of(decision)[:1]),
     ]
+
+
+def _version_text(decision: Decision) -> str:
+    if decision.silent:
+        return "no version, older writers are waited for"
+    return "version +1" if decision.moves else ""
 
 
 def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:

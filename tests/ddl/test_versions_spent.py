@@ -1,0 +1,147 @@
+"""The schema versions that each action consumes, as TiDB; EXPLAIN foretells the very same steps."""
+
+import random
+
+import pytest
+
+from exuvia.catalog import meta
+from exuvia.ddl import together, worker
+from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl.apply import read_world
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.explain import decisions, step_text
+from exuvia.ddl.job import evolve, timestamp
+from exuvia.node.assemble import JUDGE
+from exuvia.pipeline.reorgs import open_reorg
+from support.scripts import ASKED, ROWS
+from support.scripts_several import SEVERAL
+from support.small_cluster import SmallCluster
+from support.traffic import Traffic
+
+_ADD = _DROP = 4
+_HIDDEN = 6
+_CHECKED = 2
+VERSIONS = {
+    "create schema": 1,
+    "drop schema": 3,
+    "modify schema charset and collate": 1,
+    "flashback schema": 1,
+    "create table": 1,
+    "create table, with a key": 2,
+    "create tables": 1,
+    "drop table": 3,
+    "truncate table": 1,
+    "rename table": 1,
+    "rename tables": 1,
+    "recover table": 1,
+    "modify table comment": 1,
+    "modify table charset and collate": 1,
+    "rebase auto_increment ID": 1,
+    "modify auto id cache": 1,
+    "shard row ID": 1,
+    "alter table cache": 1,
+    "alter table nocache": 1,
+    "create view": 1,
+    "create view, or replace": 1,
+    "drop view": 3,
+    "create sequence": 1,
+    "alter sequence": 1,
+    "drop sequence": 3,
+    "add column": _ADD,
+    "add column, not null": _ADD,
+    "add column, virtual": _ADD,
+    "drop column": _DROP,
+    "set default value": 1,
+    "modify column": 1,
+    "modify column, checked": _CHECKED,
+    "modify column, not null": _CHECKED,
+    "modify column, indexes": _HIDDEN,
+    "modify column, rows": _HIDDEN,
+    "modify column, moved": _HIDDEN,
+    "modify column, partitions": _HIDDEN,
+    "add index": _ADD,
+    "add index, unique": _ADD,
+    "add index, two": _ADD,
+    "add index, expression": _ADD,
+    "add primary key": _ADD,
+    "add primary key, nullable": _ADD,
+    "drop index": _DROP,
+    "drop index, expression": _DROP,
+    "drop primary key": _DROP,
+    "rename index": 1,
+    "rename index, expression": 1,
+    "alter index visibility": 1,
+    "add check constraint": 3,
+    "drop check constraint": 2,
+    "alter check constraint": 3,
+    "alter check constraint, not enforced": 1,
+    "add foreign key": 3,
+    "drop foreign key": 1,
+    "add partition": 2,
+    "drop partition": 4,
+    "drop partition, last": 4,
+    "truncate partition": 4,
+    "exchange partition": 2,
+    "alter table reorganize partition": 6,
+    "alter table reorganize partition, hash": 6,
+    "alter table partition by": 6,
+    "alter table partition by, again": 6,
+    "alter table remove partitioning": 6,
+}
+PREPARED = ASKED | {label: each[:2] for label, each in SEVERAL.items()}
+SPENT = VERSIONS | {label: each.steps for label, each in SEVERAL.items()}
+
+
+def test_every_action_is_in_the_table():
+    assert set(VERSIONS) == set(ASKED)
+    assert {label.split(",")[0] for label in ASKED} == {each.label for each in ACTIONS.values()}
+
+
+@pytest.fixture
+def committed(monkeypatch):
+    """Every decision that was committed, in order."""
+    found = []
+    for module in (worker, together):
+
+        def applied(txn, decision, owner, apply=module.apply):
+            if decision.moves or decision.archive or decision.keeps:
+                found.append(decision)
+            return apply(txn, decision, owner)
+
+        monkeypatch.setattr(module, "apply", applied)
+    return found
+
+
+def prepared(label, rows):
+    """A cluster, and the job that label asks for on a table of so many rows."""
+
+    def production(store):
+        return lambda *order: open_reorg(store, *order, None, JUDGE)
+
+    cluster = SmallCluster(reorgs=production)
+    prepare, request = PREPARED[label]
+    prepare(cluster)
+    Traffic(cluster.store, "t", random.Random(1)).fill(rows)
+    return cluster, request(cluster)
+
+
+def told(steps):
+    """Each step in words."""
+    befores = [None, *steps]
+    return [step_text(before, step) for before, step in zip(befores, steps, strict=False)]
+
+
+@pytest.mark.parametrize("rows", [0, ROWS])
+@pytest.mark.parametrize("label", PREPARED)
+def test_the_versions_are_those_and_explain_foretold_the_steps(label, rows, committed):
+    cluster, job = prepared(label, rows)
+    job_id = cluster.submit(job)
+    waiting, before = cluster.job(job_id), cluster.read(meta.version)
+    now = timestamp(cluster.clock.wall_ns())
+    world = cluster.read(lambda txn: read_world(txn, waiting, now))
+    foretold = list(decisions(waiting, evolve(world, place=1)))
+    committed.clear()
+    assert cluster.finish(job_id).state == JobState.SYNCED
+    assert told(committed) == told(foretold)
+    spent = cluster.read(meta.version) - before
+    assert spent == SPENT[label] == sum(text.count("version +1") for text in told(foretold))
