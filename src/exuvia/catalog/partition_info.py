@@ -15,6 +15,7 @@ from enum import IntEnum
 import msgspec
 from msgspec.structs import replace as evolve
 
+from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.names import Name
 from exuvia.catalog.state import SchemaState
 
@@ -45,15 +46,17 @@ class PartitionDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a table that is to change places with a partition: its rows must fit there (1737).
+    """Of two tables, a partition of one of which changes places with the other: rows that come to
+    either must fit where they go (1737).
 
-    `exuvia_partition`: how the other table is cut; `exuvia_steps` counts, so that the revision
-    moves."""
+    `exuvia_partition`, of the plain one: how the other is cut; `exuvia_checks`: the other side's
+    CHECKs; `exuvia_steps` counts, so that the revision moves."""
 
     exchange_partition_table_id: int
     exchange_partition_def_id: int
     exuvia_validate: bool = True
     exuvia_partition: "PartitionInfo | None" = None
+    exuvia_checks: tuple[ConstraintInfo, ...] = ()
     exuvia_steps: int = 0
 
 

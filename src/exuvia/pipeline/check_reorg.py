@@ -4,19 +4,22 @@ spans -> check tasks -> outcomes added up -> Done, or Failed with the rule's err
 that offend counted and the first of them shown
 """
 
+from collections.abc import Generator
+
 from msgspec.structs import replace
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.checking import judge_named, refusal
 from exuvia.pipeline.plans import CheckRows
-from exuvia.pipeline.progress import Done, Failed
+from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import Task
+from exuvia.pipeline.task import Order, Task
 
 _SPAN_ROWS = 100_000
 
@@ -30,7 +33,7 @@ class CheckReorg(Reorg):
         job_id: int,
         epoch: int,
         table: Table,
-        plan: CheckRows,
+        plan: CheckRows | None,
         judge: str,
         spark: Spark | None = None,
     ) -> None:
@@ -38,30 +41,35 @@ class CheckReorg(Reorg):
         self.order = replace(self.order, check=plan, judge=judge)
 
     def _live(self) -> Life:
+        self._rows = self.spans_done = 0
         physical = [keys.span_of(keys.row_prefix(n)) for n in self._table.info.physical_ids]
         self._total = sum(self._store.count(span) for span in physical)
         self._crew.choose(self._total <= self._dial.read().inline_rows)
+        error = yield from self._judged(self.order, physical)
+        yield Failed(error) if error else Done(self._rows, self.spans_done)
+
+    def _judged(
+        self, order: Order, physical: list[Span]
+    ) -> Generator[Progress, None, Refused | None]:
+        """Rows of these spans held to the order's rule; what is wrong with them, all counted."""
         spans = cut(self._store, physical, _SPAN_ROWS, None, self._crew.at_once)
         tasks = [
-            Task(kind="check rows", order=self.order, span=span, ordinal=n)
+            Task(kind="check rows", order=order, span=span, ordinal=n)
             for n, span in enumerate(spans)
         ]
         outcomes = yield from self._run(tasks, "check", 0)
-        self._rows = sum(outcome.rows for outcome in outcomes)
+        self._rows += sum(outcome.rows for outcome in outcomes)
+        self.spans_done += len(outcomes)
         number = sum(outcome.result[0] for outcome in outcomes)
-        if number == 0:
-            yield Done(self._rows, len(outcomes))
-            return
         first = [each for outcome in outcomes for each in outcome.result[1]]
-        yield Failed(self._refusal_of(number, first))
+        return self._refusal_of(order, number, first) if number else None
 
-    def _refusal_of(self, number: int, first: list[list[str]]) -> Refused:
-        plan = self.order.check
-        if plan is None:
+    def _refusal_of(self, order: Order, number: int, first: list[list[str]]) -> Refused:
+        if order.check is None:
             raise Broken("a check without a rule")
         txn = self._store.begin()
         try:
-            rule = judge_named(self.order.judge)(txn, self._table, plan)
+            rule = judge_named(order.judge)(txn, self._table, order.check)
             return refusal(rule, number, first)
         finally:
             txn.rollback()

@@ -2,7 +2,7 @@
 
 FillIndexes     every row's entries of these indexes, then compared with the table (law 9)
 CheckRows       every row held to a rule; what offends is counted and listed (checking.py)
-FitRows         every row of a table held to a partition's bounds (fit_reorg.py)
+FitRows         rows that are to change places held to the other side's rules (fit_reorg.py)
 MoveRows        rows copied into other partitions, then compared (move_reorg.py)
 ChangeColumn    every row's new value written or checked, then FillIndexes (rewrite_reorg.py)
 """
@@ -17,7 +17,10 @@ class FillIndexes(msgspec.Struct, frozen=True, tag=True):
 
 
 class CheckRows(msgspec.Struct, frozen=True, tag=True):
-    """A rule of the job's table: its kind ("check", "foreign key") and the element's number."""
+    """A rule of the job's table: its kind ("check", "foreign key") and the element's number.
+
+    Kind "exchange": the CHECKs of the other side; 0: for rows of the plain table, 1: of the
+    partition."""
 
     kind: str
     element: int
@@ -34,11 +37,14 @@ class ChangeColumn(msgspec.Struct, frozen=True, tag=True):
 
 
 class FitRows(msgspec.Struct, frozen=True, tag=True):
-    """Every row under one physical id belongs to a partition. Ids; the router's name."""
+    """Every row under one physical id belongs to a partition. Ids; the router's name.
+
+    `checks`: either side has CHECKs, and rows of each are held to those of the other."""
 
     router: str
     source: int
     partition: int
+    checks: bool = False
 
 
 class MoveRows(msgspec.Struct, frozen=True, tag=True):

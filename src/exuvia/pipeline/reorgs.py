@@ -30,7 +30,7 @@ def open_reorg(
     if isinstance(plan, CheckRows):
         return CheckReorg(store, job_id, epoch, table, plan, judge, spark)
     if isinstance(plan, FitRows):
-        return FitReorg(store, job_id, epoch, table, plan, spark)
+        return FitReorg(store, job_id, epoch, table, plan, judge, spark)
     if isinstance(plan, MoveRows):
         return MoveReorg(store, job_id, epoch, table, plan, spark)
     return _over_rows(store, job_id, epoch, table, plan, spark, keep)

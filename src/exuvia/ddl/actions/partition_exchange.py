@@ -1,8 +1,9 @@
 """EXCHANGE PARTITION p WITH TABLE t: no row moves, two ids change places.
 
-    absent -> write only                 the table refuses rows that do not fit the partition (1737)
+    absent -> write only                 either side refuses rows that do not fit the other (1737):
+                                         its bounds, and the CHECKs of where they are to go
     write only -> write reorganization   (silent) no writer is left who does not
-        =validate: every row of the table fits=>
+        =validate: every row of both sides fits=>
     write reorganization -> delete reorganization   (silent) older writers are waited for
     delete reorganization -> public      the ids of the two physical tables change places
 
@@ -18,6 +19,7 @@ from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
 from exuvia.catalog.closing import closing, opened
+from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo, IndexInfo, Layout, TableInfo, evolve
 from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
 from exuvia.catalog.state import SchemaState
@@ -37,12 +39,13 @@ _KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
 
 
 class Exchanging(msgspec.Struct, frozen=True):
-    """The job's argument."""
+    """The job's argument. `checks`: CHECKs are to be obeyed, too."""
 
     partition: str
     table_id: int
     validate: bool
     router: str
+    checks: bool = True
 
 
 def asked(job: Job) -> Exchanging:
@@ -145,17 +148,32 @@ def _replaced(world: World, table: TableInfo, plain: TableInfo) -> World:
 
 
 def refuse_misfits(job: Job, world: World) -> tuple[Job, World]:
-    """Rows of the table must fit the partition from now on; both read the rows of either."""
+    """Rows of either must fit where they are to go; both read the rows of either."""
     table, plain = the_table(world), plain_of(job, world)
     layouts = _layouts(table, plain) or ()
-    rule = ExchangeInfo(
-        exchange_partition_table_id=table.id,
+    theirs = ExchangeInfo(
+        exchange_partition_table_id=plain.id,
         exchange_partition_def_id=_definition(job, world).id,
         exuvia_validate=asked(job).validate,
-        exuvia_partition=table.partition,
+        exuvia_checks=_obeyed(job, plain),
     )
-    plain = evolve(plain, exuvia_exchange=rule, exuvia_layouts=layouts)
-    return job, _replaced(world, evolve(table, exuvia_layouts=layouts), plain)
+    own = evolve(
+        theirs,
+        exchange_partition_table_id=table.id,
+        exuvia_partition=table.partition,
+        exuvia_checks=_obeyed(job, table),
+    )
+    plain = evolve(plain, exuvia_exchange=own, exuvia_layouts=layouts)
+    return job, _replaced(
+        world, evolve(table, exuvia_exchange=theirs, exuvia_layouts=layouts), plain
+    )
+
+
+def _obeyed(job: Job, table: TableInfo) -> tuple[ConstraintInfo, ...]:
+    """The CHECKs that rows must obey to come to that table."""
+    if not (asked(job).validate and asked(job).checks):
+        return ()
+    return tuple(each for each in table.checks if each.binds)
 
 
 def touch(job: Job, world: World) -> tuple[Job, World]:
@@ -180,8 +198,10 @@ def every_row_fits(job: Job, world: World) -> Refused | Wait | None:
         return world.failure
     if world.filled or not asked(job).validate:
         return None
-    plain = plain_of(job, world)
-    return Wait("", FitRows(asked(job).router, plain.physical_ids[0], _definition(job, world).id))
+    table, plain = the_table(world), plain_of(job, world)
+    sides = plain.physical_ids[0], _definition(job, world).id
+    checks = bool(_obeyed(job, table) or _obeyed(job, plain))
+    return Wait("", FitRows(asked(job).router, *sides, checks))
 
 
 def exchange(job: Job, world: World) -> tuple[Job, World]:
@@ -193,6 +213,7 @@ def exchange(job: Job, world: World) -> tuple[Job, World]:
     table = evolve(
         table,
         partition=evolve(partition, definitions=definitions),
+        exuvia_exchange=None,
         exuvia_ids_epoch=table.exuvia_ids_epoch + 1,
     )
     plain = evolve(
@@ -207,8 +228,11 @@ def exchange(job: Job, world: World) -> tuple[Job, World]:
 
 def forget_rule(job: Job, world: World) -> tuple[Job, World]:
     """As if nothing had begun."""
-    plain = evolve(plain_of(job, world), exuvia_exchange=None)
-    return job, _replaced(world, opened(the_table(world)), opened(plain))
+    table, plain = (
+        evolve(opened(each), exuvia_exchange=None)
+        for each in (the_table(world), plain_of(job, world))
+    )
+    return job, _replaced(world, table, plain)
 
 
 def both_tables(job: Job, world: World) -> tuple[int, ...]:

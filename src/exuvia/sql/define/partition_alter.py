@@ -26,7 +26,6 @@ from exuvia.ddl.job import Job
 from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
 from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.exchange_checks import check_rows
 from exuvia.sql.define.jobs import table_named
 from exuvia.sql.define.partition import added_definitions, numbered, partition_info, shape_like
 from exuvia.sql.define.partition_interval import added_until, dropped_before
@@ -258,11 +257,10 @@ def _exchange(at: Altering, spec: PartitionChange) -> Job | None:
         raise refuse(1735, spec.names[0], at.table.name.O)
     if tables_differ(at.table, plain):
         raise refuse(1736)
-    if spec.validate:
-        check_rows(at, spec.names[0], database, plain)
     text = "after the exchange, please analyze related table of the exchange to update statistics"
     at.warn(1105, text)
-    asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER)
+    checks = at.session.variable("tidb_enable_check_constraint") == "ON"
+    asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER, checks)
     return requests.exchange_partition(at.database, at.table, asked, database.id, query=at.text)
 
 

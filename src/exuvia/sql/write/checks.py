@@ -56,6 +56,18 @@ class RowChecks:
                 raise refuse(3819, each.name)
 
 
+def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequence[Value]], None]:
+    """What a row must pass while it may change places with rows that obey these: 1737."""
+    found = [row_check(each, table.info.cols) for each in checks]
+    env = PlainEnv()
+
+    def check(row: Sequence[Value]) -> None:
+        if any(each.breaks(row, env) for each in found):
+            raise refuse(1737)
+
+    return check
+
+
 def row_checks(table: Table) -> RowChecks | None:
     """The constraints a writer of the table obeys; None where there are none."""
     if table.info.constraint_info is None:

@@ -3,6 +3,7 @@ held to what rows that are written are held to.
 
     check          the condition, by columns (checks_vector.py)           3819
     foreign key    has each value a parent (foreign_keys_vector.py)       1452
+    exchange       the CHECKs of where rows are to go, by columns         1737
 
 Both see one snapshot, taken when every writer already obeys.
 """
@@ -14,7 +15,7 @@ from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog import meta, references
 from exuvia.catalog.columns import Columns
-from exuvia.catalog.constraint_info import FkInfo
+from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.checking import Rule
@@ -51,8 +52,7 @@ class _Rule:
 class CheckRule(_Rule):
     """A CHECK constraint."""
 
-    def __init__(self, table: Table, element: int) -> None:
-        info = next(each for each in table.info.checks if each.id == element)
+    def __init__(self, table: Table, info: ConstraintInfo) -> None:
         self._check = row_check(info, table.info.cols)
         self._name = info.constraint_name.O
         self._width = len(table.info.cols)
@@ -68,7 +68,7 @@ class CheckRule(_Rule):
         env, whole = PlainEnv(), [None] * self._width
         found = []
         for n, row in enumerate(columns.to_rows()):
-            for place, value in zip(self.positions, row, strict=True):
+            for place, value in zip(columns.positions, row, strict=True):
                 whole[place] = value
             if self._check.breaks(whole, env):
                 found.append(n)
@@ -77,6 +77,22 @@ class CheckRule(_Rule):
     def refusal(self) -> Refused:
         """3819."""
         return refuse(3819, self._name)
+
+
+class ExchangeRule(_Rule):
+    """CHECKs of the other side of an exchange, all of them."""
+
+    def __init__(self, table: Table, infos: Sequence[ConstraintInfo]) -> None:
+        self._rules = [CheckRule(table, each) for each in infos]
+        super().__init__(table, [n for rule in self._rules for n in rule.positions])
+
+    def offends(self, columns: Columns) -> list[int]:
+        """Where one of them is false."""
+        return sorted({n for rule in self._rules for n in rule.offends(columns)})
+
+    def refusal(self) -> Refused:
+        """1737."""
+        return refuse(1737)
 
 
 class ChildRule(_Rule):
@@ -116,7 +132,15 @@ def _table(txn: Transaction, table_id: int) -> Table | None:
 
 
 def _check(txn: Transaction, table: Table, element: int) -> Rule:
-    return CheckRule(table, element)
+    return CheckRule(table, next(each for each in table.info.checks if each.id == element))
+
+
+def _exchange(txn: Transaction, table: Table, element: int) -> Rule:
+    """`element`: 0 for rows of the plain table, 1 for those of the partition."""
+    running = table.info.exuvia_exchange
+    theirs = running.exuvia_checks if running is not None else ()
+    own = [each for each in table.info.checks if each.binds]
+    return ExchangeRule(table, theirs if element else own)
 
 
 def _child(txn: Transaction, table: Table, element: int) -> Rule:
@@ -128,6 +152,7 @@ def _child(txn: Transaction, table: Table, element: int) -> Rule:
 
 _RULES: dict[str, Callable[[Transaction, Table, int], Rule]] = {
     "check": _check,
+    "exchange": _exchange,
     "foreign key": _child,
 }
 

@@ -20,6 +20,7 @@ from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, route_of
 from exuvia.sql.access.pruning import places_named
 from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.write.checks import misfits
 from exuvia.sql.write.partition_twins import twins_of
 
 _ID_BYTES = 8
@@ -36,6 +37,7 @@ class Partitions:
         self._twins = twins_of(table, context.txn)
         self._unused = partition.unused if partition is not None else frozenset()
         self._named = places_named(table, named) if named else None
+        self._exchanged, self._fits = _exchange_of(table)
         self._counts: dict[int, tuple[int, int]] = {}  # rows more, rows touched
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
@@ -107,7 +109,10 @@ class Partitions:
             raise self._route.refusal(row)
         if self._named is not None and place not in self._named:
             raise refuse(1748)
-        return self._table.parts[place]
+        part = self._table.parts[place]
+        if part.physical_id == self._exchanged:
+            self._fits(row)
+        return part
 
     def _new_handle(self) -> bytes:
         ids = self._context.session.services.ids.of(self._table.info)
@@ -132,12 +137,22 @@ def fits_of(table: Table) -> Callable[[Row], None] | None:
     route = Route(table.info.cols, cut)
     ids = [each.id for each in cut.definitions]
     wanted = ids.index(rule.exchange_partition_def_id)
+    obeys = misfits(rule.exuvia_checks, table)
 
     def check(row: Row) -> None:
         if route.place(row) != wanted:
             raise refuse(1737)
+        obeys(row)
 
     return check
+
+
+def _exchange_of(table: Table) -> tuple[int, Callable[[Row], None]]:
+    """(id of the partition that is exchanged, or 0; what its rows must pass meanwhile: 1737)."""
+    rule = table.info.exuvia_exchange
+    if rule is None:
+        return 0, lambda row: None
+    return rule.exchange_partition_def_id, misfits(rule.exuvia_checks, table)
 
 
 def _physical(handle: bytes) -> int:
