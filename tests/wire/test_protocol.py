@@ -334,8 +334,8 @@ def test_kill_ends_a_connection_and_kill_query_interrupts_it() -> None:
         victim = connect(server)
         [process] = server.connections.list()
         assert (process.user, process.command) == ("root", "Sleep")
-        assert server.connections.kill(process.id, query_only=False)
+        assert server.connections.kill(process.id, query_only=False) == "killed"
         until(lambda: not server.connections.all())
         with pytest.raises(pymysql.err.OperationalError):
             victim.query("SELECT 1")
-        assert not server.connections.kill(process.id, query_only=True)
+        assert server.connections.kill(process.id, query_only=True) == "unknown"

@@ -32,10 +32,13 @@ from exuvia.kv.transaction import Transaction
 
 Kind = Literal["front", "back"]
 BEATS_PER_LEASE = 5
+MOST_NUMBERS = (1 << 11) - 1
 
 
 class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s."""
+    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s.
+
+    `number` is in the ids of a front's connections: no two living fronts have the same."""
 
     id: str
     kind: Kind
@@ -44,6 +47,7 @@ class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     lease_s: float
     started: int
+    number: int = 0
 
     @property
     def title(self) -> str:
@@ -137,7 +141,9 @@ class Member:
     def _enter(self, now: float) -> None:
         while True:
             txn = self._store.begin()
-            epoch = keys.number(keys.read_number(txn.get(keys.LAST_EPOCH)) + 1)
+            last = keys.read_number(txn.get(keys.LAST_EPOCH))
+            epoch = keys.number(last + 1)
+            self.info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
             txn.put(keys.LAST_EPOCH, epoch)
             txn.put(keys.meta("fence", self.id), epoch)
             txn.put(keys.meta("beat", self.id), keys.number(1))
@@ -150,6 +156,14 @@ class Member:
             self._epoch = epoch
             self._renewed_at = now
             return
+
+    def _free_number(self, txn: Transaction, last_epoch: int) -> int:
+        """Its own again, or one that nobody has; of the free ones not what was just given up."""
+        taken = {each.number for each in live(txn) if each.id != self.id}
+        if self.info.kind != "front" or (self.info.number and self.info.number not in taken):
+            return self.info.number
+        tries = (1 + (last_epoch + n) % MOST_NUMBERS for n in range(MOST_NUMBERS))
+        return next(each for each in tries if each not in taken)
 
     def guard(self, txn: Transaction) -> None:
         """The transaction commits only while this member has its present epoch (law 2).

@@ -33,6 +33,8 @@
     m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
     m/queue/asked, answer   people ask for the auto-analyze queue; stats/shown.py
     m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/lists.py
+    m/ask/{member}{n}       a question to other fronts; cluster/questions.py
+    m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
     m/fkchild/{link}        id of the table that has the foreign key; catalog/references.py
     m/fkparent/{link}       id of the table it refers to

@@ -37,6 +37,7 @@ from exuvia.server.http import Http, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, Login
 from exuvia.server.pool import Pool
+from exuvia.server.processes import ClusterProcesses, answering
 from exuvia.server.reaper import Reaper
 from exuvia.server.statements import WireSession, quoted
 from exuvia.server.status import Status
@@ -63,7 +64,9 @@ class Front:
         self._options = options
         self._clock = clock
         self._stopping = asyncio.Event()
-        self.connections = Connections(clock, options.most_connections)
+        self.connections = Connections(
+            clock, options.most_connections, lambda: self._base.member.info.number
+        )
         self.metrics = Metrics()
         self.pool = Pool(options.most_connections)
 
@@ -104,6 +107,7 @@ class Front:
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
+            answering(base.store, base.member, self.connections),
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
         self._supervisor.start()
@@ -135,7 +139,7 @@ class Front:
             member=base.member,
             clock=self._clock,
             pause=Backoff(),
-            processes=self.connections,
+            processes=ClusterProcesses(base.store, base.member, self._clock, self.connections),
             row_locks=row_locks,
             named_locks=named_locks,
             deltas=self._deltas,

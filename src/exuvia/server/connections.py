@@ -1,14 +1,28 @@
-"""The connections of this node: their numbers, SHOW PROCESSLIST, KILL, how many there may be."""
+"""The connections of this node: their ids, SHOW PROCESSLIST, KILL, how many there may be.
+
+    id = front's number (11 bits) | count (20 bits) | 0        as TiDB's, unique in the cluster
+
+It fits the four bytes that the greeting and COM_PROCESS_KILL have. A front without a number counts
+1, 2, 3.
+"""
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.base.mysql import refuse
-from exuvia.sql.session.services import Process
+from exuvia.sql.session.services import Killed, Process
 
 MOST = 1024
+_COUNT_BITS = 20
+_MOST_COUNT = (1 << _COUNT_BITS) - 1
+
+
+def front_of(connection_id: int) -> int:
+    """The number of the front that gave this id, 0 where it is no such id."""
+    return connection_id >> _COUNT_BITS + 1
 
 
 class Client(Protocol):
@@ -16,6 +30,7 @@ class Client(Protocol):
 
     id: int
     host: str
+    port: int
     login: Any
     task: Any
     statements: Any
@@ -31,12 +46,15 @@ class Client(Protocol):
 class Connections:
     """Added and removed on the wire's thread; listed and killed from any."""
 
-    def __init__(self, clock: Clock, most: int = MOST) -> None:
+    def __init__(
+        self, clock: Clock, most: int = MOST, number: Callable[[], int] = lambda: 0
+    ) -> None:
         self.most = most
+        self._number = number
         self._clock = clock
         self._lock = threading.Lock()
         self._clients: dict[int, Client] = {}
-        self._last_id = 0
+        self._count = 0
         self._began = clock.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -45,10 +63,18 @@ class Connections:
         with self._lock:
             if len(self._clients) >= self.most:
                 raise refuse(1040)
-            self._last_id += 1
-            self._clients[self._last_id] = client
+            number = self._next_id()
+            self._clients[number] = client
             self._loop = asyncio.get_running_loop()
-            return self._last_id
+            return number
+
+    def _next_id(self) -> int:
+        while True:
+            self._count = self._count % _MOST_COUNT + 1
+            front = self._number()
+            found = (front << _COUNT_BITS | self._count) << 1 if front else self._count
+            if found not in self._clients:
+                return found
 
     def remove(self, client: Client) -> None:
         """It is closed."""
@@ -70,25 +96,43 @@ class Connections:
         now = self._clock.monotonic()
         return [_process(client, now) for client in self.all()]
 
-    def kill(self, connection_id: int, query_only: bool) -> bool:
-        """End a connection or what it runs; False when there is none of that number."""
+    def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
+        """End a connection or what it runs; with `only_of` only if it is that user's."""
         with self._lock:
             client, loop = self._clients.get(connection_id), self._loop
         if client is None or loop is None:
-            return False
+            return "unknown"
+        if only_of is not None and (client.login is None or client.login.user != only_of):
+            return "denied"
         if query_only:
             client.interrupt()
         else:
             loop.call_soon_threadsafe(client.kill)
-        return True
+        return "killed"
 
 
 def _process(client: Client, now: float) -> Process:
     statements, task = client.statements, client.task
     user = client.login.user if client.login is not None else "unauthenticated user"
-    database = statements.session.database if statements is not None else ""
-    command = "Sleep" if task is None else "Query"
-    about = "" if task is None else task.about
     return Process(
-        client.id, user, client.host, database, command, int(now - client.since), "", about
+        id=client.id,
+        user=user,
+        host=f"{client.host}:{client.port}" if client.port else client.host,
+        database=statements.session.database if statements is not None else "",
+        command="Sleep" if task is None else "Query",
+        time_s=int(now - client.since),
+        state=_state(statements),
+        info="" if task is None else task.about,
     )
+
+
+def _state(statements: Any) -> str:
+    """The words of the status flags, as TiDB shows them."""
+    if statements is None:
+        return ""
+    session = statements.session
+    words = [
+        "in transaction" if session.current is not None else "",
+        "autocommit" if session.settings.autocommit else "",
+    ]
+    return "; ".join(filter(None, words))

@@ -43,6 +43,7 @@ class Connection(Entering):
         super().__init__(parts)
         self.id = 0
         self.host = ""
+        self.port = 0
         self.login: Login | None = None
         self.statements: Statements | None = None
         self.task: Task | None = None
@@ -64,7 +65,7 @@ class Connection(Entering):
         self._transport: asyncio.Transport = transport
         self._writable.set()
         peer = transport.get_extra_info("peername")
-        self.host = str(peer[0]) if peer else "localhost"
+        self.host, self.port = (str(peer[0]), int(peer[1])) if peer else ("localhost", 0)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family != getattr(socket, "AF_UNIX", None):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

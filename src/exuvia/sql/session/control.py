@@ -85,26 +85,19 @@ def use(session: Running, node: Use, text: str) -> Result:
 
 
 def kill(session: Running, node: Kill, text: str) -> Result:
-    """KILL [CONNECTION | QUERY] id. Raises 1094."""
+    """KILL [CONNECTION | QUERY] id, of any node. Raises 1094, 1095, 1105."""
 
     def work(context: Context) -> Result:
         value, _ = constants.evaluate(node.connection, context)
         number = int(value) if str(value).isdigit() else -1
-        _check_owner(session, number)
-        if not session.services.processes.kill(number, node.query_only):
-            raise refuse(1094, value)
+        may_all = {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere
+        only_of = None if may_all else session.user
+        done = session.services.processes.kill(number, node.query_only, only_of)
+        if done != "killed":
+            raise refuse(1094 if done == "unknown" else 1095, value)
         return Result()
 
     return session.run(work)
-
-
-def _check_owner(session: Running, number: int) -> None:
-    """One's own connections may be ended by everybody. Raises 1095."""
-    if "SUPER" in session.rights.everywhere:
-        return
-    for each in session.services.processes.list():
-        if each.id == number and each.user != session.user:
-            raise refuse(1095, number)
 
 
 def prepare(session: Running, node: PrepareStatement, text: str) -> Result:

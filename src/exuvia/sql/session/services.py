@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
 from exuvia.catalog.ids import IdAllocator
@@ -30,18 +30,27 @@ class Process(NamedTuple):
     info: str
 
 
+Killed = Literal["killed", "unknown", "denied"]
+Everywhere = tuple[list[tuple[str, Process]], list[str]]
+
+
 class Processes(Protocol):
-    """The connections of this node."""
+    """The connections of this node, and how to learn of those of others."""
 
     @property
     def uptime_s(self) -> int:
         """How long the node has been taking connections. Unit: s."""
 
     def list(self) -> list[Process]:
-        """All of them."""
+        """All of this node."""
 
-    def kill(self, connection_id: int, query_only: bool) -> bool:
-        """End a connection or what it runs; False when there is none of that id."""
+    def everywhere(self) -> Everywhere:
+        """All of the cluster with their node's address, and addresses that have not answered."""
+
+    def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
+        """End a connection of any node, or what it runs; `only_of`: if it is that user's.
+
+        Raises 1105 where its node does not answer."""
 
 
 class NoProcesses:
@@ -53,9 +62,13 @@ class NoProcesses:
         """None."""
         return []
 
-    def kill(self, connection_id: int, query_only: bool) -> bool:
+    def everywhere(self) -> Everywhere:
+        """None."""
+        return [], []
+
+    def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
         """There is nothing to end."""
-        return False
+        return "unknown"
 
 
 def _no_pause(attempt: int) -> None:

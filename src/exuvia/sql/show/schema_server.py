@@ -45,18 +45,24 @@ def processes_seen(context: Context) -> list[Process]:
     return [each for each in found if each.user == session.user]
 
 
+def process_row(each: Process) -> Row:
+    """The columns of PROCESSLIST."""
+    about = [each.command, each.time_s, each.state, each.info or None]
+    return [each.id, each.user, each.host, each.database or None, *about]
+
+
 def _processlist(context: Context) -> Iterable[Row]:
-    for each in processes_seen(context):
-        yield [
-            each.id,
-            each.user,
-            each.host,
-            each.database or None,
-            each.command,
-            each.time_s,
-            each.state,
-            each.info or None,
-        ]
+    return map(process_row, processes_seen(context))
+
+
+def _cluster_processlist(context: Context) -> Iterable[Row]:
+    """With the address of each one's node; a node that has not answered is a warning."""
+    session = context.session
+    found, silent = session.services.processes.everywhere()
+    for address in silent:
+        context.note(1105, f"node {address} has not answered")
+    sees_all = "PROCESS" in session.rights.everywhere
+    return [[at, *process_row(p)] for at, p in found if sees_all or p.user == session.user]
 
 
 def all_jobs(context: Context) -> list[Job]:
@@ -78,6 +84,7 @@ def _variables(context: Context) -> Iterable[Row]:
         yield [name.upper(), text]
 
 
+_PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
 TABLES = (
@@ -97,7 +104,8 @@ TABLES = (
         "COLLATION_NAME CHARACTER_SET_NAME",
         _applicability,
     ),
-    ("PROCESSLIST", "ID# USER HOST DB COMMAND TIME# STATE INFO:65535", _processlist),
+    ("PROCESSLIST", _PROCESS, _processlist),
+    ("CLUSTER_PROCESSLIST", f"INSTANCE {_PROCESS}", _cluster_processlist),
     (
         "DDL_JOBS",
         "JOB_ID# DB_NAME TABLE_NAME JOB_TYPE SCHEMA_STATE SCHEMA_ID# TABLE_ID# ROW_COUNT#"

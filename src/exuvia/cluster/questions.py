@@ -1,0 +1,166 @@
+"""Questions to other fronts, about what only they know: their clients.
+
+    who asks    m/ask/{member}{n}        kind, body, whom          channel "ask"
+    each asked  m/told/{member}{n}{who}  its answer                channel "told"
+    who asks    reads the answers, takes its question back; ANSWER_S at most
+
+A front that is silent is told of, never waited for longer and never left out without a word.
+Answers whose question is gone are removed by who gave them, questions of members that are gone by
+whoever sees them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Conflict, Deposed
+from exuvia.cluster import member as members
+from exuvia.cluster.member import Member, MemberInfo
+from exuvia.kv import keys
+from exuvia.kv.entry import Kind
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+
+ANSWER_S = 2.0
+IDLE_S = 1.0
+ASK, TOLD = "ask", "told"
+_LOOK_S = 0.2
+Handler = Callable[[Any], Any]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of whom. `body` is any JSON."""
+
+    member: str
+    number: int
+    kind: str
+    body: Any
+    whom: tuple[str, ...]
+
+    @property
+    def key(self) -> bytes:
+        """Where it stands."""
+        return keys.meta(ASK, self.member, self.number)
+
+    def told(self, by: str) -> bytes:
+        """Where an answer to it stands."""
+        return keys.meta(TOLD, by, self.member, self.number)
+
+
+_question = msgspec.json.Decoder(Question)
+
+
+def other_fronts(store: Store, member: Member) -> list[MemberInfo]:
+    """All fronts but this one."""
+    txn = store.begin()
+    try:
+        found = members.live(txn)
+    finally:
+        txn.rollback()
+    return [each for each in found if each.kind == "front" and each.id != member.id]
+
+
+class Asking:
+    """One member's questions. Thread-safe."""
+
+    def __init__(self, store: Store, member: Member, clock: Clock) -> None:
+        self._store = store
+        self._member = member
+        self._clock = clock
+        self._numbers = count(clock.wall_ns())
+
+    def ask(
+        self, kind: str, body: Any, whom: Iterable[MemberInfo], patience_s: float = ANSWER_S
+    ) -> dict[str, Any]:
+        """Answers by member id; who is silent is missing. Raises Deposed, Unavailable."""
+        asked = tuple(each.id for each in whom)
+        if not asked:
+            return {}
+        number = next(self._numbers)
+        question = Question(member=self._member.id, number=number, kind=kind, body=body, whom=asked)
+        self._write(question.key, msgspec.json.encode(question))
+        try:
+            return self._wait(question, self._clock.monotonic() + patience_s)
+        finally:
+            self._write(question.key, None)
+
+    def _write(self, key: bytes, payload: bytes | None) -> None:
+        txn = self._store.begin()
+        try:
+            self._member.guard(txn)
+            txn.write(Kind.REMOVE if payload is None else Kind.PLACE, key, payload or b"")
+            txn.notify(ASK)
+            txn.commit()
+        finally:
+            txn.rollback()
+
+    def _wait(self, question: Question, deadline: float) -> dict[str, Any]:
+        while True:
+            seen = self._store.counter(TOLD)
+            txn = self._store.begin()
+            try:
+                raw = {each: txn.get(question.told(each)) for each in question.whom}
+                living = {each.id for each in members.live(txn)}
+            finally:
+                txn.rollback()
+            found = {each: msgspec.json.decode(said) for each, said in raw.items() if said}
+            silent = living.intersection(raw) - found.keys()
+            left_s = deadline - self._clock.monotonic()
+            if not silent or left_s <= 0:
+                return found
+            self._store.wait(TOLD, seen, min(left_s, _LOOK_S))
+
+
+class Answering:
+    """A front's answers; a loop. `handlers`: kind -> what gives the answer to a body."""
+
+    channel = ASK
+
+    def __init__(self, store: Store, member: Member, handlers: Mapping[str, Handler]) -> None:
+        self._store = store
+        self._member = member
+        self._handlers = handlers
+        self._given: dict[bytes, tuple[bytes, bytes]] = {}  # question -> where and what is told
+
+    def step(self, now: float) -> float:
+        """Answer what is asked of this front; seconds until the next look."""
+        txn = self._store.begin()
+        try:
+            asked = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
+            if not asked and not self._given:
+                return IDLE_S
+            self._member.guard(txn)
+            self._remove_orphans(txn, asked)
+            self._answer(txn, asked)
+            txn.commit()
+        except (Conflict, Deposed):
+            return _LOOK_S
+        finally:
+            txn.rollback()
+        return IDLE_S
+
+    def _answer(self, txn: Transaction, asked: list[Question]) -> None:
+        """Each once, for an answer may be an act; it is put again if its commit failed."""
+        mine = {each.key: each for each in asked if self._member.id in each.whom}
+        for key in self._given.keys() - mine.keys():
+            txn.write(Kind.REMOVE, self._given.pop(key)[0], b"")
+        for key, question in mine.items():
+            handler = self._handlers.get(question.kind)
+            if handler is None:
+                continue
+            if key not in self._given:
+                answer = msgspec.json.encode(handler(question.body))
+                self._given[key] = question.told(self._member.id), answer
+            place, answer = self._given[key]
+            if txn.get(place) is None:
+                txn.write(Kind.PLACE, place, answer)
+                txn.notify(TOLD)
+
+    def _remove_orphans(self, txn: Transaction, asked: list[Question]) -> None:
+        living = {each.id for each in members.live(txn)}
+        for each in asked:
+            if each.member not in living:
+                txn.write(Kind.REMOVE, each.key, b"")
