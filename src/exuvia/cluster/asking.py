@@ -4,7 +4,8 @@
     every other front answers as ever: has none, or names them         m/ack/{question}/..
     read, and take it all back
 
-For EXPLAIN of a schema change: no revision moves, nobody waits for the answers but who asked.
+For EXPLAIN of a schema change: no revision moves, nobody waits for the answers but who asked. If
+the asker ends meanwhile, however it does, the others take the question back (versions.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +52,7 @@ def _write(store: Store, member: Member, question: int, tables: Mapping[int, int
             member.guard(txn)
             finish(txn, question)
             if tables:
-                announce(txn, question, 1, tables)
+                announce(txn, question, 1, tables, member.id)
             txn.commit()
             return
         except Conflict:

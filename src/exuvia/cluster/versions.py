@@ -12,7 +12,8 @@ the announcement plans with the new version anyway; its acknowledgement is harml
 finds the announcements in the store and waits for them before it steps (law 4).
 
 Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
-the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
+the steps of other jobs. A front removes its own leftovers once a job's announcement is gone, and
+the questions of members that ended while they asked (cluster/asking.py).
 """
 
 import zlib
@@ -39,10 +40,12 @@ LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """What a job's last step published: table id -> revision."""
+    """What a job's last step published: table id -> revision. `asker`: the member that asks what
+    is nobody's job."""
 
     version: int
     tables: dict[int, int]
+    asker: str = ""
 
 
 class Blocker(msgspec.Struct, frozen=True):
@@ -75,9 +78,11 @@ def _read_ack(payload: bytes | None) -> tuple[int, list[Blocker]]:
     return keys.read_number(payload[:8]), _blockers.decode(payload[8:])
 
 
-def announce(txn: Transaction, job_id: int, version: int, tables: Mapping[int, int]) -> None:
+def announce(
+    txn: Transaction, job_id: int, version: int, tables: Mapping[int, int], asker: str = ""
+) -> None:
     """Ask every front to acknowledge, in the transaction that publishes the version."""
-    wanted = Announcement(version, dict(tables))
+    wanted = Announcement(version, dict(tables), asker)
     txn.put(keys.meta("sync", job_id), msgspec.json.encode(wanted))
     txn.notify("version")
 
@@ -188,7 +193,6 @@ class Waiter:
             self._guard(txn)
             for member_id in sorted(ended):
                 members.fence(txn, member_id)
-                finish(txn, question_of(member_id))
             txn.commit()
 
     def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[Blocker]], now: float) -> Lag:
@@ -199,6 +203,13 @@ class Waiter:
         else:
             text = _reasons(holds)
         return Lag(info.id, f"{info.title}: {text}")
+
+
+def _orphans(txn: Transaction, wanted: Mapping[int, Announcement]) -> list[int]:
+    """Questions whose askers have ended: nobody waits for the answers, and nobody takes them back
+    otherwise."""
+    asked = [(question, each.asker) for question, each in wanted.items() if each.asker]
+    return [question for question, asker in asked if members.find(txn, asker) is None]
 
 
 def _blocker(hold: Hold, now: float) -> Blocker:
@@ -222,6 +233,9 @@ class Acknowledger:
         txn = self._store.begin()
         try:
             wanted = announced(txn)
+            for question in _orphans(txn, wanted):
+                finish(txn, question)
+                del wanted[question]
             self._tidy(txn, wanted)
             fresh = {j: a for j, a in wanted.items() if self._answered.get(j, 0) < a.version}
             blocked = self._blocked(txn, fresh)
