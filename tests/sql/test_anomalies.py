@@ -206,6 +206,8 @@ def test_a_change_between_the_plan_and_its_metadata_lock_is_planned_anew(
         run(another, "UPDATE account SET amount = 0 WHERE id = 1")
     run(another, "COMMIT")
     assert changed
+    [account] = world.services.schemas.tables(world.store.begin(), session.database)
+    assert locks.blockers(account.id, 1000) == [], "an ended transaction holds nothing"
     left = 100 if late_for_its_snapshot else 0
     assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[left]]
 

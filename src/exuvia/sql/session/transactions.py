@@ -57,6 +57,7 @@ class OpenTransaction:
     `answered`: a client has seen something of it. Until then it may begin again unnoticed."""
 
     __slots__ = (
+        "_holding",
         "_ledger",
         "_metadata_lock",
         "_overtaken",
@@ -85,7 +86,7 @@ class OpenTransaction:
     ) -> None:
         self._services = services
         self._tables: dict[int, Table] = {}
-        self._overtaken = False
+        self._holding = self._overtaken = False
         self._ledger = Ledger()
         self._metadata_lock = metadata_lock
         self.about = ""
@@ -163,8 +164,7 @@ class OpenTransaction:
             return
         if self.read_only:
             raise refuse(1792)
-        if self.first is not None:
-            self._look_back(table, self.first)
+        revision = table.revision if self.first is None else self._look_back(table, self.first)
         if table_id in self._tables:
             self._tables[table_id] = table
             return
@@ -174,19 +174,25 @@ class OpenTransaction:
         if not self._metadata_lock:
             return
         locks, session = self._services.locks, self.token[0]
-        locks.hold(self.token, table_id, table.revision, self.about, session)
+        self._holding = True
+        locks.hold(self.token, table_id, revision, self.about, session)
         if self.explicit:
             self._look_ahead(table)
 
-    def _look_back(self, table: Table, first: Snapshot) -> None:
-        """A current read plans with the newest schema: it must be the first snapshot's, or next
-        to it."""
+    def _look_back(self, table: Table, first: Snapshot) -> int:
+        """The revision of the first snapshot, which its metadata lock is to hold.
+
+        A current read plans with the newest schema: it must be the first snapshot's, or next to
+        it. Before the lock is held, while nobody has read that snapshot, it must be the same: the
+        next step may be on its way."""
         raw = first.get(keys.revision(table.info.id))
         revision = 0 if raw is None else keys.read_number(raw[8:])
         if table.revision > revision:
             self._overtaken = True
-        if table.revision > revision + 1:
-            raise refuse(1412)
+            held = self.answered or table.info.id in self._tables
+            if table.revision > revision + (1 if held else 0):
+                raise refuse(1412)
+        return revision
 
     def learn(self) -> bool:
         """Let the first snapshot's tables read what was written under the next revision.
@@ -259,7 +265,7 @@ class OpenTransaction:
         """Roll back what is not committed and let the metadata locks go. Twice is harmless."""
         self.read_first()
         self.txn.rollback()
-        if self._tables:
+        if self._holding:
             self._services.locks.release(self.token)
 
     # -- savepoints --------------------------------------------------------------------------------

@@ -1,0 +1,78 @@
+"""Transactions that first write a table while a change of it is halfway through its steps."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from exuvia.catalog import meta
+from exuvia.sql.session.session import Session
+from support.node_processes import until
+from support.world import World, rows, run
+
+CHANGE = "ALTER TABLE account ADD INDEX by_amount (amount)"
+
+
+@pytest.fixture(autouse=True)
+def accounts(session: Session) -> None:
+    """Two accounts, and a table beside them."""
+    run(session, "CREATE TABLE account (id int PRIMARY KEY, amount int)")
+    run(session, "CREATE TABLE beside (id int PRIMARY KEY)")
+    run(session, "INSERT INTO account VALUES (1, 100), (2, 100)")
+
+
+@pytest.fixture
+def blocker(world: World, session: Session) -> Iterator[Session]:
+    """It has written the table: a change waits for it before its second step."""
+    found = world.session(session.database)
+    run(found, "BEGIN")
+    run(found, "UPDATE account SET amount = 1 WHERE id = 1")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def revision(world: World, session: Session) -> Callable[[], int]:
+    """The revision of the table now."""
+    table = world.services.schemas.table(world.store.begin(), session.database, "account")
+
+    def found() -> int:
+        txn = world.store.begin()
+        try:
+            return meta.revision(txn, table.info.id)
+        finally:
+            txn.rollback()
+
+    return found
+
+
+@pytest.mark.parametrize("read", ["", "SELECT * FROM beside", "SELECT amount FROM account"])
+def test_a_writer_that_comes_between_two_steps_lives_through_the_change(
+    session: Session,
+    another: Session,
+    blocker: Session,
+    revision: Callable[[], int],
+    read: str,
+) -> None:
+    before = revision()
+    run(another, "BEGIN")
+    if read:
+        rows(another, read)
+    change = threading.Thread(target=run, args=(session, CHANGE), daemon=True)
+    change.start()
+    until(lambda: revision() == before + 1)
+    run(another, "INSERT INTO account VALUES (3, 3)")
+    run(blocker, "COMMIT")
+    if not read:
+        until(lambda: revision() == before + 2)
+    else:
+        change.join(0.3)
+        assert revision() == before + 1, "it would leave the snapshot behind that a client has read"
+    run(another, "UPDATE account SET amount = amount + 1 WHERE id > 1")
+    assert [3, 4] in rows(another, "SELECT * FROM account")
+    assert change.is_alive(), "the change waits for the writer"
+    run(another, "COMMIT")
+    change.join(20)
+    assert not change.is_alive()
+    assert rows(session, "SELECT id FROM account FORCE INDEX (by_amount) WHERE amount = 4") == [[3]]
+    run(session, "ADMIN CHECK TABLE account")
