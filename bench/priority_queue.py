@@ -2,16 +2,24 @@
 and how a node starts on such a store.
 
 Goals for 1,000,000 tables on one core: rebuild 20 s and 500 MB; a pass over 1,000 changed tables
-50 ms; 100,000 heap updates/s; a node ready within 10 s and below 1 GB.
+50 ms; 100,000 heap updates/s; a node ready within 10 s, and below 1 GB in each process, also
+while its back builds the queue and WATCHED_S after that.
+Memory is a process's own. Pages of the store's file that it has read are the system's, which takes
+them back when it likes; they are told apart.
 Command: python -m bench.priority_queue --tables 1000000
 """
 
 import argparse
+import contextlib
+import json
 import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -38,15 +46,58 @@ from exuvia.stats.queue import Queue
 FIRST = 1000
 BATCH = 10_000
 CHANGED = 1000
+WATCH_S = 0.05
+WATCHED_S = 10.0
+PATIENCE_S = 120.0
 T = TypeVar("T")
 
 
-def memory_mb(pid: int | str = "self") -> float:
-    """Memory of a process that is its own: pages of the store's file are the system's."""
+def memory_mb(pid: int | str = "self", kind: str = "RssAnon") -> float:
+    """Memory of a process that is its own; RssFile: mapped files, of which it has none but the
+    store and its libraries."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith(f"{kind}:"):
             return int(line.split()[1]) / 1000
     return 0.0
+
+
+class Watch:
+    """The most memory that a node's processes have, looked at every WATCH_S."""
+
+    def __init__(self, front: int) -> None:
+        self._front = front
+        self.most: dict[str, float] = {}
+        self.mapped = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(WATCH_S):
+            for pid in (self._front, *children_of(self._front)):
+                with contextlib.suppress(OSError):  # it ended meanwhile
+                    name = "front" if pid == self._front else _name(pid)
+                    self.most[name] = max(self.most.get(name, 0.0), memory_mb(pid))
+                    self.mapped = max(self.mapped, memory_mb(pid, "RssFile"))
+
+    def end(self) -> None:
+        """Look no longer."""
+        self._over.set()
+        self._thread.join()
+
+
+def children_of(pid: int) -> list[int]:
+    """All processes below one."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *children_of(child)]
+    return found
+
+
+def _name(pid: int) -> str:
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return "back" if b"exuvia.node.back" in command else Path(command[0].decode()).name
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
@@ -140,7 +191,12 @@ def owner(url: str, tables: int) -> None:
     figure(f"queue, {CHANGED} tables changed", f"{1000 * took:.0f} ms", "50 ms for 1,000,000")
     who_changed(store, cache, last)
     jobs = queue.shown().waiting[:200_000]
-    heap: Heap[int, Job] = Heap(lambda job: job.key, lambda job: job.weight)
+    queue.step(400.0)  # five minutes are over: rows first, then ages
+    took, _ = timed(lambda: queue.step(401.0))
+    figure(
+        "all scored anew", f"{took:.1f} s, {memory_mb() - before:.0f} MB", "500 MB for 1,000,000"
+    )
+    heap: Heap[int, Job] = Heap(lambda job: job.key)
     heap.bulk_add(jobs)
     anew = [rescored(job, time.time()) for job in jobs]
     took, _ = timed(lambda: [heap.update(job) for job in anew])
@@ -149,13 +205,31 @@ def owner(url: str, tables: int) -> None:
 
 
 def start(url: str, folder: Path) -> None:
-    """A node on that store: until it serves, and what it has by then."""
+    """A node on that store: until it serves, until its back has the queue, and a while longer."""
     took, node = timed(lambda: nodes.start(url, folder / "log"))
+    watch = Watch(node.process.pid)
     try:
         figure("a node is ready after", f"{took:.1f} s", "10 s")
-        figure("its front's memory", f"{memory_mb(node.process.pid):.0f} MB", "1 GB")
+        built, total = timed(lambda: jobs_of(node))
+        figure(f"its back has the queue of {total:,} jobs after", f"{took + built:.1f} s")
+        time.sleep(WATCHED_S)
     finally:
+        watch.end()
         node.stop()
+    for process, most in sorted(watch.most.items()):
+        figure(f"most memory of its {process}", f"{most:.0f} MB", "1,000 MB")
+    figure("most of the store and libraries mapped in one of them", f"{watch.mapped:.0f} MB")
+
+
+def jobs_of(node: nodes.Node) -> int:
+    """How many analyses wait, once the node says so. Raises TimeoutError."""
+    url = f"http://127.0.0.1:{node.status_port}/stats/priority-queue"
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url) as page:
+            return int(json.load(page)["exuvia_total"])
+        time.sleep(WATCH_S)
+    raise TimeoutError("no queue")
 
 
 def main() -> None:
@@ -163,9 +237,13 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--tables", type=int, default=1_000_000)
     options.add_argument("--owner", default="")
+    options.add_argument("--node", default="", help="start a node on a store that is there, alone")
     chosen = options.parse_args()
     if chosen.owner:
         owner(chosen.owner, chosen.tables)
+        return
+    if chosen.node:
+        start(chosen.node, Path(tempfile.mkdtemp(prefix="exuvia-bench-")))
         return
     headline(f"auto-analyze queue, {chosen.tables:,} tables")
     with tempfile.TemporaryDirectory(prefix="exuvia-bench-") as folder:

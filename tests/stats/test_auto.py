@@ -264,7 +264,7 @@ def test_an_owner_switch_in_the_middle_of_analyzing():
 def test_partitions_in_batches_and_indexes_alone():
     def job(**more) -> Job:
         given = {"key": 7, "change": 60.0, **more}
-        return Job(table_id=7, size=1.0, analyzed_at=NEVER, weight=1.0, **given)
+        return Job(table_id=7, size=1.0, analyzed_at=NEVER, minus_weight=-1.0, **given)
 
     def asked(job: Job) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         return [(order.partitions, order.indexes) for order in orders(job, 2)]

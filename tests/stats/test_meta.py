@@ -2,6 +2,7 @@
 and what sessions did is exact once they are closed."""
 
 import random
+import threading
 
 import pytest
 
@@ -11,10 +12,11 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.kv.memory import MemoryStore
-from exuvia.stats import cache, meta
+from exuvia.stats import cache, facts, meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.meta import Delta, Meta
+from support.analyzed import Place
 
 
 def filled() -> MemoryStore:
@@ -93,6 +95,95 @@ def test_what_an_analysis_noted_is_in_the_columns():
     assert known.get(71) == Meta(version, 71, 0, 9, 0, None, 9, 1_700_000_000, "1,3")
     assert known.get(71).index_ids == {1, 3}
     assert known.get(72) == Meta(version, 72, 1, 2)
+
+
+def test_rows_of_one_flush_are_read_together_however_few_are_asked_for(monkeypatch):
+    """They share a version: who had some of them would never ask for the others."""
+    monkeypatch.setattr(cache, "MOST_RECENT", 8)
+    monkeypatch.setattr(cache, "MOST_AT_FIRST", 8)
+    store = filled()
+    known = StatsCache(store)
+    add(store, t50=(1, 1))
+    assert known.step(0.0) > 0
+    first = add(store, **{f"t{n}": (n, n) for n in range(60, 80)})
+    second = add(store, t80=(80, 80), t50=(4, 4))
+    txn = store.begin()
+    assert [each.version for each in meta.changed(txn, 0, limit=8)] == [first] * 20
+    assert [each for each, _ in meta.changed_ids(txn, first - 1, second, 20)] == [first] * 20
+    while not known.step(0.0):
+        pass
+    assert known.high_water == second
+    assert [known.get(n).rows for n in (50, *range(60, 81))] == [5, *range(60, 81)]
+
+
+def test_news_go_into_the_columns_as_a_load_would_have_them(monkeypatch):
+    monkeypatch.setattr(cache, "MOST_RECENT", 5)
+    monkeypatch.setattr(cache, "MOST_AT_FIRST", 5)
+    chance, store = random.Random(3), filled()
+    known = StatsCache(store)
+    add(store, **{f"t{n}": (n, n) for n in range(70, 90, 2)})
+    known.step(0.0)
+    for _ in range(60):
+        txn = store.begin()
+        version = meta.draw_version(txn)
+        for n in chance.sample(range(60, 100), 4):
+            analyzed = (n, 1_700_000_000 + n, chance.choice(("", "1", "1,3")))
+            meta.put(txn, Meta(version, n, chance.randrange(99), chance.randrange(99), 0, None))
+            if chance.random() < 0.5:
+                meta.put(txn, Meta(version, n, 1, 2, 0, None, *analyzed))
+        txn.commit()
+        known.step(0.0)
+        fresh = StatsCache(store)
+        fresh.load()
+        ids = range(55, 105)
+        assert known.get_many(ids) == fresh.get_many(ids)
+        for mine, theirs in zip(known.counts(ids), fresh.counts(ids), strict=True):
+            assert list(mine) == list(theirs)
+
+
+def test_tables_that_are_gone_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(cache, "MOST_RECENT", 5)
+    store = filled()
+    known = StatsCache(store)
+    for n in range(100, 300):
+        add(store, **{f"t{n}": (1, 1)})
+        known.step(0.0)
+        txn = store.begin()
+        meta.delete(txn, n)
+        txn.commit()
+    assert len(known._columns) + len(known._recent) < 30
+
+
+def test_a_queue_in_the_middle_of_a_pass_does_not_delay_the_cache(monkeypatch):
+    """Nor one that rebuilds: the cache takes no lock of the queue."""
+    place = Place()
+    place.table(100)
+    place.go(1)
+    place.rows(100, 5000, 5000)
+    begun, go_on = threading.Event(), threading.Event()
+    honest = facts.many
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(20)
+        return honest(*arguments)
+
+    monkeypatch.setattr(facts, "many", slow)
+    place.cache.step(0.0)
+    at = place.cache.high_water
+    passing = threading.Thread(target=place.queue.step, args=(place.clock.monotonic() + 10,))
+    passing.start()
+    try:
+        assert begun.wait(20)
+        for n in range(5):
+            place.rows(101, 10, 10)
+            place.cache.step(0.0)
+            assert place.cache.get(101).rows == 10 * (n + 1)
+        assert place.cache.high_water > at and place.queue.next_version <= at
+    finally:
+        go_on.set()
+        passing.join(20)
+    assert place.queue.next_version == at and place.keys() == [100]
 
 
 def front(store: MemoryStore, clock: ManualClock, name: str) -> tuple[Member, Deltas]:

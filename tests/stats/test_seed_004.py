@@ -204,12 +204,12 @@ def test_priority_queue_rebuild_after_node_restart_and_owner_switch():
 
 
 def job_of(key: int, weight: float) -> Job:
-    return Job(key=key, table_id=key, change=1.0, size=1.0, analyzed_at=0.0, weight=weight)
+    return Job(key=key, table_id=key, change=1.0, size=1.0, analyzed_at=0.0, minus_weight=-weight)
 
 
 def test_priority_queue_operations():
     """Add, Update, Delete, Pop, Get."""
-    heap: Heap[int, Job] = Heap(lambda job: job.key, lambda job: job.weight)
+    heap: Heap[int, Job] = Heap(lambda job: job.key)
     for key, weight in ((1, 0.5), (2, 1.5), (3, 1.0)):
         heap.add(job_of(key, weight))
     heap.update(job_of(1, 2.0))

@@ -1,15 +1,18 @@
 """What a node knows of all tables' row counts: read once, then only what changed.
 
 step        every 3 s: rows with a version above the high-water mark  ->  `recent`
-load        more than 50,000 of them, or many at first: mysql.stats_meta as columns, by table
-            id; 52 bytes a table
+put         more than 10,000 of them: into the columns, where they are
+load        many at first, or many that came since: mysql.stats_meta as columns, by table id;
+            52 bytes a table
 get         recent, else the columns (binary search)
 
 high_water  every row up to this version is here: who follows changes asks for no more
+
+Rows of tables that are gone stay until the next load.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,7 @@ from exuvia.stats import meta
 from exuvia.stats.meta import Meta
 
 LEASE_S = 3.0
-MOST_RECENT = 50_000
+MOST_RECENT = 10_000
 MOST_AT_FIRST = 1000  # rows read one by one before it knows whether there are many
 _NUMBERS = (
     "table_id",
@@ -58,12 +61,44 @@ class Columns:
         if (ids[1:] <= ids[:-1]).any():
             order = np.argsort(ids, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        self.by_name = columns
-        self.ids = columns["table_id"]
-        self.texts = texts
+        self.by_name = dict(columns)
+        self.texts = list(texts)
+
+    @property
+    def ids(self) -> Array:
+        """Of the tables, in order."""
+        return self.by_name["table_id"]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def put(self, rows: Iterable[Meta]) -> None:
+        """Rows that changed or came, one a table. A column at a time is copied where some came."""
+        news = sorted(rows, key=lambda row: row.table_id)
+        at, found = self._places([row.table_id for row in news])
+        came = np.searchsorted(self.ids, [row.table_id for row in news])[~found]
+        for name, values in self._as_columns(news).items():
+            column = self.by_name[name]
+            column[at[found]] = values[found]
+            if len(came):
+                self.by_name[name] = np.insert(column, came, values[~found])
+
+    def _as_columns(self, rows: Sequence[Meta]) -> dict[str, Array]:
+        numbers = {text: n for n, text in enumerate(self.texts)}
+        text = _numbered([row.analyzed_indexes for row in rows], numbers)
+        self.texts = list(numbers)
+        fields = (
+            [row.table_id for row in rows],
+            [row.version for row in rows],
+            [row.modified for row in rows],
+            [row.rows for row in rows],
+            [-1 if row.analyzed_count is None else row.analyzed_count for row in rows],
+            [-1 if row.analyzed_at is None else row.analyzed_at for row in rows],
+        )
+        found: dict[str, Array] = {
+            name: np.array(field, np.int64) for name, field in zip(_NUMBERS, fields, strict=True)
+        }
+        return {**found, "text": text}
 
     def counts(self, table_ids: Sequence[int]) -> Counts:
         """As arrays."""
@@ -107,8 +142,10 @@ class Columns:
         return at, self.ids[at] == wanted
 
 
-_NO_TABLE: dict[str, Array] = {name: np.full(1, -1, np.int64) for name in _NUMBERS}
-_NO_TABLE["text"] = np.zeros(1, np.int32)
+def _no_table() -> Columns:
+    """Columns are never empty."""
+    numbers: dict[str, Array] = {name: np.full(1, -1, np.int64) for name in _NUMBERS}
+    return Columns({**numbers, "text": np.zeros(1, np.int32)})
 
 
 def _or_none(number: int) -> int | None:
@@ -124,7 +161,8 @@ class StatsCache:
         self._store = store
         self._lock = threading.Lock()
         self._stepping = threading.Lock()  # the high-water mark never goes back
-        self._columns = Columns(_NO_TABLE)
+        self._columns = _no_table()
+        self._loaded = 0  # tables in the columns when they were read
         self._recent: dict[int, Meta] = {}
         self.high_water = 0
 
@@ -134,16 +172,13 @@ class StatsCache:
             return self._read_news()
 
     def _read_news(self) -> float:
-        if len(self._recent) > MOST_RECENT:
-            self.load()
-            return LEASE_S
         most = MOST_RECENT if self.high_water else MOST_AT_FIRST
         txn = self._store.begin()
         try:
-            news = list(meta.changed(txn, self.high_water, limit=most + 1))
+            news = list(meta.changed(txn, self.high_water, limit=most))
         finally:
             txn.rollback()
-        if len(news) > most and not self.high_water:
+        if len(news) >= most and not self.high_water:
             self.load()
             return LEASE_S
         with self._lock:
@@ -151,14 +186,20 @@ class StatsCache:
                 self._recent[each.table_id] = each
             if news:
                 self.high_water = news[-1].version
-        return 0.0 if len(news) > MOST_RECENT else LEASE_S
+            if len(self._recent) > MOST_RECENT:
+                self._columns.put(self._recent.values())
+                self._recent = {}
+        if len(self._columns) > 2 * self._loaded + MOST_RECENT:
+            self.load()
+        return 0.0 if len(news) >= most else LEASE_S
 
     def load(self) -> None:
         """Read everything, as columns."""
         columns, high_water = read_columns(self._store)
         with self._lock:
             self._columns, self._recent = columns, {}
-            self.high_water = high_water
+            self._loaded = len(columns)
+            self.high_water = max(self.high_water, high_water)  # the newest row may be gone
 
     def get(self, table_id: int) -> Meta | None:
         """What is known of a (physical) table."""
@@ -167,18 +208,18 @@ class StatsCache:
     def get_many(self, table_ids: Sequence[int]) -> list[Meta | None]:
         """Likewise for many, a microsecond each."""
         with self._lock:
-            columns, newer = self._columns, list(map(self._recent.get, table_ids))
-        if None not in newer:
-            return newer
-        found = columns.find(table_ids)
+            newer = list(map(self._recent.get, table_ids))
+            if None not in newer:
+                return newer
+            found = self._columns.find(table_ids)
         return [new or old for new, old in zip(newer, found, strict=True)]
 
     def counts(self, table_ids: Sequence[int]) -> Counts:
         """Likewise for very many, a tenth of that."""
         with self._lock:
-            columns, recent = self._columns, self._recent
+            recent = self._recent
             newer = [recent.get(each) for each in table_ids] if recent else []
-        found = columns.counts(table_ids)
+            found = self._columns.counts(table_ids)
         for n, meta_ in enumerate(newer):
             if meta_ is not None:
                 _put(found, n, meta_)
@@ -218,7 +259,7 @@ def read_columns(store: Store) -> tuple[Columns, int]:
     finally:
         view.close()
     if not end:
-        return Columns(_NO_TABLE), 0
+        return _no_table(), 0
     _resize(columns, end)
     return Columns(columns, list(numbers)), int(columns["version"].max())
 

@@ -1,32 +1,39 @@
-"""A heap whose elements are found, changed and removed by key. The greatest rank is on top.
+"""A heap whose elements are found, changed and removed by key. The least element is on top.
 
     add, update, add_if_absent, pop             O(log n)        peek, get, get_key, len     O(1)
-    delete, delete_key, discard_key             O(log n)        items, keys, bulk_add       O(n)
-    close, is_closed
+    delete, delete_key, discard_key             O(log n)        items, keys                 O(n)
+    close, is_closed                                            bulk_add, revalue           O(n)
 
-    entries   {key: entry}                        the truth; (-rank, arrival, element)
-    heap      entries, some no longer true        heapq's list
+    elements  {key: element}                      the truth
+    heap      elements, some no longer true       heapq's list
 
-An entry that was replaced or removed stays in the list until it comes to the top, or until such
-entries are as many as true ones: then the list is built anew. So every change is one push in C, and
-memory stays within twice the elements. The top is kept true, so looking at it costs nothing.
+Elements order themselves, so nothing is kept beside them. One that was replaced or removed stays in
+the list until it comes to the top, or until there is one such for every SPARE_SHARE true ones: then
+the list is built anew. So every change is one push in C. The top is kept true, so looking at it
+costs nothing.
 
-Equal ranks leave in the order they came. Thread-safe. After `close` every operation but `is_closed`
-and another `close` raises Closed.
+Thread-safe. After `close` every operation but `is_closed` and another `close` raises Closed.
 """
 
 import heapq
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-import msgspec
+
+class Ordered(Protocol):
+    """What has an order."""
+
+    def __lt__(self, other: Any, /) -> bool:
+        """Whether it leaves before the other."""
+
 
 K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
+T = TypeVar("T", bound=Ordered)
 
+SPARE_SHARE = 16  # of as many true elements one more that is not true may be in the list
 _SPARE = 64
+_AT_ONCE = 2000  # elements revalued together
 
 
 class Closed(Exception):
@@ -37,24 +44,13 @@ class Empty(LookupError):
     """There is no element."""
 
 
-class _Entry(msgspec.Struct, order=True, gc=False):
-    """Compared by rank and arrival; no two have the same. Not for the collector to walk through:
-    millions of them, none of which is reached from its element."""
-
-    rank: float
-    arrival: int
-    element: Any
-
-
 class Heap(Generic[K, T]):
-    """See the module. `key_of` and `rank_of` say key and rank of an element; ranks are numbers."""
+    """See the module. `key_of` says the key of an element."""
 
-    def __init__(self, key_of: Callable[[T], K], rank_of: Callable[[T], float]) -> None:
+    def __init__(self, key_of: Callable[[T], K]) -> None:
         self._key_of = key_of
-        self._rank_of = rank_of
-        self._entries: dict[K, _Entry] = {}
-        self._heap: list[_Entry] = []
-        self._arrivals = count(1)
+        self._elements: dict[K, T] = {}
+        self._heap: list[T] = []
         self._lock = threading.RLock()
         self._closed = False
 
@@ -64,9 +60,8 @@ class Heap(Generic[K, T]):
         """Put an element; one that has its key is replaced."""
         with self._lock:
             self._require_open()
-            entry = self._entry(element)
-            self._entries[self._key_of(element)] = entry
-            heapq.heappush(self._heap, entry)
+            self._elements[self._key_of(element)] = element
+            heapq.heappush(self._heap, element)
             self._tidy()
 
     update = add
@@ -75,19 +70,33 @@ class Heap(Generic[K, T]):
         """Put many at once: one pass, however many."""
         with self._lock:
             self._require_open()
-            entries, key_of, rank_of = self._entries, self._key_of, self._rank_of
-            for element, arrival in zip(elements, self._arrivals, strict=False):
-                entries[key_of(element)] = _Entry(-rank_of(element), arrival, element)
+            known, key_of = self._elements, self._key_of
+            for element in elements:
+                known[key_of(element)] = element
             self._rebuild()
 
     def add_if_absent(self, element: T) -> bool:
         """Put an element unless one has its key; whether it was put."""
         with self._lock:
             self._require_open()
-            if self._key_of(element) in self._entries:
+            if self._key_of(element) in self._elements:
                 return False
             self.add(element)
             return True
+
+    def revalue(self, anew: Callable[[list[T]], Iterable[T]]) -> None:
+        """Every element as `anew` makes it of it, with its key; not all of them are there twice."""
+        with self._lock:
+            self._require_open()
+            self._heap.clear()
+            keys = list(self._elements)
+            try:
+                for first in range(0, len(keys), _AT_ONCE):
+                    few = keys[first : first + _AT_ONCE]
+                    made = anew([self._elements[key] for key in few])
+                    self._elements.update(zip(few, made, strict=True))
+            finally:
+                self._rebuild()
 
     # -- removing ----------------------------------------------------------------------------------
 
@@ -99,21 +108,21 @@ class Heap(Generic[K, T]):
         """Remove what has the key. Raises KeyError."""
         with self._lock:
             self._require_open()
-            del self._entries[key]
+            del self._elements[key]
             self._tidy()
 
     def discard_key(self, key: K) -> None:
         """Remove what has the key, if there is one."""
         with self._lock:
             self._require_open()
-            if self._entries.pop(key, None) is not None:
+            if self._elements.pop(key, None) is not None:
                 self._tidy()
 
     def pop(self) -> T:
         """Remove the top; the element. Raises Empty."""
         with self._lock:
             element = self.peek()
-            del self._entries[self._key_of(element)]
+            del self._elements[self._key_of(element)]
             self._tidy()
             return element
 
@@ -125,8 +134,7 @@ class Heap(Generic[K, T]):
             self._require_open()
             if not self._heap:
                 raise Empty("the heap has no element")
-            top: T = self._heap[0].element
-            return top
+            return self._heap[0]
 
     def get(self, element: T) -> T | None:
         """What has the element's key, or None."""
@@ -136,25 +144,24 @@ class Heap(Generic[K, T]):
         """What has the key, or None."""
         with self._lock:
             self._require_open()
-            entry = self._entries.get(key)
-            return None if entry is None else entry.element
+            return self._elements.get(key)
 
     def items(self) -> list[T]:
         """Every element, in no order."""
         with self._lock:
             self._require_open()
-            return [entry.element for entry in self._entries.values()]
+            return list(self._elements.values())
 
     def keys(self) -> list[K]:
         """Every key, in no order."""
         with self._lock:
             self._require_open()
-            return list(self._entries)
+            return list(self._elements)
 
     def __len__(self) -> int:
         with self._lock:
             self._require_open()
-            return len(self._entries)
+            return len(self._elements)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class Heap(Generic[K, T]):
         """Let everything go; nobody may use it any more."""
         with self._lock:
             self._closed = True
-            self._entries.clear()
+            self._elements.clear()
             self._heap.clear()
 
     @property
@@ -176,18 +183,15 @@ class Heap(Generic[K, T]):
         if self._closed:
             raise Closed("the heap is closed")
 
-    def _entry(self, element: T) -> _Entry:
-        return _Entry(-self._rank_of(element), next(self._arrivals), element)
-
     def _tidy(self) -> None:
-        """A true top, and a list not longer than twice the truth."""
-        heap, entries, key_of = self._heap, self._entries, self._key_of
-        if len(heap) > 2 * len(entries) + _SPARE:
+        """A true top, and a list not much longer than the truth."""
+        heap, elements, key_of = self._heap, self._elements, self._key_of
+        if len(heap) > len(elements) + len(elements) // SPARE_SHARE + _SPARE:
             self._rebuild()
             return
-        while heap and entries.get(key_of(heap[0].element)) is not heap[0]:
+        while heap and elements.get(key_of(heap[0])) is not heap[0]:
             heapq.heappop(heap)
 
     def _rebuild(self) -> None:
-        self._heap = list(self._entries.values())
+        self._heap = list(self._elements.values())
         heapq.heapify(self._heap)

@@ -34,24 +34,32 @@ class Rules(NamedTuple):
     locked: frozenset[int] = frozenset()
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One analysis to be done. `key`: what the queue knows it by; `analyzed_at` in seconds since
-    1970, NEVER for a table without an analysis: it counts as half an hour old, however long.
+class Job(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
+    """One analysis to be done. The more urgent is less: of equal weights, the one with the lower
+    key.
+
+    `key`: what the queue knows it by; `analyzed_at` in seconds since 1970, NEVER for a table
+    without an analysis: it counts as half an hour old, however long.
 
     `indexes`: those without statistics; `partition`: the one of a static job;
     `partitions`: physical ids to be analyzed, and which indexes lack statistics in each (dynamic
     jobs)."""
 
+    minus_weight: float
     key: int
     table_id: int
     change: float
     size: float
     analyzed_at: float
-    weight: float
     indexes: tuple[int, ...] = ()
     partition: int = 0
     partitions: tuple[int, ...] = ()
     missing: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """Its score."""
+        return -self.minus_weight
 
     @property
     def has_new_index(self) -> bool:
@@ -66,7 +74,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def rescored(job: Job, now_s: float) -> Job:
     """The job at its present age."""
     weight = score(job.indicators(now_s), job.has_new_index)
-    return msgspec.structs.replace(job, weight=weight)
+    return msgspec.structs.replace(job, minus_weight=-weight)
 
 
 def _age(analyzed_at: float, now_s: float) -> float:
@@ -139,12 +147,12 @@ def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0)
     indicators = Indicators(need.change, need.size, _age(need.analyzed_at, now_s))
     weight = score(indicators, bool(need.missing))
     return Job(
+        minus_weight=-weight,
         key=key,
         table_id=table_id,
         change=need.change,
         size=need.size,
         analyzed_at=need.analyzed_at,
-        weight=weight,
         indexes=need.missing,
         partition=partition,
     )

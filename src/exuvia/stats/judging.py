@@ -48,12 +48,12 @@ def judge_many(
         if facts.table_id in rules.locked:
             continue
         yield Job(
+            minus_weight=-weight,
             key=facts.rows_id if rules.is_static else facts.table_id,
             table_id=facts.table_id,
             change=percent,
             size=cells,
             analyzed_at=when,
-            weight=weight,
             indexes=missing[n],
         )
 
@@ -67,7 +67,7 @@ def rescored_many(jobs: Sequence[Job], now_s: float) -> Iterator[Job]:
     has_new = np.fromiter((job.has_new_index for job in jobs), np.bool_, many)
     weights = scores(change, size, _ages(analyzed_at, now_s), has_new).tolist()
     for job, weight in zip(jobs, weights, strict=True):
-        yield msgspec.structs.replace(job, weight=weight)
+        yield msgspec.structs.replace(job, minus_weight=-weight)
 
 
 def _ages(analyzed_at: Numbers, now_s: float) -> Numbers:

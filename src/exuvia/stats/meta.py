@@ -12,7 +12,6 @@ The rows have no primary key (seed 004, FACTS of TiDB); their hidden handle is t
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
@@ -121,9 +120,11 @@ def add(txn: Transaction, deltas: Mapping[int, Delta]) -> int:
 def changed(
     txn: Transaction, after: int, upto: int | None = None, limit: int | None = None
 ) -> Iterator[Meta]:
-    """Rows with after < version <= upto, in the order of versions: by the index, never a scan."""
+    """Rows with after < version <= upto, in the order of versions: by the index, never a scan.
+
+    At most `limit`, but all of a version: who has read them goes on behind the last one's."""
     table = planned(txn, TABLE)
-    for _, handle in islice(_entries(txn, table, after, upto), limit):
+    for _, handle in _entries(txn, table, after, upto, limit):
         row = reader.get(txn, table, handle)
         if row is not None:
             yield _meta(row)
@@ -131,17 +132,14 @@ def changed(
 
 def changed_ids(txn: Transaction, after: int, upto: int, limit: int) -> list[tuple[int, int]]:
     """(version, table id) of such rows: the index alone."""
-    entries = _entries(txn, planned(txn, TABLE), after, upto)
-    return [
-        (values[0], keys.read_i64(handle))
-        for values, handle in islice(entries, limit)
-        if values is not None
-    ]
+    entries = _entries(txn, planned(txn, TABLE), after, upto, limit)
+    return [(version, keys.read_i64(handle)) for version, handle in entries]
 
 
 def _entries(
-    txn: Transaction, table: Table, after: int, upto: int | None
-) -> Iterator[tuple[tuple[int, ...] | None, bytes]]:
+    txn: Transaction, table: Table, after: int, upto: int | None, limit: int | None
+) -> Iterator[tuple[int, bytes]]:
+    """(version, handle) of the version index."""
     index = table.info.index(VERSION_INDEX)
     assert index is not None
     form = table.form(index)
@@ -149,7 +147,13 @@ def _entries(
     end = (
         table.index_span(index).end if upto is None else form.prefix + form.keys.encode([upto + 1])
     )
-    return reader.scan_index(txn, table, index, Span(begin, end))
+    last = after
+    for n, (values, handle) in enumerate(reader.scan_index(txn, table, index, Span(begin, end))):
+        version = values[0] if values is not None else 0
+        if limit is not None and n >= limit and version != last:
+            return
+        last = version
+        yield version, handle
 
 
 def _meta(row: Row) -> Meta:

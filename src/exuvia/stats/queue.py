@@ -74,7 +74,7 @@ class Queue:
         self._clear()
 
     def _clear(self) -> None:
-        self._heap: Heap[int, Job] = Heap(lambda job: job.key, lambda job: job.weight)
+        self._heap: Heap[int, Job] = Heap(lambda job: job.key)
         self._running: dict[int, Job] = {}
         self._must_retry: dict[int, int] = {}  # key -> table id
         self._owner: dict[int, int] = {}  # partition -> table
@@ -173,8 +173,8 @@ class Queue:
             self._judge_anew(txn, [self._owner.get(each, each) for _, each in news])
         finally:
             txn.rollback()
-        if len(news) == MOST_ROWS:
-            self.next_version = news[-1][0] - 1  # rows of one flush share a version
+        if len(news) >= MOST_ROWS:
+            self.next_version = news[-1][0]
             return 0.0
         self.next_version, self._rows_at = upto, now
         return ROWS_EVERY_S
@@ -223,7 +223,7 @@ class Queue:
 
     def _rescore(self, now: float) -> None:
         wall_s = self._wall_s()
-        self._heap.bulk_add(rescored_many(self._heap.items(), wall_s))
+        self._heap.revalue(lambda jobs: rescored_many(jobs, wall_s))
         self._scored_at = now
 
     def _retry(self, now: float) -> None:
@@ -269,10 +269,10 @@ class Queue:
         """The most urgent waiting ones first, and all that run or are to be retried."""
         with self._lock:
             jobs, total = self._heap.items(), len(self._heap)
-            running = sorted(self._running.values(), key=_by_weight)
+            running = sorted(self._running.values())
             retried = dict(sorted(self._must_retry.items()))
         most = total if limit is None else limit
-        return Shown(heapq.nsmallest(most, jobs, _by_weight), running, retried, total)
+        return Shown(heapq.nsmallest(most, jobs), running, retried, total)
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -286,7 +286,3 @@ class Queue:
 def _is_enabled(txn: Transaction) -> bool:
     names = ("tidb_enable_auto_analyze", "tidb_enable_auto_analyze_priority_queue")
     return all(variables.read_flag(txn, each) for each in names)
-
-
-def _by_weight(job: Job) -> tuple[float, int]:
-    return -job.weight, job.key
