@@ -97,6 +97,10 @@ TEXT_BLOBS = {TypeCode.TINY_BLOB, TypeCode.BLOB, TypeCode.MEDIUM_BLOB, TypeCode.
 STRINGS = {TypeCode.VARCHAR, TypeCode.VAR_STRING, TypeCode.STRING} | TEXT_BLOBS
 
 
+# An IntFlag's own `&` makes a new flag: it costs twenty times what the number's does.
+_NOT_NULL, _UNSIGNED = int(Flag.NOT_NULL), int(Flag.UNSIGNED)
+
+
 class FieldType(msgspec.Struct, frozen=True, kw_only=True):
     """A column's type as the table's JSON holds it (names of seed 001)."""
 
@@ -111,12 +115,12 @@ class FieldType(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unsigned(self) -> bool:
         """True for UNSIGNED numbers."""
-        return bool(self.Flag & Flag.UNSIGNED)
+        return bool(self.Flag & _UNSIGNED)
 
     @property
     def not_null(self) -> bool:
         """True where NULL is refused."""
-        return bool(self.Flag & Flag.NOT_NULL)
+        return bool(self.Flag & _NOT_NULL)
 
     @property
     def family(self) -> Family:

@@ -70,6 +70,8 @@ def storage_of(field: FieldType) -> Storage:
 def stored_alike(one: FieldType, other: FieldType) -> bool:
     """Whether values of one type can be read as the other's. Elements of an ENUM or SET may be
     appended."""
+    if one == other:
+        return True
     a, b = storage_of(one), storage_of(other)
     shared = min(len(a.elements), len(b.elements))
     return a[:3] == b[:3] and a.elements[:shared] == b.elements[:shared]

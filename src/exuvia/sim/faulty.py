@@ -6,7 +6,7 @@
 `Killed` is no Exception: nothing of the node may catch it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
@@ -26,7 +26,7 @@ class NodeStore:
         self,
         shared: MemoryStore,
         fate: Callable[[], str],
-        committed: Callable[[Sequence[str]], None],
+        committed: Callable[[Sequence[str], Iterable[bytes]], None],
         filled: Callable[[Sequence[bytes], dict[bytes, bytes | None]], None],
     ) -> None:
         self._shared = shared
@@ -58,7 +58,7 @@ class NodeStore:
         fate = self._fate()
         self._guard(fate, "before")
         sequence = self._shared.commit(packet)
-        self._committed(packet.channels)
+        self._committed(packet.channels, [write.key for write in packet.writes])
         self._guard(fate, "after")
         return sequence
 
@@ -86,7 +86,7 @@ class NodeStore:
         view.close()
         result = self._shared.bulk(keys, payloads, requirements, puts, report, overwrite)
         self._filled(keys, before)
-        self._committed(())
+        self._committed((), [*keys, *(key for key, _ in puts)])
         self._guard(fate, "after")
         return result
 

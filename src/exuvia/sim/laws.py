@@ -8,10 +8,13 @@ rows    the table shows exactly what clients committed, a new column its default
 end     the job is in history, nothing of a dropped or cancelled index is left
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import msgspec
 
 from exuvia.catalog import keycodec, meta, reader, values
-from exuvia.catalog.model import IndexInfo, TableInfo
+from exuvia.catalog.model import DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job
@@ -24,14 +27,40 @@ from exuvia.sim.history import History
 from exuvia.sim.verdict import Broke
 
 
+def reads(table_id: int) -> tuple[bytes, ...]:
+    """Prefixes of all that `check` and `seen_whole` read: other commits change no verdict."""
+    table = (b"t" + keys.u64(table_id), keys.meta("table", table_id), keys.revision(table_id))
+    return *table, keys.meta("db"), keys.meta("dbrev")
+
+
+def touched(written: Iterable[bytes], prefixes: tuple[bytes, ...]) -> bool:
+    """Whether a commit that wrote these keys has to be judged by a law that reads those."""
+    return any(key.startswith(prefixes) for key in written)
+
+
 def present_table(txn: Transaction, table_id: int) -> Table | None:
     """The table as the snapshot has it, or None."""
-    info = meta.get_table(txn, table_id)
-    database = None if info is None else meta.get_database(txn, info.exuvia_db)
-    if info is None or database is None:
+    info = txn.get(keys.meta("table", table_id))
+    if info is None:
         return None
-    revision = meta.revision(txn, table_id)
-    return Table(info, revision, database, meta.database_revision(txn, database.id))
+    decoded = _info(info)
+    database = txn.get(keys.meta("db", decoded.exuvia_db))
+    if database is None:
+        return None
+    database_revision = meta.database_revision(txn, decoded.exuvia_db)
+    return _table(info, meta.revision(txn, table_id), database, database_revision)
+
+
+@lru_cache(maxsize=256)
+def _info(raw: bytes) -> TableInfo:
+    return msgspec.json.decode(raw, type=TableInfo)
+
+
+@lru_cache(maxsize=256)
+def _table(info: bytes, revision: int, database: bytes, database_revision: int) -> Table:
+    """One for the same bytes: what it makes of itself once serves every commit and every seed."""
+    of = msgspec.json.decode(database, type=DatabaseInfo)
+    return Table(_info(info), revision, of, database_revision)
 
 
 def check(store: MemoryStore, table_id: int, history: History) -> None:
@@ -54,10 +83,14 @@ def _rows_are_the_clients(table: Table, rows: dict[bytes, list[object]], history
     found = {keys.read_i64(handle): row for handle, row in rows.items()}
     if set(found) != set(history.rows):
         raise Broke("rows", f"the store has {sorted(found)}, clients wrote {sorted(history.rows)}")
+    columns = [
+        (column, table.position(column.name.L), values.origin_default_of(column))
+        for column in table.columns
+    ]
     for number, given in history.rows.items():
-        for column in table.columns:
-            want = given.get(column.name.L, values.origin_default_of(column))
-            have = found[number][table.position(column.name.L)]
+        for column, position, default in columns:
+            want = given.get(column.name.L, default)
+            have = found[number][position]
             if have is None and column.not_null:
                 raise Broke("rows", f"row {number}, column {column.name.O} is NOT NULL and NULL")
             if have != want:

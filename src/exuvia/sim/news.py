@@ -7,11 +7,13 @@ judge_end  nothing is left, and each handler took all that was ever told, once
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict
 from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.catalog.system_tables import SYSTEM
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.events import outbox, publish
@@ -103,6 +105,12 @@ def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
         (keys.read_i64(key[-16:-8]), keys.read_i64(key[-8:])): keys.read_number(payload)
         for key, payload in txn.scan(span)
     }
+
+
+@cache
+def reads() -> tuple[bytes, ...]:
+    """Prefixes of all that `judge` reads: other commits change no verdict."""
+    return b"zz/ledger/", keys.row_prefix(SYSTEM[outbox.TABLE].id)
 
 
 def judge(store: MemoryStore) -> None:

@@ -62,6 +62,7 @@ class Process:
         self._start = start
         self.store: NodeStore | None = None
         self.actors: list[Actor] = []
+        self.places: list[tuple[Process, Actor]] = []
         self.clock: Clock | None = None
         self.paused_until = 0.0
         self.restart_at = 0.0
@@ -77,12 +78,13 @@ class Process:
         self.store, self.clock = store, clock
         self.lives += 1
         self.actors = self._start(self)
+        self.places = [(self, actor) for actor in self.actors]
 
     def kill(self, restart_at: float) -> None:
         """End it; all it had in memory is gone."""
         if self.store is not None:
             self.store.kill()
-        self.actors = []
+        self.actors, self.places = [], []
         self.restart_at = restart_at
 
 

@@ -1,9 +1,10 @@
 """One seed: first safety under faults, then the faults stop and it must converge."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from exuvia.base.errors import ExuviaError
 from exuvia.sim import laws, news
+from exuvia.sim.change import PLANS, Plan
 from exuvia.sim.verdict import Broke, Verdict
 from exuvia.sim.world import World
 
@@ -11,9 +12,9 @@ FAULTY_STEPS = 260
 MOST_STEPS = 20_000
 
 
-def simulate(seed: int) -> Verdict:
-    """The verdict of a seed. Only what is found in the store decides."""
-    world = World(seed)
+def simulate(seed: int, plans: Sequence[Plan] = PLANS) -> Verdict:
+    """The verdict of a seed, its change one of `plans`. Only what is found in the store decides."""
+    world = World(seed, plans)
     steps, broken = 0, None
     try:
         for steps in range(1, MOST_STEPS):
