@@ -87,6 +87,16 @@ def test_a_notice_wakes_a_sleeping_loop_and_one_during_its_step_is_not_lost() ->
         until(lambda: during.steps == 2, timeout_s=0.8)
 
 
+@pytest.mark.parametrize("channel", ["job", ""])
+def test_a_sleeping_loop_ends_as_soon_as_it_is_told(channel: str) -> None:
+    loop = Scripted(pause_s=60.0)
+    loop.channel = channel
+    loops = Loops(MemoryStore(), SystemClock(), list[str]().append)
+    loops.start(loop)
+    until(lambda: loop.steps == 1)
+    assert loops.stop(0.5)
+
+
 class Noticed(Scripted):
     """A loop whose first step is when the notice comes."""
 

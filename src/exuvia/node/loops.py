@@ -12,10 +12,11 @@ Deposed       again when the member has joined anew  Broken, and   logged with i
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
 from exuvia.kv.store import Store
 
 RETRY_S = 0.5
@@ -49,6 +50,7 @@ class LoopThread:
         self, loop: Loop, store: Store, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self.name = type(loop).__name__
+        self.channel = loop.channel
         self.is_broken = False
         self._loop = loop
         self._store = store
@@ -64,17 +66,17 @@ class LoopThread:
         self._stopping.set()
 
     def _run(self) -> None:
-        channel = self._loop.channel
+        channel = self.channel
         while not self._stopping.is_set():
             try:
                 seen = self._store.counter(channel)
                 pause_s, woken = self._step()
                 if pause_s <= 0:
                     continue
-                if woken:
+                if woken and channel:
                     self._store.wait(channel, seen, min(pause_s, LONGEST_S))
                 else:
-                    self._stopping.wait(pause_s)
+                    self._stopping.wait(min(pause_s, LONGEST_S))
             except Exception as error:  # the last stop of a thread: nothing may end it silently
                 self._stop_loudly(error)
                 return
@@ -128,7 +130,16 @@ class Loops:
         """End them all; False if one did not end in time."""
         for each in self._threads:
             each.stop()
+        self._wake()
         deadline = self._clock.monotonic() + timeout_s
         for each in self._threads:
             each.thread.join(max(0.0, deadline - self._clock.monotonic()))
         return not any(each.thread.is_alive() for each in self._threads)
+
+    def _wake(self) -> None:
+        """A notice on every channel: who sleeps sees at once that it is to end."""
+        with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
+            notice = self._store.begin()
+            for channel in {each.channel for each in self._threads if each.channel}:
+                notice.notify(channel)
+            notice.commit()
