@@ -5,6 +5,8 @@ running task.
                put the span's last entries. Its hidden row id is job << 32 | hash of the rest: a
                task that ends twice writes one row, and a job's rows are one range. Two spans with
                one hash would cost one span done again, no more.
+    whole      such a row whose element type ends in "whole_": all of the element's rows of that
+               physical table are finished and verified
     progress   m/progress/{job}{run}{task}: rows done so far; display only, nothing is decided by it
 
 The step that ends the job calls `forget` in its own transaction (law 4).
@@ -25,6 +27,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.entry import judge
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.progress import Done
 from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.task import Order, Task
 
@@ -131,6 +134,23 @@ def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     writer.insert(txn, table, row, _handle(order, span))
     written = ((w.key, judge(w.kind, w.key, w.payload, None)) for w in txn.packet().writes)
     return [(key, payload) for key, payload in written if payload is not None]
+
+
+def put_whole(txn: Transaction, order: Order, span: Span, rows: int) -> None:
+    """Everything of the order is finished; the caller's transaction requires its epoch."""
+    for key, payload in pairs(_as_whole(order), span, rows):
+        txn.put(key, payload)
+
+
+def whole(txn: Transaction, order: Order) -> Done | None:
+    """What was done of the order, if `put_whole` said that it is finished."""
+    found = [row for row in rows_of(txn, order.job_id) if row.physical_id == order.table_id]
+    kept = finished_among(found, _as_whole(order), lambda span: 0)
+    return Done(kept.rows, 0, len(found) - kept.number) if kept.number else None
+
+
+def _as_whole(order: Order) -> Order:
+    return msgspec.structs.replace(order, element=f"{order.element}whole_")
 
 
 def finished(txn: Transaction, order: Order, count: Callable[[Span], int]) -> Finished:

@@ -42,6 +42,7 @@ Life = Generator[Progress, None, None]
 class Reorg:
     """See the module. `spark` None: always in this process. One thread steps it."""
 
+    whole_rows = 0  # of the table that this is a partition of
     _missing = 0  # spans that are not finished
     keep: Keep | None = None  # who is given the statistics of what is filled, where they are wanted
     summary: Summary | None = None  # of all rows, once it is done
@@ -72,6 +73,7 @@ class Reorg:
             evaluator=table.evaluator,
             physical_id=table.physical_id,
         )
+        self._own = self.order  # what it is about, while `order` is what tasks are about
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._crew = Crew(store, spark, self._dial, monotonic)
         self._rate = Rate()
@@ -85,7 +87,6 @@ class Reorg:
         self._finished = 0
         self._ended: Progress | None = None
         self._life = self._live()
-        self.whole_rows = 0  # of the table that this is a partition of
         self.spans_done = 0
         self.spans_skipped = 0
 
@@ -115,15 +116,28 @@ class Reorg:
     def _pause(self, reason: str) -> Waiting:
         """What stopped it may be that it was left long ago. Raises Deposed."""
         self.stop()
-        self._still_ours()
+        self._check_epoch()
         self._reason, self._again_at = reason, self._now + _RETRY_S
         return Waiting(reason, self._rows, _RETRY_S)
 
-    def _still_ours(self) -> None:
+    # -- as one of many ------------------------------------------------------------------------
+
+    def found_whole(self) -> Done | None:
+        """What an earlier driver did, if it finished everything, verification too."""
         txn = self._store.begin()
         try:
-            if any(txn.get(fence.key) != fence.payload for fence in self.order.fences):
-                raise Deposed("the reorg was left")
+            return checkpoint.whole(txn, self._own)
+        finally:
+            txn.rollback()
+
+    def keep_whole(self, rows: int) -> None:
+        """Let a later driver know that everything is finished. Raises Conflict, Deposed."""
+        txn = self._store.begin()
+        try:
+            for fence in self._own.fences:
+                txn.require_equal(*fence)
+            checkpoint.put_whole(txn, self._own, self._table.row_span(), rows)
+            txn.commit()
         finally:
             txn.rollback()
 

@@ -7,6 +7,7 @@ then               FillIndexes' life: fill, verify
 
 import time
 from collections.abc import Callable, Generator
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,14 +43,19 @@ class ColumnReorg(Reorg):
         ids = list(plan.indexes)
         super().__init__(store, job_id, epoch, table, ids, spark, dial, monotonic)
         self._indexes = self.order
+        self._own = replace(self.order, **self._meant())
+
+    def _meant(self) -> dict[str, Any]:
+        """What the tasks on rows are about, and with them the reorg as a whole."""
+        changing = self._change.changing or self._change.column
+        return {"index_ids": (changing,), "element": "_col_", "changing": changing}
 
     def _live(self) -> Life:
         self._check_epoch()
         self.order = indexes = self._indexes
-        changing = self._change.changing or self._change.column
         self._total = self._store.count(self._table.row_span())
         self._choose(self._dial.read())
-        self.order = replace(indexes, index_ids=(changing,), element="_col_", changing=changing)
+        self.order = replace(indexes, **self._meant())
         if self._change.changing:
             error = yield from self._rewritten()
         else:
