@@ -6,7 +6,6 @@ import pytest
 
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import meta as catalog
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import evolve
 from exuvia.catalog.static_ddl import table
 from exuvia.catalog.system_tables import TEST_ID
@@ -18,6 +17,7 @@ from exuvia.stats.facts import Facts
 from exuvia.stats.jobs import Job, Rules, judge_plain, rescored
 from exuvia.stats.judging import judge_many, rescored_many
 from exuvia.stats.meta import Meta
+from support.stores import bootstrapped
 
 NOW_S = 1_700_000_000.0
 IDS = range(100, 400)
@@ -40,8 +40,7 @@ def write(store: MemoryStore, chance: random.Random, table_ids: list[int]) -> No
 
 @pytest.mark.parametrize("seed", range(12))
 def test_many_get_what_each_gets_alone(seed: int) -> None:
-    chance, store = random.Random(seed), MemoryStore()
-    bootstrap(store)
+    chance, store = random.Random(seed), bootstrapped()
     cache = StatsCache(store)
     if seed % 3:  # else the columns are empty
         write(store, chance, chance.sample(IDS, 250))
@@ -79,8 +78,7 @@ def parts(job: Job) -> tuple[object, ...]:
 
 
 def test_none_at_all() -> None:
-    store = MemoryStore()
-    bootstrap(store)
+    store = bootstrapped()
     assert list(judge_many([], StatsCache(store), Rules(), NOW_S)) == []
     assert list(rescored_many([], NOW_S)) == []
 
@@ -91,8 +89,7 @@ def test_what_is_analyzed_of_a_table_is_what_analyze_takes() -> None:
     types = [FieldType(Tp=code, Charset=text) for code in codes for text in ("binary", "utf8mb4")]
     made = table(100, "t", *(f"c{n} int" for n in range(len(types))), database_id=TEST_ID)
     typed = tuple(evolve(c, type=kind) for c, kind in zip(made.cols, types, strict=True))
-    store = MemoryStore()
-    bootstrap(store)
+    store = bootstrapped()
     txn = store.begin()
     catalog.put_table(txn, evolve(made, cols=typed))
     known = facts.of(txn, 100)

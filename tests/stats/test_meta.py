@@ -8,7 +8,6 @@ import pytest
 
 from exuvia.base.clock import ManualClock
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.kv.memory import MemoryStore
@@ -17,12 +16,11 @@ from exuvia.stats.cache import StatsCache
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.meta import Delta, Meta
 from support.analyzed import Place
+from support.stores import bootstrapped
 
 
 def filled() -> MemoryStore:
-    store = MemoryStore()
-    bootstrap(store)
-    return store
+    return bootstrapped()
 
 
 def add(store: MemoryStore, **deltas: tuple[int, int]) -> int:

@@ -5,17 +5,16 @@ from collections.abc import Callable
 from exuvia.base.clock import ManualClock
 from exuvia.catalog import meta as catalog
 from exuvia.catalog import variables
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.system_tables import TEST_ID
 from exuvia.events.change import SchemaChange
-from exuvia.kv.memory import MemoryStore
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta, Meta
 from exuvia.stats.queue import Queue
 from support.small_tables import abc
+from support.stores import bootstrapped
 
 DAY = 86_400
 
@@ -25,8 +24,7 @@ class Place:
 
     def __init__(self, term: Callable[[], int] = lambda: 1) -> None:
         self.term = term
-        self.store, self.clock = MemoryStore(), ManualClock()
-        bootstrap(self.store)
+        self.store, self.clock = bootstrapped(), ManualClock()
         self.cache = StatsCache(self.store)
         self.queue = self.new_queue()
 

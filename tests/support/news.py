@@ -9,7 +9,6 @@ news.replace_owner()              the process is gone; another one, with new mem
 from collections.abc import Callable
 
 from exuvia.base.clock import ManualClock
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.events import outbox, publish
@@ -20,6 +19,7 @@ from exuvia.kv.entry import Kind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from support.small_tables import abc
+from support.stores import bootstrapped
 
 MOST_STEPS = 100_000
 
@@ -54,8 +54,7 @@ class Ledger:
 
 class News:
     def __init__(self, *handlers: tuple[int, str, Handler], store: MemoryStore | None = None):
-        self.store = MemoryStore() if store is None else store
-        bootstrap(self.store)
+        self.store = bootstrapped(store)
         self.clock = ManualClock()
         self.handlers = list(handlers)
         self._owners = 0

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from exuvia.base.clock import ManualClock
 from exuvia.catalog import variables
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import DatabaseInfo
 from exuvia.catalog.table import Table
@@ -31,6 +30,7 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from support.plain_reorg import PlainReorg
 from support.small_tables import EVALUATOR
+from support.stores import bootstrapped
 
 T = TypeVar("T")
 FROM_VARIABLES = None
@@ -97,9 +97,8 @@ class SmallCluster:
         tick_s: float = TICK_S,
         store: MemoryStore | None = None,
     ) -> None:
-        self.store = store or MemoryStore()
+        self.store = bootstrapped(store)
         self.clock = ManualClock()
-        bootstrap(self.store)
         self.keep_dropped(0)
         self._names = count()
         self._pools = pools

@@ -13,7 +13,6 @@ from typing import Any
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused
-from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
@@ -23,7 +22,6 @@ from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Acknowledger, Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
-from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.node.assemble import EVALUATOR, JUDGE, Backoff
 from exuvia.node.loops import Loops, in_thread
@@ -36,6 +34,7 @@ from exuvia.stats.deltas import Deltas
 from exuvia.stats.fresh import FreshStatistics
 from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
+from support.stores import bootstrapped
 
 LEASE_S = 30.0
 
@@ -44,8 +43,7 @@ class World:
     """See the module. `owns` = False makes a node that only serves."""
 
     def __init__(self, store: Store | None = None, owns: bool = True) -> None:
-        self.store: Store = MemoryStore() if store is None else store
-        bootstrap(self.store)
+        self.store: Store = bootstrapped(store)
         self.clock = SystemClock()
         self.broken: list[str] = []
         self._loops = Loops(self.store, self.clock, self.broken.append)
