@@ -1,11 +1,24 @@
-"""What every test has: a bound, so that a hang is a traceback and not a silent run."""
+"""What every test has: a bound, so that a hang is a traceback and not a silent run.
+
+Property tests draw the same examples in every run, whatever the machine's speed;
+`HYPOTHESIS_PROFILE=search make test` draws others.
+"""
 
 import faulthandler
+import os
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 BOUND_S = 600.0
+
+_SLOW = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=_SLOW
+)
+hypothesis.settings.register_profile("search", deadline=None, suppress_health_check=_SLOW)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(autouse=True)
