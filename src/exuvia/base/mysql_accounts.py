@@ -5,6 +5,7 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
     1095: ("HY000", "You are not owner of thread %s"),
     1133: ("42000", "Can't find any matching row in the user table"),
     1141: ("42000", "There is no such grant defined for user '%s' on host '%s'"),
+    1143: ("42000", "%s command denied to user '%s'@'%s' for column '%s' in table '%s'"),
     1144: (
         "42000",
         "Illegal GRANT/REVOKE command; please consult the manual to see which privileges can "
@@ -37,6 +38,14 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
         "algorithm is being used with the PASSWORD() function.",
     ),
     3118: ("HY000", "Access denied for user '%s'@'%s'. Account is locked."),
+    3523: ("HY000", "Unknown authorization ID %s"),
+    3530: ("HY000", "%s is not granted to %s"),
+    3619: ("HY000", "Illegal privilege level specified for %s"),
+    3628: (
+        "HY000",
+        "The current user '%s' does not have the privilege to grant or revoke role %s",
+    ),
+    3929: ("HY000", "Dynamic privilege '%s' is not registered with the server."),
     3948: (
         "42000",
         "Loading local data is disabled; this must be enabled on both the client and server sides",

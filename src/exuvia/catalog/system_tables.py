@@ -7,6 +7,7 @@
     mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
     mysql.stats_*, analyze_jobs                             statistics
     mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
+    mysql.role_edges, default_roles, columns_priv, global_grants   see system_roles.py
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -16,6 +17,7 @@ scanning; it holds only what running reorganisations need. The notation is catal
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
 from exuvia.catalog.static_ddl import table
+from exuvia.catalog.system_roles import ROLES
 
 TEST_ID = 1
 INFORMATION_SCHEMA_ID = 2
@@ -281,7 +283,8 @@ _FEED = (
 )
 
 SYSTEM: dict[str, TableInfo] = {
-    info.name.L: info for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_GRANTS, *_FEED)
+    info.name.L: info
+    for info in (*_JOBS, *_DEFERRED, *_STATISTICS, *_SETTINGS, *_GRANTS, *ROLES, *_FEED)
 }
 
 

@@ -53,6 +53,7 @@ _SCHEMA_CHANGES = (
     _flag("tidb_enable_auto_increment_in_generated", "OFF"),
     _flag("tidb_enable_foreign_key", "ON", "G"),
     _count("tidb_ddl_flashback_concurrency", 64, 1, 256, "G"),
+    Variable("mandatory_roles", "", "G"),
     Variable("tidb_last_ddl_info", '{"query":"","seq_num":0}', "S", read_only=True),
     Variable("tidb_last_txn_info", "", "S", read_only=True),
     Variable("tidb_last_query_info", "", "S", read_only=True),

@@ -159,7 +159,7 @@ class Front:
         session: Any = Session(
             self._services, connection_id, login.user, host, client_found_rows=found_rows
         )
-        session.account = login.account
+        session.enter_as(login.account)
         if session.variable("require_secure_transport") == "ON" and not login.secure:
             raise refuse(3159)
         if login.database:

@@ -58,6 +58,7 @@ class Surroundings(Protocol):
     client_found_rows: bool
     warnings: Sequence[Note]
     temporary: TemporaryTables | None
+    active_roles: tuple[tuple[str, str], ...]
 
     @property
     def rights(self) -> Rights:
@@ -106,6 +107,7 @@ class Context(Env):
         "_session",
         "_types",
         "counted",
+        "forbidden",
         "ignores",
         "locks",
         "parameters",
@@ -139,6 +141,7 @@ class Context(Env):
         self.writing = writing
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.locks = locks
+        self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
         self.trusted = 0  # how many views of a definer are being planned
         self.warnings: list[Note] = []
 
@@ -198,16 +201,41 @@ class Context(Env):
         ):
             raise refuse(1142, "SELECT", *self._session.account_name, name)
         try:
-            return self._schemas.table(self.txn, owner, name)
+            found = self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise refuse(1146, owner, name) if error.code == 1049 else error from None
+        if rights.by_columns and not self.trusted:
+            self._forbid(rights, found)
+        return found
+
+    def _forbid(self, rights: Rights, table: Table) -> None:
+        """Note the columns of a table that its account may not read, though it reads others."""
+        place = table.database.db_name.O, table.info.name.O
+        readable = rights.on_columns(*place, "SELECT")
+        if readable and "SELECT" not in rights.on_table(*place):
+            for column in table.info.cols:
+                if column.name.L not in readable:
+                    self.forbidden[id(column)] = column.name.O, place[1]
+
+    def check_column(self, column: ColumnInfo | None) -> None:
+        """Raises 1143 for a column that the account may not read."""
+        if self.forbidden and not self.trusted and id(column) in self.forbidden:
+            raise refuse(1143, "SELECT", *self._session.account_name, *self.forbidden[id(column)])
 
     def demand(self, table: Table, *privileges: str) -> None:
         """Raises 1142 where the account has not all of these for the table."""
         if self._session.rights.everything or self.trusted or table.info.is_temporary:
             return
         place = table.database.db_name.O, table.info.name.O
+        if "SELECT" in privileges and self._session.rights.on_columns(*place, "SELECT"):
+            privileges = tuple(each for each in privileges if each != "SELECT")  # see check_column
         guard.on_table(self._session, privileges, *place)
+
+    def demand_columns(self, table: Table, privilege: str, columns: Iterable[str]) -> None:
+        """Raises 1143 for the first column that the account has not the privilege for."""
+        if not self._session.rights.everything and not table.info.is_temporary:
+            place = table.database.db_name.O, table.info.name.O
+            guard.on_columns(self._session, privilege, place, columns)
 
     def temporary(self, database: str, name: str) -> Table | None:
         """The session's temporary table of that name."""

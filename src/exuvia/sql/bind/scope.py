@@ -123,8 +123,15 @@ class Scope:
         return self.local(column_of(field), field)
 
     def local(self, expr: Expr, field: Field) -> Expr:
-        """A stored TIMESTAMP as the session's zone shows it; anything else as it is."""
-        if field.column is None or field.type.Tp != TypeCode.TIMESTAMP or self.context is None:
+        """A stored TIMESTAMP as the session's zone shows it; anything else as it is.
+
+        Raises 1143 for a column that the account may not read."""
+        if field.column is None or self.context is None:
+            return expr
+        check = getattr(self.context, "check_column", None)
+        if check is not None:
+            check(field.column)
+        if field.type.Tp != TypeCode.TIMESTAMP:
             return expr
         return zones.local(expr, self.context.zone)
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Conflict
 from exuvia.base.mysql import refuse
-from exuvia.catalog import keycodec, reader, writer
-from exuvia.catalog.layout import Row
-from exuvia.catalog.system_rows import planned
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.account_names import check_lengths
+from exuvia.sql.define.account_rows import move, put_account, remove
 from exuvia.sql.nodes.accounts import (
     AlterUser,
     CreateUser,
@@ -22,14 +21,11 @@ from exuvia.sql.nodes.accounts import (
     Who,
 )
 from exuvia.sql.privileges import passwords
-from exuvia.sql.privileges.accounts import CHANNEL, Account, Book, OnDatabase, OnTable, read
-from exuvia.sql.privileges.names import DATABASE, GLOBAL, GRANT, column_of, word_of
+from exuvia.sql.privileges.accounts import CHANNEL, Account, Book, read
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.running import Running
 
 ATTEMPTS = 16
-_USER_CHARS, _HOST_CHARS = 32, 255
-_NO, _YES = 1, 2
 Name = tuple[str, str]
 
 
@@ -59,90 +55,13 @@ def named(session: Running, who: Who) -> Name:
     """User and host. Raises 1470."""
     if who is None:
         return session.account_name
-    for text, what, most in ((who[0], "user name", _USER_CHARS), (who[1], "host", _HOST_CHARS)):
-        if len(text) > most:
-            raise refuse(1470, text, what, most)
+    check_lengths(*who)
     return who[0], who[1].lower()
 
 
 def shown(name: Name) -> str:
     """'user'@'host'."""
     return f"'{name[0]}'@'{name[1]}'"
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
-    """Write a row over what may stand under its key; what is not said is NULL."""
-    table = planned(txn, table_name)
-    row: Row = [facts.get(column.name.O) for column in table.info.cols]
-    handle = keycodec.handle_of(table, row)
-    old = reader.get(txn, table, handle)
-    if old is None:
-        writer.insert(txn, table, row)
-    else:
-        writer.update(txn, table, handle, old, row)
-
-
-def remove(txn: Transaction, table_name: str, *key: str) -> None:
-    """Remove the row of that key, if there is one."""
-    table = planned(txn, table_name)
-    handle = keycodec.handle_from(table, key)
-    old = reader.get(txn, table, handle)
-    if old is not None:
-        writer.delete(txn, table, handle, old)
-
-
-def put_account(txn: Transaction, account: Account) -> None:
-    """Write a row of mysql.user."""
-    facts: dict[str, object] = {
-        "Host": account.host,
-        "User": account.user,
-        "authentication_string": account.stored,
-        "plugin": account.plugin,
-        "Account_locked": _YES if account.is_locked else _NO,
-    }
-    facts |= {
-        column_of(each): _YES if each in account.privileges else _NO for each in (*GLOBAL, GRANT)
-    }
-    put(txn, "user", facts)
-
-
-def put_database(txn: Transaction, row: OnDatabase) -> None:
-    """Write a row of mysql.db, or remove it where nothing is left."""
-    if not row.privileges:
-        remove(txn, "db", row.host, row.database, row.user)
-        return
-    facts: dict[str, object] = {"Host": row.host, "DB": row.database, "User": row.user}
-    facts |= {
-        column_of(each): _YES if each in row.privileges else _NO for each in (*DATABASE, GRANT)
-    }
-    put(txn, "db", facts)
-
-
-def put_table(txn: Transaction, row: OnTable, grantor: str) -> None:
-    """Write a row of mysql.tables_priv, or remove it where nothing is left."""
-    if not row.privileges:
-        remove(txn, "tables_priv", row.host, row.database, row.user, row.table)
-        return
-    table = planned(txn, "tables_priv")
-    words = {word_of(each) for each in row.privileges}
-    column = table.info.column("Table_priv")
-    elements = () if column is None else column.type.Elems or ()
-    put(
-        txn,
-        "tables_priv",
-        {
-            "Host": row.host,
-            "DB": row.database,
-            "User": row.user,
-            "Table_name": row.table,
-            "Grantor": grantor,
-            "Table_priv": sum(1 << n for n, word in enumerate(elements) if word in words),
-            "Column_priv": 0,
-        },
-    )
 
 
 # -- statements ------------------------------------------------------------------------------------
@@ -220,7 +139,7 @@ def drop_user(session: Running, node: DropUser, text: str) -> Result:
         _missing(notes, "DROP USER", [n for n in names if book.account(*n) is None], node.if_exists)
         for user, host in names:
             remove(txn, "user", host, user)
-            _move(txn, book, (user, host), None)
+            move(txn, book, (user, host), None)
 
     change(session, work)
     return Result(warnings=notes)
@@ -237,24 +156,10 @@ def rename_user(session: Running, node: RenameUser, text: str) -> Result:
                 raise refuse(1396, "RENAME USER", f"{shown(name)} TO {shown(wanted)}")
             remove(txn, "user", name[1], name[0])
             put_account(txn, found._replace(user=wanted[0], host=wanted[1]))
-            _move(txn, book, name, wanted)
+            move(txn, book, name, wanted)
 
     change(session, work)
     return Result()
-
-
-def _move(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
-    """What was granted to one account goes to another, or to nobody."""
-    for on in book.databases:
-        if on[:2] == name:
-            put_database(txn, on._replace(privileges=frozenset()))
-            if wanted is not None:
-                put_database(txn, on._replace(user=wanted[0], host=wanted[1]))
-    for row in book.tables:
-        if row[:2] == name:
-            put_table(txn, row._replace(privileges=frozenset()), "")
-            if wanted is not None:
-                put_table(txn, row._replace(user=wanted[0], host=wanted[1]), "")
 
 
 def _missing(notes: list[Note], what: str, names: Sequence[Name], forgiven: bool) -> None:

@@ -1,23 +1,25 @@
-"""GRANT and REVOKE: rows of mysql.user (*.*), mysql.db (db.*) and mysql.tables_priv (db.t).
+"""GRANT and REVOKE: rows of mysql.user (*.*), mysql.db (db.*), mysql.tables_priv (db.t),
+mysql.columns_priv (of columns) and mysql.global_grants (dynamic ones). Roles: define/roles.py.
 
 Who grants must hold what is granted, and GRANT OPTION, in the same place: 1045 everywhere, 1044 in
 a database, 1142 on a table.
 """
 
+from collections.abc import Iterable, Iterator
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.accounts import (
-    Name,
-    change,
-    named,
+from exuvia.sql.define.account_rows import (
     put_account,
+    put_column,
     put_database,
     put_table,
 )
-from exuvia.sql.nodes.accounts import Grant, Place, Revoke
-from exuvia.sql.privileges.accounts import Account, Book, OnDatabase, OnTable
-from exuvia.sql.privileges.names import DATABASE, GLOBAL, GRANT, TABLE, USAGE
+from exuvia.sql.define.accounts import Name, change, named
+from exuvia.sql.nodes.accounts import Grant, OnColumns, Place, Revoke
+from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
+from exuvia.sql.privileges.names import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
 from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
 
@@ -25,22 +27,26 @@ _LEVELS = {"global": GLOBAL, "database": DATABASE, "table": TABLE}
 
 
 def grant(session: Running, node: Grant, text: str) -> Result:
-    """GRANT. Raises 1044, 1045, 1142, 1144, 1146, 1221, 1410."""
+    """GRANT. Raises 1044, 1045, 1054, 1142, 1144, 1146, 1221, 1410, 3619, 3929."""
     place = _resolved(session, node.place)
     given = _wanted(node.privileges, place)
     if node.with_grant:
         given |= {GRANT}
-    _check_grantor(session, place, given)
+    of_columns = _of_columns(node.on_columns, place)
+    _check_grantor(session, place, given.union(*of_columns.values()))
     if _level(place) == "table" and "CREATE" not in given:
-        _check_table(session, place)
+        _check_table(session, place, of_columns)
 
     def work(txn: Transaction, book: Book) -> None:
         for said in node.users:
             account = book.account(*named(session, said.who))
             if account is None:
                 raise refuse(1410)
-            held = _held(book, account, place)
-            _put(session, txn, account, place, (held or frozenset()) | given)
+            held = _held(book, account, place) or frozenset()
+            if given or not of_columns:
+                _put(session, txn, account, place, held | given)
+            for row in _rows_of_columns(book, account, place, of_columns):
+                put_column(txn, row._replace(privileges=row.privileges | of_columns[row.column]))
 
     change(session, work)
     return Result()
@@ -53,15 +59,20 @@ def revoke(session: Running, node: Revoke, text: str) -> Result:
         return _revoke_everything(session, names)
     place = _resolved(session, node.place)
     taken = _wanted(node.privileges, place)
-    _check_grantor(session, place, taken)
+    of_columns = _of_columns(node.on_columns, place)
+    _check_grantor(session, place, taken.union(*of_columns.values()))
 
     def work(txn: Transaction, book: Book) -> None:
         for name in names:
             account = _known(book, name)
             held = _held(book, account, place)
-            if held is None:
+            rows = list(_rows_of_columns(book, account, place, of_columns))
+            if held is None and (taken or not any(row.privileges for row in rows)):
                 raise _no_such_grant(account, place)
-            _put(session, txn, account, place, held - taken)
+            if held is not None and taken:
+                _put(session, txn, account, place, held - taken)
+            for row in rows:
+                put_column(txn, row._replace(privileges=row.privileges - of_columns[row.column]))
 
     change(session, work)
     return Result()
@@ -73,7 +84,11 @@ def _revoke_everything(session: Running, names: list[Name]) -> Result:
     def work(txn: Transaction, book: Book) -> None:
         for name in names:
             account = _known(book, name)
-            put_account(txn, account._replace(privileges=frozenset()))
+            nothing: frozenset[str] = frozenset()
+            put_account(txn, account._replace(privileges=nothing, dynamic=nothing))
+            for column in book.columns:
+                if column[:2] == account[:2]:
+                    put_column(txn, column._replace(privileges=nothing))
             for on in book.databases:
                 if on[:2] == account[:2]:
                     put_database(txn, on._replace(privileges=frozenset()))
@@ -119,6 +134,8 @@ def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[st
             found |= set(allowed)
         elif each in allowed or each == GRANT:
             found.add(each)
+        elif each in DYNAMIC or "_" in each:
+            found.add(_dynamic(each, level))
         elif each in GLOBAL:
             if level == "database":
                 raise refuse(1221, "DB GRANT", "GLOBAL PRIVILEGES")
@@ -128,11 +145,46 @@ def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[st
     return frozenset(found)
 
 
-def _check_table(session: Running, place: tuple[str, str]) -> None:
-    """Raises 1146."""
+def _dynamic(privilege: str, level: str) -> str:
+    if privilege not in DYNAMIC:
+        raise refuse(3929, privilege)
+    if level != "global":
+        raise refuse(3619, privilege)
+    return privilege
+
+
+def _of_columns(said: OnColumns, place: tuple[str, str]) -> dict[str, frozenset[str]]:
+    """Privileges by column, in lower case. Raises 1144, 1221."""
+    found: dict[str, frozenset[str]] = {}
+    if said and _level(place) != "table":
+        raise refuse(1144)
+    for privilege, columns in said:
+        if privilege not in COLUMN:
+            raise refuse(1221, "COLUMN GRANT", "NON-COLUMN PRIVILEGES")
+        for each in columns:
+            found[each.lower()] = found.get(each.lower(), frozenset()) | {privilege}
+    return found
+
+
+def _rows_of_columns(
+    book: Book, account: Account, place: tuple[str, str], of_columns: Iterable[str]
+) -> Iterator[OnColumn]:
+    """A row for each of the columns, with what is held now."""
+    database, table = place[0].lower(), place[1].lower()
+    held = {each[:5]: each.privileges for each in book.columns}
+    for column in of_columns:
+        key = account.user, account.host, database, table, column
+        yield OnColumn(*key, held.get(key, frozenset()))
+
+
+def _check_table(session: Running, place: tuple[str, str], columns: Iterable[str]) -> None:
+    """Raises 1146, 1054 for a column that is not there."""
     txn = session.services.store.begin()
     try:
-        session.services.schemas.table(txn, *place)
+        info = session.services.schemas.table(txn, *place).info
+        for each in columns:
+            if info.column(each) is None:
+                raise refuse(1054, each, place[1])
     except Refused as error:
         raise refuse(1146, *place) if error.code == 1049 else error from None
     finally:
@@ -142,7 +194,8 @@ def _check_table(session: Running, place: tuple[str, str]) -> None:
 def _check_grantor(session: Running, place: tuple[str, str], given: frozenset[str]) -> None:
     rights, level = session.rights, _level(place)
     if level == "global":
-        if not rights.everywhere >= given | {GRANT}:
+        needed = given - DYNAMIC if "SUPER" in rights.everywhere else given
+        if not rights.everywhere >= needed | {GRANT}:
             raise refuse(1045, *session.account_name, "YES")
     elif level == "database":
         if not rights.on_database(place[0]) >= given | {GRANT}:
@@ -158,7 +211,7 @@ def _held(book: Book, account: Account, place: tuple[str, str]) -> frozenset[str
     """What the account was granted in exactly that place; None where there is no such grant."""
     level = _level(place)
     if level == "global":
-        return account.privileges
+        return account.privileges | account.dynamic
     if level == "database":
         rows = [e for e in book.databases if e[:2] == account[:2] and _same(e.database, place[0])]
         return rows[0].privileges if rows else None
@@ -185,12 +238,21 @@ def _put(
 ) -> None:
     level, (database, table) = _level(place), (place[0].lower(), place[1].lower())
     if level == "global":
-        put_account(txn, account._replace(privileges=privileges))
+        put_account(txn, _everywhere(account, privileges))
     elif level == "database":
         put_database(txn, OnDatabase(account.user, account.host, database, privileges))
     else:
         row = OnTable(account.user, account.host, database, table, privileges)
         put_table(txn, row, "@".join(session.account_name))
+
+
+def _everywhere(account: Account, held: frozenset[str]) -> Account:
+    """The account with just these, GRANT OPTION for the dynamic ones apart."""
+    dynamic = held & DYNAMIC
+    grantable = account.grantable & dynamic
+    if GRANT in held and GRANT not in account.privileges:
+        grantable |= dynamic - account.dynamic
+    return account._replace(privileges=held - DYNAMIC, dynamic=dynamic, grantable=grantable)
 
 
 def _no_such_grant(account: Account, place: tuple[str, str]) -> Refused:

@@ -34,6 +34,10 @@ def _account(env: Any) -> str:
     return f"{user}@{host}"
 
 
+def _role(env: Any) -> str:
+    return str(getattr(session_of(env), "current_role", "NONE"))
+
+
 def _database(env: Any) -> str | None:
     return getattr(env, "database", "") or None
 
@@ -68,7 +72,7 @@ _BIG = always(types.UNSIGNED)
 
 FUNCTIONS = {
     "connection_id": Function(0, 0, "", _BIG, lambda env: session_of(env).connection_id, env=True),
-    "current_role": Function(0, 0, "", _TEXT, lambda: "NONE"),
+    "current_role": Function(0, 0, "", _TEXT, _role, env=True),
     "current_user": Function(0, 0, "", _TEXT, _account, env=True),
     "database": Function(0, 0, "", _TEXT, _database, env=True),
     "found_rows": Function(0, 0, "", _BIG, lambda env: session_of(env).found_rows, env=True),

@@ -51,6 +51,10 @@ class Place(Node, frozen=True):
     table: str
 
 
+OnColumns = tuple[tuple[str, tuple[str, ...]], ...]
+"""Privilege, columns; ..."""
+
+
 class Grant(Node, frozen=True):
     """GRANT. `privileges` in upper case; ("ALL",) for all of them."""
 
@@ -58,6 +62,7 @@ class Grant(Node, frozen=True):
     place: Place
     users: tuple[Identified, ...]
     with_grant: bool = False
+    on_columns: OnColumns = ()
 
 
 class Revoke(Node, frozen=True):
@@ -66,6 +71,7 @@ class Revoke(Node, frozen=True):
     privileges: tuple[str, ...]
     place: Place | None
     users: tuple[Who, ...]
+    on_columns: OnColumns = ()
 
 
 class SetPassword(Node, frozen=True):
@@ -76,7 +82,52 @@ class SetPassword(Node, frozen=True):
 
 
 class ShowGrants(Node, frozen=True):
-    """SHOW GRANTS [FOR who], SHOW CREATE USER who."""
+    """SHOW GRANTS [FOR who [USING roles]], SHOW CREATE USER who."""
 
     who: Who = None
     create: bool = False
+    roles: tuple[Who, ...] = ()
+
+
+class CreateRole(Node, frozen=True):
+    """CREATE ROLE."""
+
+    roles: tuple[Who, ...]
+    if_not_exists: bool = False
+
+
+class DropRole(Node, frozen=True):
+    """DROP ROLE."""
+
+    roles: tuple[Who, ...]
+    if_exists: bool = False
+
+
+class GrantRoles(Node, frozen=True):
+    """GRANT roles TO accounts."""
+
+    roles: tuple[Who, ...]
+    users: tuple[Who, ...]
+    with_admin: bool = False
+
+
+class RevokeRoles(Node, frozen=True):
+    """REVOKE roles FROM accounts."""
+
+    roles: tuple[Who, ...]
+    users: tuple[Who, ...]
+
+
+class SetRole(Node, frozen=True):
+    """SET ROLE. kind: "none", "default", "all" (but `roles`), "these"."""
+
+    kind: str
+    roles: tuple[Who, ...] = ()
+
+
+class SetDefaultRole(Node, frozen=True):
+    """SET DEFAULT ROLE ... TO accounts. kind: "none", "all", "these"."""
+
+    kind: str
+    roles: tuple[Who, ...]
+    users: tuple[Who, ...]

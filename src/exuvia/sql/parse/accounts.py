@@ -4,19 +4,26 @@ from exuvia.base.mysql import refuse
 from exuvia.sql.nodes import Node
 from exuvia.sql.nodes.accounts import (
     AlterUser,
+    CreateRole,
     CreateUser,
+    DropRole,
     DropUser,
     Grant,
+    GrantRoles,
     Identified,
+    OnColumns,
     Place,
     RenameUser,
     Revoke,
+    RevokeRoles,
+    SetDefaultRole,
     SetPassword,
+    SetRole,
     ShowGrants,
     Who,
 )
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.types import word_or_string
+from exuvia.sql.parse.types import as_written, word_or_string
 
 _OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
 _AS_BY_DEFAULT = (
@@ -35,7 +42,7 @@ def account(cursor: Cursor) -> Who:
         if cursor.accept("("):
             cursor.expect(")")
         return None
-    user = word_or_string(cursor)
+    user = as_written(cursor)
     if not cursor.done and cursor.peek() == "@":
         cursor.take()
         return user, word_or_string(cursor)
@@ -114,43 +121,104 @@ def rename_user(cursor: Cursor) -> Node:
 
 
 def grant(cursor: Cursor) -> Node:
-    """GRANT privileges ON place TO accounts [WITH GRANT OPTION]."""
+    """GRANT privileges ON place TO accounts [WITH GRANT OPTION]; GRANT roles TO accounts."""
     cursor.take()
-    privileges = _privileges(cursor, "TO")
+    start = cursor.position
+    privileges, on_columns = _privileges(cursor, "TO")
     if not cursor.accept("ON"):
-        raise refuse(1235, "roles")
+        cursor.position = start
+        return grant_roles(cursor)
     place = _place(cursor)
     cursor.expect("TO")
     users = cursor.listed(lambda: _identified(cursor))
     with_grant = cursor.accept("WITH", "GRANT", "OPTION")
-    return Grant(privileges, place, users, with_grant)
+    return Grant(privileges, place, users, with_grant, on_columns)
 
 
 def revoke(cursor: Cursor) -> Node:
-    """REVOKE privileges ON place FROM accounts; REVOKE ALL PRIVILEGES, GRANT OPTION FROM ..."""
+    """REVOKE privileges ON place FROM accounts; REVOKE ALL PRIVILEGES, GRANT OPTION FROM ...;
+    REVOKE roles FROM accounts."""
     cursor.take()
-    privileges = _privileges(cursor, "FROM")
+    start = cursor.position
+    privileges, on_columns = _privileges(cursor, "FROM")
     place = _place(cursor) if cursor.accept("ON") else None
     if place is None and set(privileges) != {"ALL", "GRANT OPTION"}:
-        raise refuse(1235, "roles")
+        cursor.position = start
+        return revoke_roles(cursor)
     cursor.expect("FROM")
-    return Revoke(privileges, place, cursor.listed(lambda: account(cursor)))
+    users = cursor.listed(lambda: account(cursor))
+    return Revoke(privileges, place, users, on_columns)
 
 
-def _privileges(cursor: Cursor, end: str) -> tuple[str, ...]:
-    return cursor.listed(lambda: _privilege(cursor, end))
+def _privileges(cursor: Cursor, end: str) -> tuple[tuple[str, ...], OnColumns]:
+    found = cursor.listed(lambda: _privilege(cursor, end))
+    whole = tuple(name for name, columns in found if not columns)
+    return whole, tuple((name, columns) for name, columns in found if columns)
 
 
-def _privilege(cursor: Cursor, end: str) -> str:
+def _privilege(cursor: Cursor, end: str) -> tuple[str, tuple[str, ...]]:
     words: list[str] = []
+    columns: tuple[str, ...] = ()
     while not cursor.done and not cursor.at_any((",", "ON", end)):
-        if cursor.at("("):
-            raise refuse(1235, "privileges of columns")
+        if words and cursor.accept("("):
+            columns = cursor.listed(cursor.name)
+            cursor.expect(")")
+            break
         words.append(cursor.take().text.upper())
     if not words:
         raise cursor.error()
     found = " ".join(words)
-    return "ALL" if found == "ALL PRIVILEGES" else found
+    return "ALL" if found == "ALL PRIVILEGES" else found, columns
+
+
+# -- roles -----------------------------------------------------------------------------------------
+
+
+def _accounts(cursor: Cursor) -> tuple[Who, ...]:
+    return cursor.listed(lambda: account(cursor))
+
+
+def create_role(cursor: Cursor) -> Node:
+    """What follows CREATE ROLE."""
+    absent = cursor.accept("IF", "NOT", "EXISTS")
+    return CreateRole(_accounts(cursor), absent)
+
+
+def drop_role(cursor: Cursor) -> Node:
+    """What follows DROP ROLE."""
+    present = cursor.accept("IF", "EXISTS")
+    return DropRole(_accounts(cursor), present)
+
+
+def grant_roles(cursor: Cursor) -> Node:
+    """roles TO accounts [WITH ADMIN OPTION]."""
+    roles = _accounts(cursor)
+    cursor.expect("TO")
+    users = _accounts(cursor)
+    return GrantRoles(roles, users, cursor.accept("WITH", "ADMIN", "OPTION"))
+
+
+def revoke_roles(cursor: Cursor) -> Node:
+    """roles FROM accounts."""
+    roles = _accounts(cursor)
+    cursor.expect("FROM")
+    return RevokeRoles(roles, _accounts(cursor))
+
+
+def set_role(cursor: Cursor) -> Node:
+    """What follows SET ROLE."""
+    word = cursor.accept_any("NONE", "DEFAULT", "ALL").lower()
+    if word == "all" and cursor.accept("EXCEPT"):
+        return SetRole("all", _accounts(cursor))
+    return SetRole(word) if word else SetRole("these", _accounts(cursor))
+
+
+def set_default_role(cursor: Cursor) -> Node:
+    """What follows SET DEFAULT ROLE."""
+    kind = cursor.accept_any("NONE", "ALL").lower()
+    roles = () if kind else _accounts(cursor)
+    cursor.expect("TO")
+    return SetDefaultRole(kind or "these", roles, _accounts(cursor))
 
 
 def _place(cursor: Cursor) -> Place:
@@ -182,7 +250,8 @@ def set_password(cursor: Cursor) -> Node:
 
 def show_grants(cursor: Cursor) -> Node:
     """What follows SHOW GRANTS."""
-    return ShowGrants(account(cursor) if cursor.accept("FOR") else None)
+    who = account(cursor) if cursor.accept("FOR") else None
+    return ShowGrants(who, roles=_accounts(cursor) if cursor.accept("USING") else ())
 
 
 def show_create_user(cursor: Cursor) -> Node:

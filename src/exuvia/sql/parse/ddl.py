@@ -14,7 +14,7 @@ from exuvia.sql.nodes import (
     TruncateTable,
 )
 from exuvia.sql.nodes.session import Unsupported
-from exuvia.sql.parse.accounts import create_user, drop_user, rename_user
+from exuvia.sql.parse.accounts import create_role, create_user, drop_role, drop_user, rename_user
 from exuvia.sql.parse.create_table import checked, create_table, if_not_exists
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.indexes import INDEX_HEADS, index_tail
@@ -47,6 +47,8 @@ def create(cursor: Cursor) -> Node:
         return _create_index(cursor)
     if cursor.accept("USER"):
         return create_user(cursor)
+    if cursor.accept("ROLE"):
+        return create_role(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE):
         return _elsewhere(cursor, "CREATE ")
     raise cursor.error()
@@ -141,6 +143,8 @@ def drop(cursor: Cursor) -> Node:
         return drop_stats(cursor)
     if cursor.accept("USER"):
         return drop_user(cursor)
+    if cursor.accept("ROLE"):
+        return drop_role(cursor)
     if cursor.at_any(_KNOWN_ELSEWHERE | {"PREPARE"}):
         return _elsewhere(cursor, "DROP ")
     raise cursor.error()

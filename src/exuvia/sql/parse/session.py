@@ -23,7 +23,7 @@ from exuvia.sql.nodes.session import (
     UnlockTables,
     Use,
 )
-from exuvia.sql.parse.accounts import set_password
+from exuvia.sql.parse.accounts import set_default_role, set_password, set_role
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.types import word_or_string
 
@@ -194,6 +194,11 @@ def set_statement(cursor: Cursor) -> Node:
     cursor.take()
     if cursor.accept("PASSWORD"):
         return set_password(cursor)
+    if cursor.at("ROLE") and cursor.peek(1) != "=":
+        cursor.take()
+        return set_role(cursor)
+    if cursor.accept("DEFAULT", "ROLE"):
+        return set_default_role(cursor)
     scope = cursor.peek()
     ahead = 1 if scope in _SCOPES else 0
     if cursor.peek(ahead) == "TRANSACTION":

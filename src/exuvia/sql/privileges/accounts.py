@@ -1,6 +1,7 @@
 """The accounts of a store, in a node's memory.
 
-    mysql.user  mysql.db  mysql.tables_priv  --load--> Book --find--> Account --rights--> Rights
+    mysql.user  db  tables_priv  columns_priv  --load--> Book --find--> Account --rights--> Rights
+    mysql.role_edges  default_roles  global_grants
          ^                                               |
          `-- CREATE USER, GRANT ... wake "privileges" ---'      every node loads within milliseconds
 
@@ -11,19 +12,19 @@ changes. Without the tables (a store that is being upgraded) everybody is as roo
 import ipaddress
 import threading
 from collections.abc import Iterable
-from fnmatch import translate
-from functools import cache
-from re import IGNORECASE, Pattern
-from re import compile as pattern
 from typing import NamedTuple
 
-from exuvia.catalog import meta, reader
+from exuvia.catalog import meta, reader, variables
 from exuvia.catalog.layout import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.values import to_text
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.privileges.names import DATABASE, EVERYTHING, GLOBAL, GRANT, column_of, word_of
+from exuvia.sql.privileges.names import DATABASE, GLOBAL, GRANT, column_of, word_of
+from exuvia.sql.privileges.rights import ALL, OnColumn, OnDatabase, OnTable, Rights, like
+from exuvia.sql.privileges.roles import NOBODY, Edge, Name, Roles, names_of
+
+__all__ = ["ALL", "Account", "Accounts", "Book", "OnColumn", "OnDatabase", "OnTable", "Rights"]
 
 CHANNEL = "privileges"
 _YES = "Y"
@@ -40,73 +41,13 @@ class Account(NamedTuple):
     stored: str
     privileges: frozenset[str]
     is_locked: bool = False
+    dynamic: frozenset[str] = frozenset()  # of mysql.global_grants
+    grantable: frozenset[str] = frozenset()  # those of them that it may grant
 
     @property
     def shown(self) -> str:
         """'user'@'host'."""
         return f"'{self.user}'@'{self.host}'"
-
-
-class OnDatabase(NamedTuple):
-    """A row of mysql.db. `database` may have % and _."""
-
-    user: str
-    host: str
-    database: str
-    privileges: frozenset[str]
-
-
-class OnTable(NamedTuple):
-    """A row of mysql.tables_priv."""
-
-    user: str
-    host: str
-    database: str
-    table: str
-    privileges: frozenset[str]
-
-
-class Rights:
-    """What one account may do. `everything`: no question needs an answer."""
-
-    def __init__(
-        self,
-        everywhere: frozenset[str],
-        databases: Iterable[OnDatabase] = (),
-        tables: Iterable[OnTable] = (),
-    ) -> None:
-        self.everywhere = everywhere
-        self.everything = everywhere >= EVERYTHING
-        self._databases = [(_like(each.database), each.privileges) for each in databases]
-        self._tables = {
-            (each.database.lower(), each.table.lower()): each.privileges for each in tables
-        }
-
-    def on_database(self, database: str) -> frozenset[str]:
-        """Privileges for all of a database."""
-        found = self.everywhere
-        for like, privileges in self._databases:
-            if like.fullmatch(database):
-                found |= privileges
-        return found
-
-    def on_table(self, database: str, table: str) -> frozenset[str]:
-        """Privileges for a table."""
-        mine = self._tables.get((database.lower(), table.lower()), frozenset())
-        return self.on_database(database) | mine
-
-    def sees_database(self, database: str) -> bool:
-        """Whether it may know that the database is there."""
-        if self.on_database(database) - {GRANT}:
-            return True
-        return any(place[0] == database.lower() for place in self._tables)
-
-    def sees_table(self, database: str, table: str) -> bool:
-        """Whether it may know that the table is there."""
-        return bool(self.on_table(database, table) - {GRANT})
-
-
-ALL = Rights(EVERYTHING)
 
 
 class Book(NamedTuple):
@@ -115,6 +56,8 @@ class Book(NamedTuple):
     accounts: tuple[Account, ...]
     databases: tuple[OnDatabase, ...]
     tables: tuple[OnTable, ...]
+    columns: tuple[OnColumn, ...] = ()
+    roles: Roles = NOBODY
 
     def find(self, user: str, host: str) -> Account | None:
         """The account a client is let in as; `host` is its address."""
@@ -127,12 +70,20 @@ class Book(NamedTuple):
         """The account of exactly that name."""
         return next((a for a in self.accounts if (a.user, a.host) == (user, host.lower())), None)
 
-    def rights(self, account: Account) -> Rights:
-        """What it may do."""
-        place = account[:2]
-        databases = [each for each in self.databases if each[:2] == place]
-        tables = [each for each in self.tables if each[:2] == place]
-        return Rights(account.privileges, databases, tables)
+    def rights(self, account: Account, active: Iterable[Name] = ()) -> Rights:
+        """What it may do by itself and by those of these roles that it was granted."""
+        held = self.roles.reachable(account[:2], active)
+        names = {account[:2], *held}
+        everywhere = account.privileges | account.dynamic
+        for each in self.accounts:
+            if each[:2] in held:
+                everywhere |= each.privileges | each.dynamic
+        return Rights(
+            everywhere,
+            [each for each in self.databases if each[:2] in names],
+            [each for each in self.tables if each[:2] in names],
+            [each for each in self.columns if each[:2] in names],
+        )
 
 
 class Accounts:
@@ -177,21 +128,59 @@ class Accounts:
 
 def read(txn: Transaction) -> Book:
     """The book as a snapshot has it."""
-    accounts = [_account(row) for row in rows(txn, "user")]
+    dynamic: dict[Name, dict[str, bool]] = {}
+    for row in rows(txn, "global_grants"):
+        mine = dynamic.setdefault((row["USER"], row["HOST"].lower()), {})
+        mine[row["PRIV"]] = row["WITH_GRANT_OPTION"] == _YES
+    accounts = [_account(row, dynamic) for row in rows(txn, "user")]
     accounts.sort(key=specific)
     databases = [
         OnDatabase(row["User"], row["Host"].lower(), row["DB"], _yes(row, (*DATABASE, GRANT)))
         for row in rows(txn, "db")
     ]
-    words = {word_of(each): each for each in (*GLOBAL, GRANT)}
     tables = [
         OnTable(
             *(row["User"], row["Host"].lower(), row["DB"], row["Table_name"]),
-            frozenset(words[word] for word in row["Table_priv"].split(",") if word in words),
+            _words(row["Table_priv"]),
         )
         for row in rows(txn, "tables_priv")
     ]
-    return Book(tuple(accounts), tuple(databases), tuple(tables))
+    columns = [
+        OnColumn(
+            *(row["User"], row["Host"].lower(), row["DB"], row["Table_name"], row["Column_name"]),
+            _words(row["Column_priv"]),
+        )
+        for row in rows(txn, "columns_priv")
+    ]
+    return Book(tuple(accounts), tuple(databases), tuple(tables), tuple(columns), _roles(txn))
+
+
+def _roles(txn: Transaction) -> Roles:
+    edges = [
+        Edge(
+            (row["FROM_USER"], row["FROM_HOST"].lower()),
+            (row["TO_USER"], row["TO_HOST"].lower()),
+            row["WITH_ADMIN_OPTION"] == _YES,
+        )
+        for row in rows(txn, "role_edges")
+    ]
+    defaults = [
+        (
+            (row["USER"], row["HOST"].lower()),
+            (row["DEFAULT_ROLE_USER"], row["DEFAULT_ROLE_HOST"].lower()),
+        )
+        for row in rows(txn, "default_roles")
+    ]
+    mandatory = names_of(variables.get_global(txn, "mandatory_roles"))
+    return Roles(tuple(edges), tuple(defaults), mandatory)
+
+
+def _words(text: str) -> frozenset[str]:
+    """The privileges of a SET's words."""
+    return frozenset(_PRIVILEGE[word] for word in text.split(",") if word in _PRIVILEGE)
+
+
+_PRIVILEGE = {word_of(each): each for each in (*GLOBAL, GRANT)}
 
 
 def rows(txn: Transaction, name: str) -> Iterable[dict[str, str]]:
@@ -211,14 +200,17 @@ def texts(row: Row, columns: Iterable[object]) -> dict[str, str]:
     }
 
 
-def _account(row: dict[str, str]) -> Account:
+def _account(row: dict[str, str], dynamic: dict[Name, dict[str, bool]]) -> Account:
+    name = row["User"], row["Host"].lower()
+    mine = dynamic.get(name, {})
     return Account(
-        row["User"],
-        row["Host"].lower(),
+        *name,
         row["plugin"],
         row["authentication_string"],
         _yes(row, (*GLOBAL, GRANT)),
         row["Account_locked"] == _YES,
+        frozenset(mine),
+        frozenset(each for each, grantable in mine.items() if grantable),
     )
 
 
@@ -235,20 +227,6 @@ def specific(account: Account) -> tuple[int, int, bool]:
     return kind, -min(wild, default=len(host)), not account.user
 
 
-@cache
-def _like(text: str) -> Pattern[str]:
-    """A pattern of LIKE."""
-    found, escaped = [], False
-    for sign in text:
-        if sign == "\\" and not escaped:
-            escaped = True
-            continue
-        found.append("*" if sign == "%" and not escaped else "?" if sign == "_" and not escaped
-                     else f"[{sign}]" if sign in "*?[" else sign)  # fmt: skip
-        escaped = False
-    return pattern(translate("".join(found)), IGNORECASE)
-
-
 def _matches(wanted: str, host: str) -> bool:
     """Whether a client's address is one of an account's host."""
     if wanted == "localhost" and is_loopback(host):
@@ -258,7 +236,7 @@ def _matches(wanted: str, host: str) -> bool:
             return ipaddress.ip_address(host) in ipaddress.ip_network(wanted, strict=False)
         except ValueError:
             return False
-    return _like(wanted).fullmatch(host) is not None
+    return like(wanted).fullmatch(host) is not None
 
 
 def is_loopback(host: str) -> bool:

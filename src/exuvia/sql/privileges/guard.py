@@ -53,6 +53,21 @@ def on_table(asking: Asking, privileges: Iterable[str], database: str, table: st
             raise refuse(1142, each, *asking.account_name, table)
 
 
+def on_columns(
+    asking: Asking, privilege: str, place: tuple[str, str], columns: Iterable[str]
+) -> None:
+    """Raises 1142 where there is none at all, 1143 for the first column without it."""
+    rights = asking.rights
+    if rights.everything or privilege in rights.on_table(*place):
+        return
+    held = rights.on_columns(*place, privilege)
+    if not held:
+        raise refuse(1142, privilege, *asking.account_name, place[1])
+    for each in columns:
+        if each.lower() not in held:
+            raise refuse(1143, privilege, *asking.account_name, each, place[1])
+
+
 def on_database(asking: Asking, privilege: str, database: str) -> None:
     """Raises 1044."""
     if privilege not in asking.rights.on_database(database):
@@ -187,7 +202,9 @@ DEMANDS: dict[type, Demand] = {
     nodes.RenameTables: _rename,
     nodes.TruncateTable: _table("DROP"),
     accounts.AlterUser: _alter_user,
+    accounts.CreateRole: _server("CREATE ROLE", "CREATE USER"),
     accounts.CreateUser: _server("CREATE USER"),
+    accounts.DropRole: _server("DROP ROLE", "CREATE USER"),
     accounts.DropUser: _server("CREATE USER"),
     accounts.RenameUser: _server("CREATE USER"),
     accounts.SetPassword: _set_password,

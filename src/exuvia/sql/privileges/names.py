@@ -3,6 +3,8 @@
 ON *.*     all of them        mysql.user       a column for each
 ON db.*    DATABASE           mysql.db         a column for each
 ON db.t    TABLE              mysql.tables_priv   one SET of their words
+of columns COLUMN             mysql.columns_priv  one SET a column
+dynamic    DYNAMIC, ON *.*    mysql.global_grants a row each
 """
 
 from typing import Final
@@ -52,6 +54,19 @@ DATABASE: Final = (
     "EVENT",
 )
 GLOBAL: Final = tuple(COLUMNS)
+COLUMN: Final = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
+DYNAMIC: Final = frozenset(
+    (
+        *("BACKUP_ADMIN", "RESTORE_ADMIN", "SYSTEM_USER", "SYSTEM_VARIABLES_ADMIN", "ROLE_ADMIN"),
+        *("CONNECTION_ADMIN", "PLACEMENT_ADMIN", "DASHBOARD_CLIENT", "RESTRICTED_TABLES_ADMIN"),
+        *("RESTRICTED_STATUS_ADMIN", "RESTRICTED_VARIABLES_ADMIN", "RESTRICTED_USER_ADMIN"),
+        *("RESTRICTED_CONNECTION_ADMIN", "RESTRICTED_REPLICA_WRITER_ADMIN"),
+        *("RESOURCE_GROUP_ADMIN", "RESOURCE_GROUP_USER"),
+    )
+)
+"""TiDB's. Those that are asked for: ROLE_ADMIN, CONNECTION_ADMIN, SYSTEM_VARIABLES_ADMIN; SUPER
+stands for each of them."""
+
 EVERYTHING: Final = frozenset((*GLOBAL, GRANT))
 
 

@@ -78,6 +78,7 @@ def _star(tree: Tree, visible: list[Visible], context: Context) -> list[Item] | 
 
 
 def _starred(column: ColumnInfo, each: Visible, position: int, context: Context) -> Item:
+    context.check_column(column)
     tree = exp.column(column.name.O)
     if is_shifted(column.type, context.zone):
         bound = expressions.bound(exp.column(column.name.O, each.alias), [each], context)

@@ -18,6 +18,7 @@ from exuvia.sql.define import drop as ddl_drop
 from exuvia.sql.define import grants as ddl_grants
 from exuvia.sql.define import recover as ddl_recover
 from exuvia.sql.define import rename as ddl_rename
+from exuvia.sql.define import roles as ddl_roles
 from exuvia.sql.define import sequence as ddl_sequence
 from exuvia.sql.define import view as ddl_view
 from exuvia.sql.nodes import accounts, files, sequences, session, statistics
@@ -94,6 +95,12 @@ BESIDE: dict[type, Beside] = {
     accounts.RenameUser: ddl_accounts.rename_user,
     accounts.Revoke: ddl_grants.revoke,
     accounts.SetPassword: ddl_accounts.set_password,
+    accounts.CreateRole: ddl_roles.create_role,
+    accounts.DropRole: ddl_roles.drop_role,
+    accounts.GrantRoles: ddl_roles.grant_roles,
+    accounts.RevokeRoles: ddl_roles.revoke_roles,
+    accounts.SetDefaultRole: ddl_roles.set_default_role,
+    accounts.SetRole: ddl_roles.set_role,
     files.LoadData: load_data,
     nodes.CreateDatabase: ddl_create.create_database,
     nodes.CreateIndex: ddl_create.create_index,

@@ -32,6 +32,7 @@ class Running(Surroundings, Protocol):
     next_isolation: str
     prepared: dict[str, Ready]
     client_is_gone: bool
+    active_roles: tuple[tuple[str, str], ...]
     temporary: TemporaryTables | None
 
     def run(

@@ -134,7 +134,7 @@ class Session(Transacting, Identity):
         `node` is the parsed shape, where the caller has it."""
         key = (self.settings.flavour(self.database), shape, letters)
         kept = self.services.plans.find(key)
-        if kept is REFUSED:
+        if kept is REFUSED or self.rights.by_columns:
             return None
         if isinstance(kept, KeptPlan):
             locking, node = kept.locks, node or kept.tree

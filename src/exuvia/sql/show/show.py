@@ -16,6 +16,7 @@ from exuvia.sql.show import statistics as show_statistics
 from exuvia.sql.show import tables as show_tables
 from exuvia.sql.show.create import create_database_text
 from exuvia.sql.show.listing import columns_of, listing
+from exuvia.sql.show.privileges import privilege_rows
 from exuvia.sql.show.schema_server import character_sets, collations, engines, processes_seen
 from exuvia.sql.show.status import status_rows
 
@@ -130,6 +131,11 @@ def _missing(code: int, *words: str) -> Shower:
 
     return shower
 
+def _privileges(context: Context, node: Show) -> Result:
+    columns = columns_of("Privilege Context Comment:255")
+    return listing(context, columns, privilege_rows(), node.like, node.where)
+
+
 
 _ROUTINES = (
     "Db Name Type Definer Modified@ Created@ Security_type Comment:1024 character_set_client"
@@ -157,7 +163,7 @@ KINDS: dict[str, Shower] = {
     "create table": show_tables.create_table,
     "open tables": _empty("Database Table In_use# Name_locked#"),
     "plugins": _empty("Name Status Type Library License"),
-    "privileges": _empty("Privilege Context Comment:255"),
+    "privileges": _privileges,
     "procedure status": _empty(_ROUTINES),
     "function status": _empty(_ROUTINES),
     "triggers": _empty(

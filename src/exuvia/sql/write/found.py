@@ -59,7 +59,8 @@ class UpdateFound(Plan):
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
             check_writable(target.source.table, "UPDATE", context)
-            context.demand(target.source.table, "UPDATE")
+            assigned = [column.name for column, _ in target.pairs]
+            context.demand_columns(target.source.table, "UPDATE", assigned)
         _check_keys_of_twins(self._targets)
         self._values: list[Tree] = []
         self._given = [

@@ -43,10 +43,15 @@ def _target(node: Insert, context: Context) -> Target:
     return Target(table, node.columns, node.partitions)
 
 
-def _asks(node: Insert) -> tuple[str, ...]:
+def _demand(node: Insert, target: Target, context: Context) -> None:
+    """Raises 1142, 1143."""
+    named = [column.name.O for _, column in target.named]
+    context.demand_columns(target.table, "INSERT", named)
+    if node.on_duplicate:
+        assigned = [column.name for column, _ in node.on_duplicate]
+        context.demand_columns(target.table, "UPDATE", assigned)
     if node.replace:
-        return ("INSERT", "DELETE")
-    return ("INSERT", "UPDATE") if node.on_duplicate else ("INSERT",)
+        context.demand(target.table, "DELETE")
 
 
 def _policy(node: Insert) -> str:
@@ -84,7 +89,8 @@ class InsertValues(KeptPlan):
         super().__init__(target.table, node.table.db or "", node.table.name)
         self.short = target.auto < 0 and not target.is_hidden_id
         self._target = target
-        self.asks = _asks(node)
+        self._names_columns = bool(node.columns)
+        self._node = node
         self._policy = _policy(node)
         self._rules = strictness(context, node.ignore, len(rows) == 1)
         self._changes = _changes(node, target, context)
@@ -103,6 +109,10 @@ class InsertValues(KeptPlan):
                 for position, column in named
                 if position != self._target.auto
             ]
+    def check(self, context: Context) -> None:
+        """Raises 1142, 1143."""
+        _demand(self._node, self._target, context)
+
         if len(row) != len(named):
             raise refuse(1136, number)
         return [
@@ -209,7 +219,7 @@ class InsertQuery(Plan):
 
     def __init__(self, node: Insert, query: Plan, context: Context) -> None:
         self._target = _target(node, context)
-        context.demand(self._target.table, *_asks(node))
+        _demand(node, self._target, context)
         self._query = query
         self._rules = strictness(context, node.ignore)
         self._policy = _policy(node)

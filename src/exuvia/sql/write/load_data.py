@@ -96,7 +96,8 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     """One batch, in the transaction of the context."""
     table = context.table(node.table.db or "", node.table.name)
     check_writable(table, "INSERT", context)
-    context.demand(table, "INSERT", *(("DELETE",) if node.policy == "replace" else ()))
+    if node.policy == "replace":
+        context.demand(table, "DELETE")
     policy = "ignore" if node.local and node.policy == "insert" else node.policy
     rules = strictness(context, policy == "ignore")
     rules.begin(context)
@@ -105,6 +106,7 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
         taken = tuple(c.name.O for c in table.columns if not c.is_generated)
     names = [each for each in taken if not each.startswith("@")]
     names += [each for each, _ in node.assignments]
+    context.demand_columns(table, "INSERT", names)
     target = Target(table, tuple(dict.fromkeys(names)), node.partitions)
     steps = _steps(taken, target, rules, context)
     later = _assignments(node, target, rules, context)

@@ -21,7 +21,7 @@ class UpdateRows(KeptPlan):
     """See the module."""
 
     locks = True
-    asks = ("SELECT", "UPDATE")
+    asks = ("SELECT",)
 
     def __init__(self, node: Update, context: Context) -> None:
         tree = tree_of(node.source)
@@ -30,14 +30,20 @@ class UpdateRows(KeptPlan):
         source = source_of(tree, context)
         super().__init__(source.table, source.database, source.name)
         check_writable(source.table, "UPDATE", context)
+        self._assigned = [column.name for column, _ in node.assignments]
         self._ignore = node.ignore
         self._rules = strictness(context, node.ignore)
         self._changes = Assignments(
-            node.assignments, source, [source.visible], context, node.ignore
+            node.assignments, source, [source.visible], context, self._rules
         )
         order = sort_keys(node.order, source, context)
         self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
         self.short = self.filter.path.short
+
+    def check(self, context: Context) -> None:
+        """Raises 1142, 1143."""
+        super().check(context)
+        context.demand_columns(self.table, "UPDATE", self._assigned)
 
     def run(self, context: Context) -> Result:
         """Change every row found."""
