@@ -127,9 +127,14 @@ def charset_name(cursor: Cursor) -> str:
 
 def word_or_string(cursor: Cursor) -> str:
     """A name written as word or string, in lower case."""
+    return as_written(cursor).lower()
+
+
+def as_written(cursor: Cursor) -> str:
+    """A name written as word or string."""
     token = cursor.token
     if token is not None and token.token_type is TokenType.STRING:
-        return cursor.string().lower()
+        return cursor.string()
     if cursor.peek() in ("BINARY", "DEFAULT"):
-        return cursor.take().text.lower()
-    return cursor.name().lower()
+        return cursor.take().text
+    return cursor.name()
