@@ -5,6 +5,7 @@ import runpy
 NAMES = (
     "schema_latency",
     "ddl_rate",
+    "picking",
     "concurrent_ddl",
     "explained_time",
     "point_select",

@@ -50,7 +50,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def headline(title: str) -> None:
     """Name the benchmark, the machine and the command."""
-    command = " ".join(["python -m", sys.argv[0].rsplit("bench/", 1)[-1].replace(".py", "")])
+    command = f"python -m bench.{sys.argv[0].rsplit('bench/', 1)[-1].removesuffix('.py')}"
     sys.stdout.write(f"\n== {title}\n   {platform.machine()}, {_cores()} cores; {command}\n")
 
 
