@@ -1,6 +1,8 @@
 """Limits that users of MySQL and TiDB know (MySQL manual, "Limits"; FACTS of TiDB 8.5)."""
 
 IDENTIFIER_CHARS = 64
+USER_CHARS = 32
+HOST_CHARS = 255
 INDEXES_PER_TABLE = 64
 KEY_PARTS = 16
 KEY_BYTES = 3072
