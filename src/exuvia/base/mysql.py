@@ -91,6 +91,11 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1138: ("22004", "Invalid use of NULL value"),
     1142: ("42000", "%s command denied to user '%s'@'%s' for table '%s'"),
     1146: ("42S02", "Table '%s.%s' doesn't exist"),
+    1149: (
+        "42000",
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
+        "server version for the right syntax to use",
+    ),
     1153: ("08S01", "Got a packet bigger than 'max_allowed_packet' bytes"),
     1157: ("08S01", "Couldn't uncompress communication packet"),
     1166: ("42000", "Incorrect column name '%s'"),
@@ -170,7 +175,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     ),
     1462: ("HY000", "`%s`.`%s` contains view recursion"),
     1467: ("HY000", "Failed to read auto-increment value from storage engine"),
-    1470: ("HY000", "String '%s' is too long for %s name (should be no longer than %s)"),
+    1470: ("HY000", "String '%s' is too long for %s (should be no longer than %s)"),
     1525: ("HY000", "Incorrect %s value: '%s'"),
     1568: (
         "25001",
@@ -205,6 +210,11 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1493: ("HY000", "VALUES LESS THAN value must be strictly increasing for each partition"),
     1495: ("HY000", "Multiple definition of same constant in list partitioning"),
     1499: ("HY000", "Too many partitions (including subpartitions) were defined"),
+    1500: (
+        "HY000",
+        "It is only possible to mix RANGE/LIST partitioning with HASH/KEY partitioning for "
+        "subpartitioning",
+    ),
     1503: ("HY000", "A %s must include all columns in the table's partitioning function"),
     1504: ("HY000", "Number of %s = 0 is not an allowed value"),
     1505: ("HY000", "Partition management on a not partitioned table is not possible"),

@@ -289,5 +289,5 @@ SYSTEM: dict[str, TableInfo] = {
 
 
 def is_system(info: TableInfo) -> bool:
-    """True for a table of the system database: clients may read it and not write it."""
-    return info.exuvia_db == MYSQL_ID
+    """True for a table of this list: clients may read it and not write it."""
+    return info.id <= LAST_SYSTEM_ID

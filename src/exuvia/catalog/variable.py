@@ -11,6 +11,7 @@
     COLLATION   a collation, in any case                   else 1273
     MODES       SQL modes, separated by commas             else 1231
     ZONE        SYSTEM, +hh:mm, or a name of the zones     else 1298
+    NAME        text of at most so many characters, without spaces behind it   clamps (1292)
     DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
 
 Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
@@ -72,10 +73,12 @@ class Kind(Enum):
     MODES = auto()
     ZONE = auto()
     DAYTIME = auto()
+    NAME = auto()
 
 
 class Variable(NamedTuple):
-    """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown."""
+    """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
+    `idle`: kept and shown, and nothing reads it."""
 
     name: str
     default: str
@@ -86,6 +89,7 @@ class Variable(NamedTuple):
     choices: tuple[str, ...] = ()
     read_only: bool = False
     nullable: bool = False
+    idle: bool = False
 
     @property
     def type_code(self) -> TypeCode:
@@ -127,12 +131,16 @@ def check(variable: Variable, value: Setting) -> Checked:
             return Checked(_zone(str(value)))
         case Kind.DAYTIME:
             return Checked(_daytime(variable, str(value)))
+        case Kind.NAME:
+            return _name(variable, str(value))
         case Kind.TEXT:
             return Checked(str(value))
 
 
 def _number(variable: Variable, value: str | float | Decimal) -> Checked:
     wanted = _read_number(variable, value)
+    if variable.kind is Kind.INTEGER and abs(wanted) >= 1 << 64:
+        raise refuse(1232, variable.name)
     clamped = min(max(wanted, variable.least), variable.most)
     text = f"{clamped:.15g}" if variable.kind is Kind.REAL else str(int(clamped))
     if clamped == wanted:
@@ -169,6 +177,11 @@ _ALWAYS_ON = frozenset(
         "tidb_enable_table_partition",
     }
 )
+
+
+def _name(variable: Variable, text: str) -> Checked:
+    kept = text[: int(variable.most)].rstrip()
+    return Checked(kept, None if kept == text else refuse(1292, variable.name, text))
 
 
 def _kept_on(variable: Variable, text: str) -> Checked:

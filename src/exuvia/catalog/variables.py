@@ -11,6 +11,7 @@ unknown 1193
 from exuvia.base.mysql import refuse
 from exuvia.catalog import system_rows, writer
 from exuvia.catalog.variable import Checked, Setting, Variable, check
+from exuvia.catalog.variables_engine import ENGINE
 from exuvia.catalog.variables_mysql import MYSQL
 from exuvia.catalog.variables_tidb import TIDB
 from exuvia.catalog.variables_tuning import TUNING
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 VARIABLES: dict[str, Variable] = {
-    each.name: each for each in sorted((*TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
+    each.name: each for each in sorted((*ENGINE, *TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
 }
 ALIASES = {
     "tx_isolation": "transaction_isolation",

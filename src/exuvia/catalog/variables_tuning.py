@@ -1,18 +1,30 @@
 """TiDB's variables that tune parts which work another way here: planner, executors, plan cache,
 statistics. They are checked, kept and shown as there, so that clients and scripts which set them
-go on; nothing here reads them.
-
-    name=default, with bounds or choices behind : and, where it is not both, the scope behind /
-    (G: global, S: session)
+go on; nothing here reads them. How they are written: variable_lists.py.
 """
 
 from exuvia.catalog.variable import Kind, Variable
+from exuvia.catalog.variable_lists import choices, flags, numbers, reals, texts
 
 _LARGE = (1 << 63) - 1
 
 _FLAGS = """
-    allow_auto_random_explicit_insert=OFF tidb_restricted_read_only=OFF/G
-    tidb_super_read_only=OFF/G last_plan_from_binding=OFF/S last_plan_from_cache=OFF/S
+    activate_all_roles_on_login=OFF/G allow_auto_random_explicit_insert=OFF
+    pd_enable_follower_handle_region=ON/G tidb_allow_tiflash_cop=OFF
+    tidb_enable_analyze_snapshot=OFF tidb_enable_external_ts_read=OFF
+    tidb_enable_historical_stats_for_capture=OFF/G tidb_enable_lazy_cursor_fetch=OFF
+    tidb_enable_new_charset=ON tidb_enable_pipelined_window_function=ON
+    tidb_enable_point_get_cache=OFF tidb_enable_shared_lock_promotion=OFF
+    tidb_enable_tiflash_pipeline_model=ON tidb_enable_top_sql=OFF/G
+    tidb_enable_ts_validation=ON/G tidb_enable_batch_query_region=OFF
+    tidb_enable_concurrent_hashagg_spill=ON tidb_enable_gc_aware_memory_track=OFF/G
+    tidb_generate_binary_plan=ON tidb_hash_exchange_with_new_collation=ON
+    tidb_opt_index_join_build_v2=ON tidb_opt_join_reorder_through_sel=OFF
+    tidb_opt_partial_ordered_index_for_topn=OFF tidb_opt_use_invisible_indexes=OFF/S
+    tidb_accelerate_user_creation_update=OFF/G tidb_prefer_broadcast_join_by_exchange_data_size=OFF
+    tidb_resource_control_strict_mode=ON/G tidb_stmt_summary_internal_query=OFF/G
+    validate_password.check_user_name=ON/G tidb_restricted_read_only=OFF/G
+    tidb_super_read_only=OFF/G
     last_sql_use_alloc=OFF/S
     tidb_batch_commit=OFF/S tidb_batch_delete=OFF/S tidb_capture_plan_baselines=OFF/G
     tidb_check_mb4_value_in_utf8=ON/G tidb_constraint_check_in_place_pessimistic=ON
@@ -65,7 +77,39 @@ _FLAGS = """
 """
 
 _NUMBERS = f"""
-    tidb_allow_batch_cop=1:0:2 tidb_backoff_lock_fast=10:1:{_LARGE}
+    ddl_slow_threshold=300:0:2147483647/G tidb_allow_batch_cop=1:0:2
+    tidb_adaptive_closest_read_threshold=4096:0:{_LARGE}
+    tidb_analyze_default_num_buckets=256:1:1024 tidb_analyze_default_num_topn=100:0:16384
+    tidb_analyze_distsql_scan_concurrency=4:0:256 tidb_batch_pending_tiflash_count=4000:0:4294967295
+    tidb_build_sampling_stats_concurrency=2:1:256 tidb_cdc_write_source=0:0:15/S
+    tidb_evolve_plan_task_max_time=600:-1:{_LARGE}/G
+    tidb_expensive_txn_time_threshold=600:60:2147483647/G tidb_external_ts=0:0:{_LARGE}/G
+    tidb_gc_concurrency=-1:-1:256/G tidb_gogc_tuner_max_value=500:10:2147483647/G
+    tidb_gogc_tuner_min_value=100:10:2147483647/G
+    tidb_index_merge_intersection_concurrency=-1:-1:256
+    tidb_load_binding_timeout=200:0:2147483647/G tidb_log_file_max_days=0:0:2147483647/G
+    tidb_low_resolution_tso_update_interval=2000:10:60000/G
+    tidb_max_bytes_before_tiflash_external_group_by=-1:-1:{_LARGE}
+    tidb_max_bytes_before_tiflash_external_join=-1:-1:{_LARGE}
+    tidb_max_bytes_before_tiflash_external_sort=-1:-1:{_LARGE}
+    tidb_mem_quota_analyze=-1:-1:{_LARGE}/G tidb_mem_quota_binding_cache=67108864:0:2147483647/G
+    tidb_memory_debug_mode_alarm_ratio=0:0:2147483647/S
+    tidb_memory_debug_mode_min_heap_inuse=0:-{_LARGE}:{_LARGE}/S
+    tidb_memory_usage_alarm_keep_record_num=5:1:10000/G
+    tidb_opt_index_prune_threshold=-1:-1:{_LARGE} tidb_slow_txn_log_threshold=0:0:{_LARGE}/S
+    tidb_source_id=1:1:15/G tidb_stmt_summary_history_size=24:0:255/G
+    tidb_stmt_summary_max_sql_length=4096:0:2147483647/G
+    tidb_stmt_summary_max_stmt_count=3000:1:32767/G
+    tidb_stmt_summary_refresh_interval=1800:1:2147483647/G tidb_store_limit=0:0:{_LARGE}/G
+    tidb_table_cache_lease=3:1:10/G tidb_top_sql_max_meta_count=5000:1:10000/G
+    tidb_top_sql_max_time_series_count=100:1:5000/G tidb_txn_entry_size_limit=0:0:125829120
+    tidb_workload_repository_active_sampling_interval=5:0:600/G
+    tiflash_mem_quota_query_per_node=0:-1:{_LARGE} tikv_client_read_timeout=0:0:2147483647
+    validate_password.mixed_case_count=1:0:2147483647/G
+    validate_password.number_count=1:0:2147483647/G
+    validate_password.special_char_count=1:0:2147483647/G
+    authentication_ldap_sasl_server_port=389:1:65535/G
+    authentication_ldap_simple_server_port=389:1:65535/G tidb_backoff_lock_fast=10:1:{_LARGE}
     tidb_backoff_weight=2:0:2147483647 tidb_broadcast_join_threshold_count=10240:0:{_LARGE}
     tidb_broadcast_join_threshold_size=104857600:0:{_LARGE}
     tidb_checksum_table_concurrency=4:1:256 tidb_cost_model_version=2:1:2
@@ -91,14 +135,33 @@ _NUMBERS = f"""
     tidb_stats_cache_mem_quota=0:0:1099511627776/G tidb_stats_load_sync_wait=100:0:2147483647
     tidb_store_batch_size=4:0:25000 tidb_streamagg_concurrency=1:1:256
     tidb_tmp_table_max_size=67108864:1048576:137438953472
-    tidb_tso_client_batch_max_wait_time=0:0:10/G tidb_txn_commit_batch_size=16384:1:1073741824/G
+     tidb_txn_commit_batch_size=16384:1:1073741824/G
     tidb_wait_split_region_timeout=300:1:2147483647/S tidb_window_concurrency=-1:-1:256
     tiflash_fine_grained_shuffle_batch_size=8192:1:18446744073709551615
     tiflash_fine_grained_shuffle_stream_count=0:-1:1024 validate_password.length=8:0:2147483647/G
 """
 
 _REALS = f"""
-    tidb_default_string_match_selectivity=0.8:0:1 tidb_memory_usage_alarm_ratio=0.7:0:1/G
+    tidb_default_string_match_selectivity=0.8:0:1 tidb_tso_client_batch_max_wait_time=0:0:10/G
+    tidb_circuit_breaker_pd_metadata_error_rate_threshold_ratio=0:0:1/G
+    tidb_gogc_tuner_threshold=0.6:0:0.9/G
+    tidb_index_join_double_read_penalty_cost_rate=0:0:{_LARGE}
+    tidb_instance_plan_cache_reserved_percentage=0.1:0:1/G
+    tidb_opt_hash_agg_cost_factor=1:0:{_LARGE} tidb_opt_hash_join_cost_factor=1:0:{_LARGE}
+    tidb_opt_index_join_cost_factor=1:0:{_LARGE} tidb_opt_index_lookup_cost_factor=1:0:{_LARGE}
+    tidb_opt_index_merge_cost_factor=1:0:{_LARGE} tidb_opt_index_reader_cost_factor=1:0:{_LARGE}
+    tidb_opt_index_scan_cost_factor=1:0:{_LARGE} tidb_opt_limit_cost_factor=1:0:{_LARGE}
+    tidb_opt_merge_join_cost_factor=1:0:{_LARGE} tidb_opt_risk_eq_skew_ratio=0:0:1
+    tidb_opt_risk_group_ndv_skew_ratio=0:0:1 tidb_opt_risk_range_skew_ratio=0:0:1
+    tidb_opt_risk_scale_ndv_skew_ratio=1:0:1 tidb_opt_selectivity_factor=0.8:0:1
+    tidb_opt_sort_cost_factor=1:0:{_LARGE} tidb_opt_stream_agg_cost_factor=1:0:{_LARGE}
+    tidb_opt_table_full_scan_cost_factor=1:0:{_LARGE}
+    tidb_opt_table_range_scan_cost_factor=1:0:{_LARGE}
+    tidb_opt_table_reader_cost_factor=1:0:{_LARGE}
+    tidb_opt_table_rowid_scan_cost_factor=1:0:{_LARGE}
+    tidb_opt_table_tiflash_scan_cost_factor=1:0:{_LARGE}
+    tidb_opt_topn_cost_factor=1:0:{_LARGE} tidb_server_memory_limit_gc_trigger=0.7:0.5:1/G
+    tiflash_query_spill_ratio=0.7:0:0.85 tidb_memory_usage_alarm_ratio=0.7:0:1/G
     tidb_opt_concurrency_factor=3:0:{_LARGE} tidb_opt_copcpu_factor=3:0:{_LARGE}
     tidb_opt_correlation_threshold=0.9:0:1 tidb_opt_cpu_factor=3:0:{_LARGE}
     tidb_opt_desc_factor=3:0:{_LARGE} tidb_opt_disk_factor=1.5:0:{_LARGE}
@@ -110,14 +173,30 @@ _REALS = f"""
 """
 
 _TEXTS = """
-    mpp_exchange_compression_mode=UNSPECIFIED mpp_version=UNSPECIFIED tidb_opt_fix_control=
+    authentication_ldap_sasl_bind_base_dn=/G authentication_ldap_sasl_server_host=/G
+    authentication_ldap_simple_bind_base_dn=/G
+    mpp_exchange_compression_mode=UNSPECIFIED mpp_version=UNSPECIFIED
+    tidb_advancer_check_point_lag_limit=48h0m0s/G tidb_allow_fallback_to_tikv=
+    tidb_disable_column_tracking_time=/G tidb_evolve_plan_task_start_time=00:00+0000/G
+    tidb_evolve_plan_task_end_time=23:59+0000/G tidb_historical_stats_duration=168h0m0s/G
+    tidb_instance_plan_cache_max_size=100MiB/G tidb_last_plan_replayer_token=/S
+    tidb_mpp_store_fail_ttl=0s tidb_pipelined_dml_resource_policy=standard
+    tidb_request_source_type=/S tidb_runtime_filter_type=IN
+    tidb_server_memory_limit_sess_min_size=134217728/G tidb_slow_log_rules=
+    tidb_workload_repository_dest=/G validate_password.dictionary=/G tidb_opt_fix_control=
     tidb_auth_signing_cert=/G tidb_load_based_replica_read_threshold=1s
     tidb_schema_cache_size=512MB/G
-    tidb_server_memory_limit=80%/G tidb_service_scope=/G tidb_session_alias=/S
+    tidb_server_memory_limit=80%/G tidb_service_scope=/G
     tidb_slow_query_file=tidb-slow.log/S authentication_ldap_simple_server_host=/G
 """
 
 _CHOICES = """
+    tidb_gc_scan_lock_mode=LEGACY:PHYSICAL:LEGACY/G tidb_read_consistency=strict:strict:weak/S
+    tidb_runtime_filter_mode=OFF:OFF:LOCAL
+    tidb_tso_client_rpc_mode=DEFAULT:DEFAULT:PARALLEL:PARALLEL-FAST/G
+    tiflash_compute_dispatch_policy=consistent_hash:consistent_hash:round_robin
+    tiflash_hashagg_preaggregation_mode=force_preagg:force_preagg:force_streaming:auto
+    tiflash_replica_read=all_replicas:all_replicas:closest_adaptive:closest_replicas
     tidb_dml_type=standard:standard:bulk tidb_force_priority=NO_PRIORITY:NO_PRIORITY:LOW_PRIORITY
     tidb_hash_join_version=optimized:legacy:optimized tidb_mem_oom_action=CANCEL:CANCEL:LOG/G
     tidb_opt_objective=moderate:moderate:determinate tidb_placement_mode=STRICT:STRICT:IGNORE
@@ -127,34 +206,13 @@ _CHOICES = """
 """
 
 
-def _named(table: str) -> list[tuple[str, str, str]]:
-    """(name, what stands behind =, scope) of each entry."""
-    found = []
-    for entry in table.split():
-        written, _, scope = entry.partition("/")
-        name, _, value = written.partition("=")
-        found.append((name, value, scope or "GS"))
-    return found
-
-
-def _bounded(table: str, kind: Kind) -> list[Variable]:
-    number = int if kind is Kind.INTEGER else float
-    found = []
-    for name, value, scope in _named(table):
-        default, least, most = value.split(":")
-        found.append(Variable(name, default, scope, kind, number(least), number(most)))
-    return found
-
-
-def _chosen(name: str, value: str, scope: str) -> Variable:
-    default, *choices = value.split(":")
-    return Variable(name, default, scope, Kind.CHOICE, choices=tuple(choices))
-
-
 TUNING: tuple[Variable, ...] = (
-    *(Variable(name, value, scope, Kind.BOOL) for name, value, scope in _named(_FLAGS)),
-    *_bounded(_NUMBERS, Kind.INTEGER),
-    *_bounded(_REALS, Kind.REAL),
-    *(Variable(name, value, scope) for name, value, scope in _named(_TEXTS)),
-    *(_chosen(*each) for each in _named(_CHOICES)),
+    Variable("last_plan_from_binding", "OFF", "S", Kind.BOOL, read_only=True),
+    Variable("last_plan_from_cache", "OFF", "S", Kind.BOOL, read_only=True),
+    Variable("tidb_session_alias", "", "S", Kind.NAME, most=64),
+    *flags(_FLAGS),
+    *numbers(_NUMBERS),
+    *reals(_REALS),
+    *texts(_TEXTS),
+    *choices(_CHOICES),
 )

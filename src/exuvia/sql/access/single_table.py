@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
+from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
@@ -96,13 +97,13 @@ def partitions_of(tree: exp.Table) -> tuple[str, ...]:
     return () if found is None else tuple(each.name for each in found.expressions)
 
 
-_READ_ONLY = frozenset({"mysql", "information_schema", "performance_schema"})
+_READ_ONLY = frozenset({"information_schema", "performance_schema"})
 
 
 def check_writable(table: Table, verb: str, context: Context) -> None:
     """Raises 1142 for system tables, which the system alone writes; 1288 or 1105 for views and
     sequences."""
-    if table.database.db_name.L in _READ_ONLY:
+    if is_system(table.info) or table.database.db_name.L in _READ_ONLY:
         session = context.session
         raise refuse(1142, verb, session.user, session.host, table.info.name.O)
     if not table.info.is_stored:

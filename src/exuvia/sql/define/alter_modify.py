@@ -19,6 +19,7 @@ from exuvia.sql.define.auto_random import check_modified
 from exuvia.sql.define.column_defaults import with_default
 from exuvia.sql.define.columns import check_name, check_place, column_info
 from exuvia.sql.define.constraints_guard import check_modify
+from exuvia.sql.define.generated import check_places
 from exuvia.sql.define.indexes import check_visible
 from exuvia.sql.nodes import (
     ColumnDefinition,
@@ -93,8 +94,10 @@ def modify_column(at: Altering, spec: ModifyColumn) -> Job | None:
     strict = "STRICT" in at.session.variable("sql_mode")
     check_modified(at, old, new, spec.column)
     check_modify(at, old, new)
-    modify_checks.check_change(at.table, old, new, indexed, strict)
+    reads_auto = at.session.variable("tidb_enable_auto_increment_in_generated") == "ON"
+    modify_checks.check_change(at.table, old, new, indexed, strict, reads_auto)
     modify_checks.check_auto_increment(old, new, at.session.variable)
+    check_places(at.table, new, spec.after)
     found = Modification(
         column=new,
         old_column_name=old.name.O,

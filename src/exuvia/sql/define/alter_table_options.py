@@ -11,9 +11,11 @@ where an index folds by the collation, which would have to be built anew.
 """
 
 from exuvia.base.errors import Refused
+from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql import refuse
+from exuvia.base.types import FieldType
 from exuvia.catalog import meta
-from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.ddl import requests_tables
 from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.codes import ActionCode
@@ -21,6 +23,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.indexes import part_bytes
 from exuvia.sql.define.table_options import (
     check_charsets,
     check_comment,
@@ -147,6 +150,7 @@ def _charset(
     if columns_too:
         for column in table.public_columns:
             _check_column(table, column, new)
+        _check_keys(table, new)
     return _change(at, ActionCode.TABLE_CHARSET, *new, columns_too)
 
 
@@ -174,6 +178,23 @@ def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) ->
             "when index is defined on it.",
         )
     _check_change(new, old)
+
+
+def _check_keys(table: TableInfo, new: tuple[str, str]) -> None:
+    """Raises 1071 for an index whose texts become too long."""
+    columns = {
+        each.id: each if _is_plain(each) else evolve(each, type=_with(each.type, new))
+        for each in table.cols
+    }
+    for index in table.indexes:
+        parts = index.idx_cols
+        total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
+        if total > KEY_BYTES:
+            raise refuse(1071, total, KEY_BYTES)
+
+
+def _with(kind: FieldType, new: tuple[str, str]) -> FieldType:
+    return evolve(kind, Charset=new[0], Collate=new[1])
 
 
 def _is_plain(column: ColumnInfo) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
+from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests, requests_tables
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -17,7 +18,6 @@ from exuvia.sql.define.constraints_guard import (
 )
 from exuvia.sql.define.jobs import (
     COMPUTED,
-    SYSTEM,
     database_named,
     look,
     noted,
@@ -46,7 +46,7 @@ from exuvia.sql.session.running import Running
 
 def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
     """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
-    if node.name.lower() in SYSTEM | COMPUTED:
+    if node.name.lower() in COMPUTED | {"mysql"}:
         raise refuse(8200, f"dropping the '{node.name}' database")
     try:
         with look(session) as txn:
@@ -124,9 +124,9 @@ def _job(
     session: Running, txn: Transaction, table: TableName, going: list[int] | None, text: str
 ) -> Job:
     database = database_named(session, txn, table.db)
-    if database.db_name.L in SYSTEM:
-        raise refuse(8267, f"{database.db_name.O}.{table.name}")
     info = session.services.schemas.table(txn, database.db_name.O, table.name).info
+    if is_system(info):
+        raise refuse(8267, f"{database.db_name.O}.{table.name}")
     if not info.is_stored:
         raise refuse(1146, database.db_name.O, table.name)
     refuse_cached(info, "Drop Table")

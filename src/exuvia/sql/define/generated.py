@@ -63,6 +63,20 @@ def check_generated(
     bound_expression(column.generated_expr_string, columns)
 
 
+def check_places(table: TableInfo, moved: ColumnInfo, after: str | None) -> None:
+    """With the changed column where FIRST ("") or AFTER puts it, every generated column reads only
+    generated columns before it. Raises 3107."""
+    columns = [moved if each.id == moved.id else each for each in table.public_columns]
+    if after is not None:
+        columns.remove(moved)
+        names = [each.name.L for each in columns]
+        columns.insert(names.index(after.lower()) + 1 if after else 0, moved)
+    places = {each.name.L: n for n, each in enumerate(columns) if each.is_generated}
+    for n, each in enumerate(columns):
+        if any(places.get(name, -1) > n for name in each.dependences or {}):
+            raise refuse(3107)
+
+
 def _as_written(column: ColumnInfo, name: str) -> str:
     tree = parse_expression(column.generated_expr_string)
     found = (each.name for each in tree.find_all(exp.Column) if each.name.lower() == name)

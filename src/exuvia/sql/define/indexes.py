@@ -31,7 +31,6 @@ _PART_BYTES = {
     TypeCode.TIME: 3,
     TypeCode.DATETIME: 8,
     TypeCode.TIMESTAMP: 4,
-    TypeCode.BIT: 8,
     TypeCode.ENUM: 2,
     TypeCode.SET: 8,
 }
@@ -153,7 +152,9 @@ def _bytes(column: ColumnInfo, length: int) -> int:
         width = CHARSETS.get(kind.Charset, ("", "", 4))[2]
         return (kind.Flen if length < 0 else length) * width
     if kind.Tp == TypeCode.NEWDECIMAL:
-        return (kind.Flen + 8) // 9 * 4
+        return kind.Flen // 9 * 4 + (kind.Flen % 9 + 1) // 2
+    if kind.Tp == TypeCode.BIT:
+        return (kind.Flen + 7) // 8
     digits = (
         kind.Decimal if kind.Tp in (TypeCode.TIME, TypeCode.DATETIME, TypeCode.TIMESTAMP) else 0
     )

@@ -13,6 +13,7 @@ import msgspec
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.mysql import refuse
 from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import admin
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -21,7 +22,6 @@ from exuvia.sql.result import Note, Result
 from exuvia.sql.session.running import Running
 
 COMPUTED = frozenset({"information_schema", "performance_schema"})
-SYSTEM = frozenset({"mysql"})
 
 
 @contextmanager
@@ -50,9 +50,9 @@ def table_named(
 ) -> tuple[DatabaseInfo, TableInfo]:
     """A table that may be changed. Raises 1046, 1049, 1146, 8200 (a system table)."""
     database = database_named(session, txn, table.db)
-    if database.db_name.L in SYSTEM:
-        raise refuse(8200, f"schema change of system table '{table.name}'")
     found = session.services.schemas.table(txn, database.db_name.O, table.name).info
+    if is_system(found):
+        raise refuse(8200, f"schema change of system table '{table.name}'")
     if found.is_temporary:
         raise refuse(8200, "ALTER TABLE for local temporary table")
     return database, found

@@ -113,9 +113,15 @@ def check_auto_increment(old: ColumnInfo, new: ColumnInfo, variable: Callable[[s
 
 
 def check_change(
-    table: TableInfo, old: ColumnInfo, new: ColumnInfo, indexed: bool, strict: bool
+    table: TableInfo,
+    old: ColumnInfo,
+    new: ColumnInfo,
+    indexed: bool,
+    strict: bool,
+    reads_auto: bool = False,
 ) -> None:
-    """Raises 8200, 1832, 3106 for a change of type that is not done."""
+    """Raises 8200, 1832, 3106 for a change of type that is not done; `reads_auto`: an expression
+    may name the AUTO_INCREMENT column."""
     if not _is_possible(old.type, new.type):
         change = f"change from original type {type_text(old.type)} to {type_text(new.type)}"
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
@@ -128,6 +134,9 @@ def check_change(
         raise unsupported(
             "can't change the partitioning column, since it would require reorganize all partitions"
         )
+    if new.is_generated:
+        columns = [new if each.id == old.id else each for each in table.cols]
+        check_generated(columns, new, reads_auto)
     _check_generated(table, old, new, widened)
 
 
@@ -193,13 +202,11 @@ def _check_charset(old: ColumnInfo, new: ColumnInfo, indexed: bool, rewritten: b
 def _check_generated(table: TableInfo, old: ColumnInfo, new: ColumnInfo, widened: bool) -> None:
     """An expression is computed from the column, or it is computed itself.
 
-    Raises 3106, 3107, 1054, 8200."""
+    Raises 3106, 8200."""
     was, is_now = old.generated_expr_string, new.generated_expr_string
     stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored
     if old.is_virtual != new.is_virtual:
         raise not_generated("'Changing the STORED status'")
-    if is_now:
-        check_generated([new if each.id == old.id else each for each in table.cols], new)
     if is_now and stored[1] and was != is_now:
         raise not_generated("'modifying a stored column'")
     changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))

@@ -68,6 +68,8 @@ def _warn(written: Partitioning, warn: Warn) -> None:
     kind = written.kind.upper()
     if written.linear:
         warn(8200, f"LINEAR {kind} is not supported, using non-linear {kind} instead")
+    if written.subpartitioned and written.kind in ("hash", "key"):
+        raise refuse(1500)
     if written.subpartitioned:
         warn(8200, f"Unsupported subpartitioning, only using {kind} partitioning")
 

@@ -200,7 +200,7 @@ def _coalesce(at: Altering, spec: PartitionChange) -> Job | None:
 def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
-        raise refuse(1512, "REORGANIZE")
+        raise refuse(8200, "reorganize partition")
     names = list(dict.fromkeys(text.lower() for text in spec.names))
     places = [n for n, each in enumerate(found.definitions) if each.name.L in names]
     if len(places) < len(names) or not names:

@@ -10,13 +10,14 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests_tables
 from exuvia.ddl.actions.arguments import Renaming
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.jobs import SYSTEM, database_named, look, refuse_cached, submit
+from exuvia.sql.define.jobs import database_named, look, refuse_cached, submit
 from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.result import Result
@@ -41,6 +42,8 @@ class Renamed:
         table = None if database is None else self._at(database, old.name)
         if database is None or table is None:
             raise self._missing(old, new, is_alter)
+        if is_system(table):
+            raise refuse(8200, f"schema change of system table '{old.name}'")
         refuse_cached(table, "Alter Table" if is_alter else "Rename Table")
         target = self._database(new)
         if is_alter and target is not None and _place(target, new) == _place(database, old):
@@ -90,8 +93,6 @@ class Renamed:
             if error.code != 1049:
                 raise
             return None
-        if found.db_name.L in SYSTEM:
-            raise refuse(8200, f"schema change of system table '{name.name}'")
         return found
 
     def _at(self, database: DatabaseInfo, name: str) -> TableInfo | None:

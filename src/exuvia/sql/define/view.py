@@ -13,12 +13,14 @@ from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql import refuse
 from exuvia.catalog.model import ColumnInfo, Definer, TableInfo, ViewInfo, name
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.context import Context
+from exuvia.sql.define.account_names import check_lengths
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.jobs import SYSTEM, database_named, look, submit
+from exuvia.sql.define.jobs import database_named, look, submit
 from exuvia.sql.define.view_names import told_apart
 from exuvia.sql.define.view_text import arms_of, view_text
 from exuvia.sql.nodes import CreateView, DropTable, TableName
@@ -26,8 +28,6 @@ from exuvia.sql.result import Note, OutputColumn, Result
 from exuvia.sql.select.views import REPLACED, plain_type
 from exuvia.sql.session.running import Running
 from exuvia.sql.show.objects import ALGORITHMS, CHECK_OPTIONS, SECURITIES
-
-_USER_CHARS, _HOST_CHARS = 32, 255
 
 
 def create_view(session: Running, node: CreateView, text: str) -> Result:
@@ -138,9 +138,7 @@ def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
 
 def _definer(session: Running, node: CreateView) -> Definer:
     user, host = node.definer or (session.user, "%")
-    for text, what, most in ((user, "user", _USER_CHARS), (host, "host", _HOST_CHARS)):
-        if len(text) > most:
-            raise refuse(1470, text, what, most)
+    check_lengths(user, host)
     return Definer(
         Username=user,
         Hostname=host,
@@ -193,9 +191,9 @@ def _drop_job(
 ) -> Job | None:
     try:
         database = database_named(session, txn, wanted.db)
-        if database.db_name.L in SYSTEM:
-            raise refuse(8267, f"{database.db_name.O}.{wanted.name}")
         info = session.services.schemas.table(txn, database.db_name.O, wanted.name).info
+        if is_system(info):
+            raise refuse(8267, f"{database.db_name.O}.{wanted.name}")
     except Refused as error:
         if error.code in (1049, 1146):
             return None

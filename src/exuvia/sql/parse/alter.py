@@ -35,6 +35,7 @@ from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import alter_database
 from exuvia.sql.parse.indexes import INDEX_HEADS, index
 from exuvia.sql.parse.objects import alter_sequence
+from exuvia.sql.parse.statistics import analyze_rest
 from exuvia.sql.parse.types import charset_name, word_or_string
 
 _ELSEWHERE = ("USER", "VIEW", "SEQUENCE", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")
@@ -57,6 +58,9 @@ def alter(cursor: Cursor) -> Node:
             return Unsupported(what)
         raise cursor.error()
     table = cursor.table()
+    if cursor.accept("ANALYZE"):
+        cursor.expect("PARTITION")
+        return analyze_rest(cursor, (table,), cursor.listed(cursor.name))
     options: dict[str, str] = {}
     specs: list[Spec] = []
     while not cursor.done:

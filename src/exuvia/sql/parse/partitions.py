@@ -58,7 +58,8 @@ def _function(cursor: Cursor, kind: str) -> tuple[tuple[str, ...] | None, Tree |
     if kind == "key":
         if cursor.accept("ALGORITHM"):
             cursor.expect("=")
-            cursor.integer()
+            if cursor.integer() not in (1, 2):
+                raise refuse(1149)
         return _names(cursor), None
     if kind in ("range", "list") and cursor.accept("COLUMNS"):
         found = _names(cursor)

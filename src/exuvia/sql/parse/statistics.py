@@ -16,6 +16,13 @@ def analyze(cursor: Cursor) -> Node:
         raise cursor.error()
     tables = cursor.listed(cursor.table)
     partitions = cursor.listed(cursor.name) if cursor.accept("PARTITION") else ()
+    return analyze_rest(cursor, tables, partitions)
+
+
+def analyze_rest(
+    cursor: Cursor, tables: tuple[TableName, ...], partitions: tuple[str, ...]
+) -> Node:
+    """[INDEX ... | COLUMNS ...] [WITH ...]."""
     indexes: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
     if cursor.accept("INDEX"):

@@ -20,6 +20,7 @@ from exuvia.sql.result import OutputColumn, Result, Value
 from exuvia.sql.session import planner
 from exuvia.sql.session.plans import KeptPlan
 from exuvia.sql.session.running import Running
+from exuvia.sql.session.set_var import hinted, wanted_by
 
 
 class Prepared:
@@ -31,6 +32,7 @@ class Prepared:
         self.parameters = parameters
         self.columns: Sequence[OutputColumn] = ()
         self._plan: object = None
+        self._wanted = wanted_by(text)
 
     @property
     def short(self) -> bool:
@@ -41,6 +43,9 @@ class Prepared:
         """Execute with values for its `?`. Raises 1210."""
         if len(values) != self.parameters:
             raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
+        return hinted(session.settings, self._wanted, lambda: self._run(session, values))
+
+    def _run(self, session: Running, values: Sequence[Value]) -> Result:
         letters = letters_of(values)
         result = session.run_shape(self.text, values, letters, self.node)
         if result is None:

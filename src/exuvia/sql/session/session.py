@@ -32,6 +32,7 @@ from exuvia.sql.session.plans import KeptPlan
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.running import Ready
 from exuvia.sql.session.services import Services
+from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.session.transacting import Transacting, Work
 from exuvia.sql.session.transactions import OpenTransaction
 from exuvia.sql.show import information_schema
@@ -107,6 +108,10 @@ class Session(Transacting, Identity):
         return error
 
     def _execute(self, text: str) -> Result | list[Result]:
+        found = hinted(self.settings, wanted_by(text), lambda: self._run_text(text))
+        return self._answer(found) if isinstance(found, Result) else found
+
+    def _run_text(self, text: str) -> Result | list[Result]:
         shaped = self._shape(text)
         if shaped is not None:
             found = self.run_shape(*shaped)
@@ -181,17 +186,6 @@ class Session(Transacting, Identity):
     ) -> Result:
         """Run work in a transaction; notes what clients can ask for later."""
         return self._answer(self.transact(work, parameters, letters, locking))
-
-    def _answer(self, result: Result) -> Result:
-        self.warnings = result.warnings
-        if result.columns:
-            self.found_rows = len(result.rows)
-            self.row_count = -1
-        else:
-            self.row_count = result.affected
-        if result.last_insert_id:
-            self.last_insert_id = result.last_insert_id
-        return result
 
     # -- what the node asks ------------------------------------------------------------------------
 

@@ -86,6 +86,12 @@ class Settings:
         self._texts[found.name] = self.read_global(name)
         self._refresh()
 
+    def restore(self, texts: dict[str, str]) -> None:
+        """Give variables back the texts they had."""
+        if texts:
+            self._texts |= {variables.canonical(name): text for name, text in texts.items()}
+            self._refresh()
+
     def put(self, name: str, text: str) -> None:
         """Set a variable that clients only read."""
         self._texts[name] = text

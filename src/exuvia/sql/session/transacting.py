@@ -26,7 +26,7 @@ from exuvia.base.errors import (
 from exuvia.base.mysql import refuse
 from exuvia.catalog import meta
 from exuvia.sql.context import Context
-from exuvia.sql.result import Result, Value
+from exuvia.sql.result import Note, Result, Value
 from exuvia.sql.session.beginning import Beginning
 from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.transactions import Closing, OpenTransaction, lost
@@ -41,6 +41,22 @@ Work = Callable[[Context], Result]
 
 class Transacting(Beginning):
     """How a session runs work in transactions."""
+
+    warnings: Sequence[Note]
+    found_rows: int
+    row_count: int
+    last_insert_id: int
+
+    def _answer(self, result: Result) -> Result:
+        self.warnings = result.warnings
+        if result.columns:
+            self.found_rows = len(result.rows)
+            self.row_count = -1
+        else:
+            self.row_count = result.affected
+        if result.last_insert_id:
+            self.last_insert_id = result.last_insert_id
+        return result
 
     def transact(
         self,

@@ -4,6 +4,7 @@
     show/objects.py         VIEWS SEQUENCES
     show/schema_keys.py     STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
     show/schema_server.py   ENGINES CHARACTER_SETS COLLATIONS PROCESSLIST DDL_JOBS ...
+    show/schema_variables   SESSION_VARIABLES VARIABLES_INFO
     show/analyze_queue.py   AUTO_ANALYZE_QUEUE
     show/statistics.py      ANALYZE_STATUS
 
@@ -29,6 +30,7 @@ from exuvia.sql.show import (
     schema_others,
     schema_server,
     schema_tables,
+    schema_variables,
     statistics,
     status,
 )
@@ -77,6 +79,7 @@ def definitions() -> dict[str, Definition]:
         *objects.TABLES,
         *schema_server.TABLES,
         *schema_others.TABLES,
+        *schema_variables.TABLES,
         *grants.TABLES,
         *analyze_queue.TABLES,
         *statistics.TABLES,

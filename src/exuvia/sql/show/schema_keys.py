@@ -79,7 +79,8 @@ def _key_column_usage(context: Context) -> Iterable[Row]:
                 if expression_of(table, part) is not None:
                     continue  # the hidden column behind it is nobody's
                 row: Row = ["def", schema, index.idx_name.O, "def", schema, table.name.O]
-                yield [*row, part.name.O, n + 1, None, None, None, None]
+                place = 1 if index.is_primary and table.pk_is_handle else None
+                yield [*row, part.name.O, n + 1, place, None, None, None]
     yield from constraints.key_usage(context)
 
 
@@ -98,7 +99,7 @@ TABLES = (
         "STATISTICS",
         "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME NON_UNIQUE# INDEX_SCHEMA INDEX_NAME"
         " SEQ_IN_INDEX# COLUMN_NAME COLLATION CARDINALITY# SUB_PART# PACKED NULLABLE INDEX_TYPE"
-        " COMMENT INDEX_COMMENT:1024 IS_VISIBLE EXPRESSION",
+        " COMMENT INDEX_COMMENT:1024 IS_VISIBLE Expression",
         _statistics,
     ),
     (

@@ -29,7 +29,11 @@ def collations(context: Context) -> Iterable[Row]:
     for collate, (charset, number) in COLLATIONS.items():
         default = "Yes" if CHARSETS[charset][0] == collate else ""
         pad = "NO PAD" if "0900" in collate or collate == "binary" else "PAD SPACE"
-        yield [collate, charset, number, default, "Yes", 1, pad]
+        length = _SORT_LENGTHS.get(collate.partition("_")[2], 1)
+        yield [collate, charset, number, default, "Yes", length, pad]
+
+
+_SORT_LENGTHS = {"unicode_ci": 8, "0900_ai_ci": 0}
 
 
 def _applicability(context: Context) -> Iterable[Row]:
@@ -79,11 +83,6 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
             yield [*row[:12], job.query, row[12]]
 
 
-def _variables(context: Context) -> Iterable[Row]:
-    for name, text in sorted(context.session.texts().items()):
-        yield [name.upper(), text]
-
-
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
@@ -112,7 +111,6 @@ TABLES = (
         " CREATE_TIME@ START_TIME@ END_TIME@ STATE QUERY:65535 COMMENTS:1024",
         _ddl_jobs,
     ),
-    ("SESSION_VARIABLES", "VARIABLE_NAME VARIABLE_VALUE:1024", _variables),
     (
         "COLUMN_PRIVILEGES",
         f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",

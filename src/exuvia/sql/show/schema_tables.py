@@ -9,6 +9,7 @@ from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.context import Context
 from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import Row
+from exuvia.sql.show.sizes import Sizes
 from exuvia.sql.show.type_text import (
     default_text,
     extra_text,
@@ -66,10 +67,18 @@ def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row
     rows = row_count(context, table)
     clustered = table.pk_is_handle or table.is_common_handle
     facts: Row = ["def", database.db_name.O, table.name.O, kind_of(database, table), "InnoDB", 10]
-    facts += ["Compact", rows, 0, 0, 0, 0, 0, next_auto(context, table)]
-    options = "partitioned" if table.partition is not None else ""
-    facts += [None, None, None, table.collate, None, options, table.comment, table.id]
+    size = Sizes(context, table, rows)
+    facts += ["Compact", rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
+    facts += [next_auto(context, table), None, None, None, table.collate, None]
+    facts += [options_text(table), table.comment, table.id]
     return [*facts, _sharding(table), "CLUSTERED" if clustered else "NONCLUSTERED", None]
+
+
+def options_text(table: TableInfo) -> str:
+    """CREATE_OPTIONS."""
+    if table.partition is not None:
+        return "partitioned"
+    return "cached=on" if table.cache_table_status else ""
 
 
 def _sharding(table: TableInfo) -> str:

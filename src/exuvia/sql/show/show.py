@@ -99,14 +99,24 @@ def _engines(context: Context, node: Show) -> Result:
 
 
 def _charsets(context: Context, node: Show) -> Result:
-    rows = [[name, text, collate, n] for name, collate, text, n in character_sets(context)]
+    mine = context.variable("default_collation_for_utf8mb4")
+    rows = [
+        [name, text, mine if name == "utf8mb4" else collate, n]
+        for name, collate, text, n in character_sets(context)
+    ]
     columns = columns_of("Charset Description ~Default_collation Maxlen#")
     return listing(context, columns, rows, node.like, node.where)
 
 
 def _collations(context: Context, node: Show) -> Result:
     columns = columns_of("Collation Charset Id# Default Compiled Sortlen# Pad_attribute")
-    return listing(context, columns, collations(context), node.like, node.where)
+    mine = context.variable("default_collation_for_utf8mb4")
+    rows: list[Row] = []
+    for row in collations(context):
+        if row[1] == "utf8mb4":
+            row = [*row[:3], "Yes" if row[0] == mine else "", *row[4:]]
+        rows.append(list(row))
+    return listing(context, columns, rows, node.like, node.where)
 
 
 def _in_flight(context: Context, node: Show) -> Result:

@@ -18,7 +18,14 @@ from exuvia.sql.show.information_schema import definitions
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.show.objects import created_sequence, created_view
 from exuvia.sql.show.schema_keys import shown_indexes
-from exuvia.sql.show.schema_tables import PRIVILEGES, kind_of, next_auto, row_count
+from exuvia.sql.show.schema_tables import (
+    PRIVILEGES,
+    kind_of,
+    next_auto,
+    options_text,
+    row_count,
+)
+from exuvia.sql.show.sizes import Sizes
 from exuvia.sql.show.type_text import (
     default_text,
     expression_of,
@@ -89,9 +96,10 @@ def table_status(context: Context, node: Show) -> Result:
             rows.append([each.name, *[None] * 16, "VIEW"])
             continue
         facts: Row = [each.name, "InnoDB", 10, "Compact", row_count(context, each.table)]
-        facts += [0, 0, 0, 0, 0, next_auto(context, each.table), None, None, None]
-        options = "partitioned" if each.table.partition is not None else ""
-        rows.append([*facts, each.table.collate, None, options, each.table.comment])
+        size = Sizes(context, each.table, facts[4])
+        facts += [size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
+        facts += [next_auto(context, each.table), None, None, None, each.table.collate, None]
+        rows.append([*facts, options_text(each.table), each.table.comment])
     return listing(context, columns_of(_STATUS), rows, node.like, node.where)
 
 
@@ -176,7 +184,8 @@ def create_table(context: Context, node: Show) -> Result:
         return created_view(found) if found.view is not None else created_sequence(found)
     if isinstance(found, Virtual):
         body = ",\n".join(f"  `{c.name.O}` {type_text(c.type)} DEFAULT NULL" for c in found.columns)
-        name, text = found.name, f"CREATE TABLE `{found.name}` (\n{body}\n) ENGINE=InnoDB"
+        options = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+        name, text = found.name, f"CREATE TABLE `{found.name}` (\n{body}\n) {options}"
     else:
         name = found.name.O
         text = create_table_text(

@@ -1,0 +1,165 @@
+"""MySQL's variables of parts that are not here: InnoDB's files, the binary log and replicas, the
+performance schema, other engines. As in TiDB they are kept and shown, and change nothing.
+
+Names, scopes and defaults: MySQL 5.7 manual, "Server System Variables", as TiDB has them.
+"""
+
+from exuvia.catalog.variable import Variable
+from exuvia.catalog.variable_lists import choices, fixed, flags, numbers, texts
+
+_FLAGS = """
+    avoid_temporal_upgrade=OFF/G binlog_direct_non_transactional_updates=OFF
+    binlog_order_commits=ON/G binlog_rows_query_log_events=OFF check_proxy_users=OFF/G
+    end_markers_in_json=OFF flush=OFF/G innodb_adaptive_flushing=ON/G
+    innodb_adaptive_hash_index=ON/G innodb_buffer_pool_dump_now=OFF/G
+    innodb_buffer_pool_load_abort=OFF/G innodb_buffer_pool_load_now=OFF/G
+    innodb_cmp_per_index_enabled=OFF/G innodb_ft_enable_diag_print=OFF/G
+    innodb_ft_enable_stopword=ON/G innodb_large_prefix=ON/G innodb_random_read_ahead=OFF/G
+    innodb_stats_persistent=ON/G innodb_status_output=OFF/G innodb_status_output_locks=OFF/G
+    innodb_table_locks=ON keep_files_on_create=OFF log_queries_not_using_indexes=OFF/G
+    log_slow_admin_statements=OFF/G log_slow_slave_statements=OFF/G master_verify_checksum=OFF/G
+    myisam_use_mmap=OFF/G old_alter_table=OFF query_cache_wlock_invalidate=OFF relay_log_purge=ON/G
+    rpl_semi_sync_master_enabled=OFF/G rpl_semi_sync_master_wait_no_slave=ON/G
+    rpl_semi_sync_slave_enabled=OFF/G slave_allow_batching=OFF/G slave_compressed_protocol=OFF/G
+    slave_preserve_commit_order=OFF/G slave_sql_verify_checksum=ON/G sync_frm=ON/G
+"""
+
+_NUMBERS = """
+    flush_time=0:0:31536000/G innodb_commit_concurrency=0:0:1000/G innodb_fast_shutdown=1:0:2/G
+    max_connect_errors=100:1:18446744073709551615/G
+    rpl_semi_sync_master_timeout=10000:0:9223372036854775807/G
+    rpl_semi_sync_master_wait_for_slave_count=1:1:65535/G sync_binlog=0:0:4294967295/G
+    table_definition_cache=2000:400:524288/G thread_pool_size=16:1:64/G
+"""
+
+_CHOICES = """
+    delay_key_write=ON:OFF:ON:ALL/G enforce_gtid_consistency=OFF:OFF:ON:WARN/G
+    innodb_file_format=Barracuda:Antelope:Barracuda/G
+    rpl_semi_sync_master_wait_point=AFTER_SYNC:AFTER_SYNC:AFTER_COMMIT/G
+"""
+
+_TEXTS = """
+    automatic_sp_privileges=1/G binlog_cache_size=32768/G binlog_checksum=CRC32/G
+    binlog_error_action=IGNORE_ERROR binlog_group_commit_sync_delay=/G
+    binlog_group_commit_sync_no_delay_count=/G binlog_max_flush_queue_time=0/G
+    binlog_stmt_cache_size=32768/G binlogging_impossible_mode=IGNORE_ERROR concurrent_insert=AUTO/G
+    debug_sync=/S delayed_insert_limit=100/G delayed_insert_timeout=300/G delayed_queue_size=1000/G
+    eq_range_index_dive_limit=200 executed_gtids_compression_period=/G expire_logs_days=0/G
+    general_log_file=/usr/local/mysql/data/localhost.log/G gtid_executed_compression_period=/G
+    host_cache_size=279/G init_slave=/G innodb_adaptive_flushing_lwm=10/G
+    innodb_adaptive_max_sleep_delay=150000/G innodb_api_bk_commit_interval=5/G
+    innodb_api_trx_level=0/G innodb_autoextend_increment=64/G
+    innodb_buffer_pool_dump_at_shutdown=0/G innodb_buffer_pool_dump_pct=/G
+    innodb_buffer_pool_filename=ib_buffer_pool/G innodb_change_buffer_max_size=25/G
+    innodb_change_buffering=all/G innodb_checksum_algorithm=innodb/G
+    innodb_compression_failure_threshold_pct=5/G innodb_compression_level=6/G
+    innodb_compression_pad_pct_max=50/G innodb_concurrency_tickets=5000/G innodb_create_intrinsic=/S
+    innodb_disable_sort_file_cache=0/G innodb_file_format_max=Antelope/G innodb_fill_factor=/G
+    innodb_flush_log_at_timeout=1/G innodb_flush_neighbors=1/G innodb_flush_sync=/G
+    innodb_flushing_avg_loops=30/G innodb_ft_aux_table=/G innodb_ft_num_word_optimize=2000/G
+    innodb_ft_result_cache_limit=2000000000/G innodb_ft_server_stopword_table=/G
+    innodb_ft_user_stopword_table= innodb_io_capacity=200/G innodb_io_capacity_max=2000/G
+    innodb_log_checksum_algorithm=/G innodb_log_compressed_pages=1/G innodb_log_write_ahead_size=/G
+    innodb_lru_scan_depth=1024/G innodb_max_dirty_pages_pct=75/G innodb_max_dirty_pages_pct_lwm=0/G
+    innodb_max_purge_lag=0/G innodb_max_purge_lag_delay=0/G innodb_max_undo_log_size=/G
+    innodb_monitor_disable=/G innodb_monitor_enable=/G innodb_monitor_reset=/G
+    innodb_monitor_reset_all=/G innodb_old_blocks_pct=37/G innodb_old_blocks_time=1000/G
+    innodb_online_alter_log_max_size=134217728/G innodb_optimize_fulltext_only=0/G
+    innodb_optimize_point_storage=/S innodb_purge_batch_size=300/G
+    innodb_purge_rseg_truncate_frequency=/G innodb_read_ahead_threshold=56/G
+    innodb_replication_delay=0/G innodb_rollback_segments=128/G innodb_spin_wait_delay=6/G
+    innodb_stats_auto_recalc=1/G innodb_stats_method=nulls_equal/G innodb_stats_on_metadata=0/G
+    innodb_stats_persistent_sample_pages=20/G innodb_stats_sample_pages=8/G
+    innodb_stats_transient_sample_pages=8/G innodb_support_xa=1 innodb_sync_spin_loops=30/G
+    innodb_thread_concurrency=0/G innodb_thread_sleep_delay=10000/G innodb_undo_log_truncate=/G
+    innodb_undo_logs=128/G internal_tmp_disk_storage_engine=/G key_buffer_size=8388608/G
+    key_cache_age_threshold=300/G key_cache_block_size=1024/G key_cache_division_limit=100/G
+    log_backward_compatible_user_definitions=/G log_error_verbosity=/G log_syslog=/G
+    log_syslog_facility=/G log_syslog_include_pid=/G log_syslog_tag=/G
+    log_throttle_queries_not_using_indexes=0/G log_timestamps=/G log_warnings=1/G
+    master_info_repository=FILE/G max_binlog_cache_size=18446744073709547520/G
+    max_binlog_size=1073741824/G max_binlog_stmt_cache_size=18446744073709547520/G
+    max_delayed_threads=20 max_insert_delayed_threads=20 max_length_for_sort_data=1024
+    max_points_in_geometry=65536 max_relay_log_size=0/G max_seeks_for_key=18446744073709551615
+    max_statement_time= max_write_lock_count=18446744073709551615/G min_examined_row_limit=0
+    myisam_data_pointer_size=6/G myisam_max_sort_file_size=9223372036853727232/G
+    myisam_repair_threads=1 myisam_sort_buffer_size=8388608 myisam_stats_method=nulls_unequal
+    mysql_native_password_proxy_users=/G ndb_blob_write_batch_bytes= ndb_deferred_constraints=
+    ndb_distribution=/G ndb_eventbuffer_free_percent=/G ndb_eventbuffer_max_alloc=/G ndb_force_send=
+    ndb_index_stat_enable= ndb_index_stat_option= ndb_join_pushdown= ndb_log_binlog_index=/G
+    ndb_log_empty_epochs=/G ndb_log_updated_only=/G ndb_optimization_delay=/G
+    ndb_show_foreign_key_mock_tables=/G ndb_table_no_logging=/S ndb_use_transactions=
+    ndbinfo_max_rows= ndbinfo_show_hidden= optimizer_prune_level=1 optimizer_search_depth=62
+    optimizer_trace=enabled=off,one_line=off
+    optimizer_trace_features=greedy_search=on,range_optimizer=on,dynamic_range=on,repeated_subselect=on
+    optimizer_trace_limit=1 optimizer_trace_max_mem_size=16384 optimizer_trace_offset=-1
+    preload_buffer_size=32768 query_alloc_block_size=8192 query_cache_limit=1048576/G
+    query_cache_min_res_unit=4096/G query_prealloc_size=8192 range_alloc_block_size=4096
+    read_rnd_buffer_size=262144 relay_log_info_repository=FILE/G rewriter_enabled=/G
+    rewriter_verbose=/G rpl_semi_sync_master_trace_level=/G rpl_semi_sync_slave_trace_level=/G
+    rpl_stop_slave_timeout=31536000/G sha256_password_proxy_users=/G show_compatibility_56=/G
+    slave_checkpoint_group=512/G slave_checkpoint_period=300/G slave_exec_mode=STRICT/G
+    slave_max_allowed_packet=1073741824/G slave_net_timeout=3600/G slave_parallel_type=/G
+    slave_parallel_workers=0/G slave_pending_jobs_size_max=16777216/G
+    slave_rows_search_algorithms=TABLE_SCAN,INDEX_SCAN/G slave_transaction_retries=10/G
+    slow_launch_time=2/G slow_query_log_file=/usr/local/mysql/data/localhost-slow.log/G
+    sql_buffer_result=OFF sql_slave_skip_counter=0/G stored_program_cache=256/G
+    sync_master_info=10000/G sync_relay_log=10000/G sync_relay_log_info=10000/G
+    transaction_alloc_block_size=8192 transaction_allow_batching=/S transaction_prealloc_size=4096
+    transaction_write_set_extraction= updatable_views_with_limit=YES
+"""
+
+_FIXED = """
+    binlog_gtid_simple_recovery=1 core_file=OFF date_format=%Y-%m-%d ft_max_word_len=84
+    ft_min_word_len=4 ft_query_expansion_limit=20 ft_stopword_file=(built-in) have_compress=YES
+    have_crypt=YES have_geometry=YES have_rtree_keys=YES have_symlink=YES ignore_builtin_innodb=0
+    innodb_additional_mem_pool_size=8388608 innodb_api_disable_rowlock=0 innodb_api_enable_binlog=0
+    innodb_api_enable_mdl=0 innodb_autoinc_lock_mode=1 innodb_buffer_pool_instances=8
+    innodb_buffer_pool_load_at_startup=1 innodb_checksums=ON
+    innodb_data_file_path=ibdata1:12M:autoextend innodb_doublewrite=1 innodb_file_format_check=1
+    innodb_force_load_corrupted=0 innodb_force_recovery=0 innodb_ft_cache_size=8000000
+    innodb_ft_max_token_size=84 innodb_ft_min_token_size=3 innodb_ft_sort_pll_degree=2
+    innodb_ft_total_cache_size=640000000 innodb_locks_unsafe_for_binlog=0
+    innodb_log_buffer_size=8388608 innodb_log_file_size=50331648 innodb_log_files_in_group=2
+    innodb_log_group_home_dir=./ innodb_mirrored_log_groups=1 innodb_open_files=2000
+    innodb_purge_threads=1 innodb_read_io_threads=4 innodb_read_only=0 innodb_rollback_on_timeout=0
+    innodb_sort_buffer_size=1048576 innodb_sync_array_size=1 innodb_undo_directory=.
+    innodb_undo_tablespaces=0 innodb_use_native_aio=0 innodb_use_sys_malloc=1
+    innodb_write_io_threads=4 large_files_support=1 large_pages=OFF locked_in_memory=0
+    log_bin_use_v1_row_events=0 log_output=FILE log_slave_updates=OFF max_digest_length=1024
+    max_tmp_tables=32 metadata_locks_cache_size=1024 metadata_locks_hash_instances=8
+    multi_range_count=256 myisam_mmap_size=18446744073709551615 myisam_recover_options=OFF
+    ndb_recv_thread_cpu_mask= old=0 open_files_limit=5000 performance_schema_accounts_size=100
+    performance_schema_digests_size=10000 performance_schema_events_stages_history_long_size=10000
+    performance_schema_events_stages_history_size=10
+    performance_schema_events_statements_history_long_size=10000
+    performance_schema_events_statements_history_size=10
+    performance_schema_events_waits_history_long_size=10000
+    performance_schema_events_waits_history_size=10 performance_schema_hosts_size=100
+    performance_schema_max_cond_classes=80 performance_schema_max_cond_instances=3504
+    performance_schema_max_file_classes=50 performance_schema_max_file_handles=32768
+    performance_schema_max_file_instances=7693 performance_schema_max_mutex_classes=200
+    performance_schema_max_mutex_instances=15906 performance_schema_max_rwlock_classes=40
+    performance_schema_max_rwlock_instances=9102 performance_schema_max_socket_classes=10
+    performance_schema_max_socket_instances=322 performance_schema_max_stage_classes=150
+    performance_schema_max_statement_classes=168 performance_schema_max_table_handles=4000
+    performance_schema_max_table_instances=12500 performance_schema_max_thread_classes=50
+    performance_schema_max_thread_instances=402 performance_schema_session_connect_attrs_size=512
+    performance_schema_setup_actors_size=100 performance_schema_setup_objects_size=100
+    performance_schema_users_size=100 relay_log_info_file=relay-log.info relay_log_recovery=0
+    relay_log_space_limit=0 report_port=3306 server_id_bits=32 skip_show_database=0
+    slave_load_tmpdir=/var/tmp/ slave_skip_errors=OFF table_open_cache_instances=1
+    thread_concurrency=10 thread_handling=one-thread-per-connection thread_stack=262144
+    time_format=%H:%i:%s
+"""
+
+ENGINE: tuple[Variable, ...] = tuple(
+    each._replace(idle=True)
+    for each in (
+        *flags(_FLAGS),
+        *numbers(_NUMBERS),
+        *choices(_CHOICES),
+        *texts(_TEXTS),
+        *fixed(_FIXED),
+    )
+)
