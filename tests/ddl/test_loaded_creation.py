@@ -10,17 +10,24 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
+from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.reorgs import open_reorg
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
 ROWS = [[n, n, n] for n in range(20)]
 
 
+def production(store):
+    return lambda *order: open_reorg(store, *order, None)
+
+
 class Loading:
     """A job whose rows are to be loaded by a session of the second front."""
 
-    def __init__(self) -> None:
-        self.cluster = SmallCluster(fronts=2)
+    def __init__(self, rows: list[list[int]] = ROWS) -> None:
+        self.rows = rows
+        self.cluster = SmallCluster(fronts=2, reorgs=production)
         self.member = self.cluster.fronts[1].member
         table = abc(indexes=(index("ia", "a"), index("ub", "b", unique=True)))
         job = requests.create_table(self.cluster.database(), table)
@@ -38,7 +45,7 @@ class Loading:
         bulk.load(
             self.cluster.store,
             self.table,
-            [ROWS],
+            [self.rows],
             job_id=self.job_id,
             epoch=self.epoch,
             judged=True,
@@ -65,6 +72,52 @@ def test_it_becomes_public_once_its_rows_are_there(it):
     found = it.cluster.table("t")
     assert len(it.cluster.read(lambda txn: list(reader.scan(txn, found)))) == len(ROWS)
     assert it.cluster.store.count(keys.span_of(keys.meta("loaded"))) == 0
+
+
+def entries(it):
+    """How many each index has."""
+    return [it.cluster.store.count(it.table.index_span(each)) for each in it.table.info.indexes]
+
+
+def test_its_indexes_are_built_and_verified_by_the_job(it, monkeypatch):
+    """On the owner's side, by the pipeline; the session's process only writes rows (law 9)."""
+    kinds, start = [], Crew.start
+
+    def noted(crew, tag, tasks):
+        kinds.extend(each.kind for each in tasks)
+        start(crew, tag, tasks)
+
+    monkeypatch.setattr(Crew, "start", noted)
+    it.load()
+    assert entries(it) == [0, 0]
+    it.finish()
+    job = it.cluster.finish(it.job_id)
+    assert (job.state, job.row_count) == (JobState.SYNCED, len(ROWS))
+    assert entries(it) == [len(ROWS)] * 2
+    assert kinds[0] == "fill" and len({*kinds}) > 1
+
+
+def test_a_duplicate_takes_the_table_back():
+    it = Loading([[1, 1, 7], [2, 2, 7], [3, 3, 8]])
+    it.load()
+    it.finish()
+    job = it.cluster.finish(it.job_id)
+    assert (job.state, job.error().code) == (JobState.ROLLBACK_DONE, 1062)
+    assert job.error().message == "Duplicate entry '7' for key 't.ub'"
+    it.cluster.step(40)
+    assert it.cluster.store.count(keys.table_span(job.table_id)) == 0
+
+
+def test_another_owner_builds_them_once_the_loader_is_done(it):
+    it.load()
+    it.finish()
+    while not it.cluster.read(lambda txn: loading.epoch_of(txn, it.job_id)) > it.epoch:
+        it.cluster.step()
+    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.fronts.pop()
+    it.cluster.crash_owner()
+    assert it.cluster.finish(it.job_id).state == JobState.SYNCED
+    assert entries(it) == [len(ROWS)] * 2
 
 
 def test_another_owner_goes_on_waiting(it):

@@ -1,5 +1,6 @@
 """CREATE TABLE ... SELECT: nobody sees it before it is whole, and what fails leaves nothing."""
 
+import json
 import threading
 
 import pytest
@@ -71,6 +72,8 @@ def test_rows_columns_and_indexes(world: World, session: Session) -> None:
     assert rows(session, "SELECT COUNT(*) FROM t WHERE a = 20") == [[2]]
     run(session, "ADMIN CHECK TABLE t")
     assert last_job(world).state == JobState.SYNCED
+    ((told,),) = rows(session, "SELECT @@tidb_last_ddl_info")
+    assert json.loads(told)["seq_num"] == last_job(world).seq_num
 
 
 def test_nobody_sees_the_table_before_its_rows_are_in_it(world, session, monkeypatch) -> None:

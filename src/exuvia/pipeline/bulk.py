@@ -4,7 +4,8 @@ caller.
     batch   Arrow record batch (or table), or a list of rows      any order; in key order is fastest
       -> handles, payloads      vectorised (pipeline/columnar.py); a list of rows by the row codec
       -> sorted runs            written over whatever stands
-    then, per span of rows, all indexes by the fill's own kernel (pipeline/fill.py), without a reorg
+    then, per span of rows, all indexes by the fill's own kernel (pipeline/fill.py), without a
+    reorg; those of a job's table are filled and verified by the job's own reorg
 
 The primary key is judged where `judged` asks for it, else the last of two rows with one key stands.
 A unique index always is: Duplicate is raised. With a job and its epoch every write requires that
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from exuvia.base.errors import Deposed, Duplicate, Refused, Unavailable
+from exuvia.base.errors import Duplicate, Refused, Unavailable
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import keycodec, keyform, vector, vectorparts
 from exuvia.catalog.table import Table
@@ -29,7 +30,7 @@ from exuvia.pipeline.inline import InlineWave
 from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import DEPOSED, FAILED, UNAVAILABLE, Order, Task
+from exuvia.pipeline.task import FAILED, UNAVAILABLE, Order, Task
 from exuvia.pipeline.verify import order_for
 
 _COMMIT_ROWS = 10_000
@@ -47,8 +48,8 @@ def load(
     epoch: int = 0,
     judged: bool = False,
 ) -> int:
-    """Load rows and make all index entries; how many rows. `row_ids` gives the first of so many,
-    for tables whose rows have hidden ids; without it they begin with 1."""
+    """Load rows and, but for a job, make all index entries; how many rows. `row_ids` gives the
+    first of so many, for tables whose rows have hidden ids; without it they begin with 1."""
     rows = 0
     order = order_for(table, tuple(form.info.id for form in table.forms), job_id, epoch)
     hidden = not table.handle_positions
@@ -58,7 +59,8 @@ def load(
         handles, values = _encoded(table, batch, first)
         _write(store, order, handles, values, judged)
         rows += len(values)
-    _index(store, order, monotonic)
+    if not job_id:
+        _index(store, order, monotonic)
     return rows
 
 
@@ -126,8 +128,6 @@ def _index(store: Store, order: Order, monotonic: Callable[[], float]) -> None:
     tasks = [Task(kind="fill", order=order, span=s, ordinal=n) for n, s in enumerate(spans)]
     dial = Fixed(Settings(batch_rows=_COMMIT_ROWS))
     for outcome in InlineWave(store, tasks, dial, monotonic).run():
-        if outcome.kind == DEPOSED:
-            raise Deposed("the job of this load went on without it")
         if outcome.kind == UNAVAILABLE:
             raise Unavailable(outcome.text)
         if outcome.kind == FAILED:

@@ -2,6 +2,7 @@
 
     absent -> write only     its name is taken and its rows have a place; clients get 1146
     write only -> public     once its session has loaded all rows (sql/define/create_select.py)
+        =fill, verify=>      and the pipeline has made the entries of all indexes, and compared them
 
 Undo is DROP TABLE, entered at the state reached: when the query fails, when the job is cancelled,
 or when the member whose session loads is gone. What was loaded is left to be emptied; the reorg's
@@ -15,9 +16,10 @@ from exuvia.ddl.actions.foreign_key_tables import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import DROP_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import TABLE
+from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import Looks, Wait, World
+from exuvia.pipeline.plans import FillIndexes
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -34,12 +36,17 @@ def looks_at_its_loader(job: Job) -> Looks:
 
 
 def rows_are_loaded(job: Job, world: World) -> Refused | Wait | None:
-    """Every row is in the table, or will never be."""
-    if world.is_loaded:
+    """Every row is in the table, or will never be; then every entry (law 9)."""
+    if world.failure is not None:
+        return world.failure
+    if not world.is_loaded:
+        if not world.loader_lives:
+            return Refused(1105, "HY000", "the node that ran the query of CREATE TABLE is gone")
+        return Wait("waiting: rows of the query")
+    indexes = tuple(each.id for each in the_table(world).indexes if not each.exuvia_clustered)
+    if world.table_is_empty or world.filled or not indexes:
         return None
-    if not world.loader_lives:
-        return Refused(1105, "HY000", "the node that ran the query of CREATE TABLE is gone")
-    return Wait("waiting: rows of the query")
+    return Wait("", FillIndexes(indexes))
 
 
 CREATE_LOADED = load(

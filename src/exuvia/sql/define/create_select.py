@@ -2,8 +2,8 @@
 
     query       planned first: its columns follow those that are only defined
     job         takes the name, gives the rows a place nobody sees     (ddl/actions/load.py)
-    load        the query run, its rows as they come, then the indexes (create_select_rows.py)
-    finish      the job makes all of it public, or drops all of it
+    load        the query run, its rows as they come                   (create_select_rows.py)
+    finish      the job's reorg makes the indexes; all of it becomes public, or is dropped
 
 Whatever fails on the way, the client included, leaves no table. What the bulk load does not keep,
 foreign keys, CHECKs, generated columns, partitions, is refused here, 1235.
@@ -22,6 +22,7 @@ from exuvia.ddl import admin, loading, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql.context import Context
 from exuvia.sql.define.create_select_rows import Rows
+from exuvia.sql.define.jobs import ended
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
@@ -53,10 +54,9 @@ def create_select(
     job = evolve(job, raw_args=(job.raw_args[0], loader), reorg_meta={})
     job_id = session.services.submitter.submit_nowait(job)
     rows = _load(session, job_id, Rows(query, columns))
-    ended = session.services.submitter.wait(job_id)
-    error = ended.error()
-    if error is not None:
-        raise error
+    made = ended(session, job_id)
+    if session.services.deltas is not None:
+        session.services.deltas.merge({made.table_id: Delta(rows, rows)})
     return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
 
 
@@ -137,8 +137,6 @@ def _load(session: Running, job_id: int, found: Rows) -> int:
         txn = session.services.store.begin()
         loading.finish(txn, session.services.member, job_id, epoch, rows)
         txn.commit()
-        if session.services.deltas is not None:
-            session.services.deltas.merge({table.physical_id: Delta(rows, rows)})
         return rows
     except Deposed:
         admin.command_now(session.services.store, "cancel", [job_id])

@@ -65,14 +65,17 @@ def refuse_cached(table: TableInfo, what: str) -> None:
 
 
 def submit(session: Running, job: Job) -> Job:
-    """Run a job to its end. Raises what it ended with.
+    """Run a job to its end. Raises what it ended with."""
+    return ended(session, session.services.submitter.submit_nowait(job))
+
+
+def ended(session: Running, job_id: int) -> Job:
+    """A submitted job at its end. Raises what it ended with.
 
     A kill ends the wait (1317) and cancels the job; without its client the job goes on."""
     services = session.services
-    submitter = services.submitter
-    job_id = submitter.submit_nowait(job)
     try:
-        finished = submitter.wait(job_id, look=session.check_interrupt)
+        finished = services.submitter.wait(job_id, look=session.check_interrupt)
     except Refused:
         if not session.client_is_gone:
             with suppress(Unavailable):  # a job that steps all the time has soon ended
