@@ -99,6 +99,10 @@ class InsertValues(KeptPlan):
             self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
         ]
 
+    def check(self, context: Context) -> None:
+        """Raises 1142, 1143."""
+        _demand(self._node, self._target, context)
+
     def _cells(
         self, number: int, row: Sequence[Tree], visible: Visible, context: Context
     ) -> list[tuple[int, Cell]]:
@@ -109,10 +113,6 @@ class InsertValues(KeptPlan):
                 for position, column in named
                 if position != self._target.auto
             ]
-    def check(self, context: Context) -> None:
-        """Raises 1142, 1143."""
-        _demand(self._node, self._target, context)
-
         if len(row) != len(named):
             raise refuse(1136, number)
         return [
