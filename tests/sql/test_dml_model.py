@@ -36,7 +36,9 @@ class Model:
         return 1
 
     def replace(self, row: Row) -> int:
-        """Affected rows."""
+        """Affected rows; a row that is the same already stays."""
+        if self.rows.get(row[0]) == row[1:]:
+            return 1
         removed = self.taken(row[0], row[1])
         for key in removed:
             del self.rows[key]

@@ -33,11 +33,12 @@ class Expr(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(Expr, frozen=True, kw_only=True):
-    """A column of the nearest scope."""
+    """A column of the nearest scope. `full` is database.table.column, as errors say it."""
 
     position: int
     name: str = ""
     table: str = ""
+    full: str = ""
 
 
 class Outer(Expr, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class Outer(Expr, frozen=True, kw_only=True):
     position: int
     name: str = ""
     table: str = ""
+    full: str = ""
 
 
 class Constant(Expr, frozen=True, kw_only=True):

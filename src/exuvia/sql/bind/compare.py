@@ -29,7 +29,16 @@ from exuvia.sql.bind.cast import (
     to_time,
 )
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.expr import Call, Constant, Expr, Subquery, is_constant
+from exuvia.sql.expr import (
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Outer,
+    Parameter,
+    Subquery,
+    is_constant,
+)
 from exuvia.sql.parse.near import Misplaced
 
 _SIGNS: dict[type, str] = {
@@ -50,6 +59,8 @@ def boolean(name: str, *arguments: Expr, extra: tuple[object, ...] = ()) -> Expr
 
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments in the domain in which they compare, and the collation they compare in."""
+    if any(is_year(each) for each in arguments):
+        arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
     present = [each for each in arguments if each.type.Tp != TypeCode.NULL]
     families = {each.family for each in present}
     if families & types.TEMPORAL:
@@ -66,6 +77,19 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
     if any(each.family is Family.FLOAT for each in numbers):
         return tuple(to_double(each) for each in numbers), "binary"
     return tuple(numbers), "binary"
+
+
+def is_year(expr: Expr) -> bool:
+    """Whether it is a column of years."""
+    return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.YEAR
+
+
+def _whole_year(expr: Expr) -> Expr:
+    """A constant number beside a year: 1 to 99 are years of this century or the last."""
+    if not isinstance(expr, Constant | Parameter) or expr.family not in types.WHOLE:
+        return expr
+    kind = types.integer(20, expr.type.unsigned)
+    return fold(Call(type=kind, function="whole_year", arguments=(expr,)))
 
 
 def _texts(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:

@@ -165,6 +165,7 @@ def column_of(field: Field, depth: int = 0) -> Expr:
             position=field.position,
             name=field.name,
             table=field.table,
+            full=_full(field),
         )
     return Column(
         type=kind,
@@ -172,7 +173,13 @@ def column_of(field: Field, depth: int = 0) -> Expr:
         position=field.position,
         name=field.name,
         table=field.table,
+        full=_full(field),
     )
+
+
+def _full(field: Field) -> str:
+    parts = (field.database, field.origin_table or field.table, field.name)
+    return ".".join(part for part in parts if part)
 
 
 def fields_of(table: Table, alias: str | None = None) -> list[Field]:

@@ -13,6 +13,7 @@ from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.conditions import CONDITIONS, Maker, divides
 from exuvia.sql.duck.render import Renderer
+from exuvia.sql.evaluate.shown import operation
 from exuvia.sql.expr import Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 
@@ -25,6 +26,8 @@ _SMALL_DIGITS = 18
 def _arithmetic(sign: str) -> Maker:
     def make(call: Call, renderer: Renderer) -> str | None:
         family = call.family
+        said = (sign, family is Family.UINT, operation(call, sign))
+        renderer.functions.operations.append(said)
         if family is Family.FLOAT:
             return None if sign == "*" else _plain(call, renderer, sign)
         if family is Family.DECIMAL:

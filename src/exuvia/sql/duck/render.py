@@ -111,6 +111,7 @@ class Functions:
         self.env = env
         self.made: list[tuple[str, Any, list[str], str, bool]] = []
         self.failure: BaseException | None = None
+        self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
         self._known: dict[Any, str] = {}
 
     def call(self, expr: Expr, renderer: Renderer) -> str:
@@ -139,15 +140,19 @@ class Functions:
         """The same of one list of rows, `shape` its DuckDB type."""
         return self._made(run, [shape], result)
 
-    def counted(self, most: int) -> str:
+    def counted(self, most: int, wanted: int | None = None) -> str:
         """The name of a function that counts the rounds of a recursion: 3636 beyond so many.
 
-        It sees the rows of a round in batches; one that is not full is the last."""
+        It sees the rows of a round in batches; one that is not full is the last. It gives 1, and 0
+        once it has seen as many rows as are `wanted`."""
         name = f"{self.prefix}{len(self.made)}"
-        rounds, is_last = 0, True
+        rounds, is_last, seen = 0, True, 0
 
         def run(vector: Any) -> Any:
-            nonlocal rounds, is_last
+            nonlocal rounds, is_last, seen
+            seen += len(vector)
+            if wanted is not None and seen >= wanted:
+                return _arrow([0] * len(vector), types.BIGINT)
             rounds += is_last
             is_last = len(vector) < _FULL_BATCH
             if rounds > most:
@@ -218,7 +223,9 @@ def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
         else:
             position = len(leaves)
             leaves.append(expr)
-        return Column(type=expr.type, coercibility=expr.coercibility, position=position)
+        full = expr.full if isinstance(expr, Column | Outer) else ""
+        level = expr.coercibility
+        return Column(type=expr.type, coercibility=level, position=position, full=full)
     if isinstance(expr, Cast):
         return evolve(expr, argument=_with_leaves(expr.argument, leaves))
     if isinstance(expr, Call):

@@ -12,16 +12,17 @@ from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from exuvia.base.mysql import refuse
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family
 from exuvia.sql.evaluate.cast import LEAST_INT, MOST_INT, MOST_UINT
 from exuvia.sql.evaluate.env import Compiled, Maker, Row
+from exuvia.sql.evaluate.shown import operation
 from exuvia.sql.evaluate.texts import DIGITS
 from exuvia.sql.expr import Call
 from exuvia.sql.types import family_of
 
 
-def _held(run: Callable[[Any, Any], Any], kind: FieldType, sign: str) -> Callable[[Any, Any], Any]:
-    family = family_of(kind)
+def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[Any, Any], Any]:
+    family = family_of(call.type)
     if family is Family.FLOAT:
 
         def double(a: Any, b: Any) -> float:
@@ -30,7 +31,7 @@ def _held(run: Callable[[Any, Any], Any], kind: FieldType, sign: str) -> Callabl
             except OverflowError:
                 found = math.inf
             if math.isinf(found) or math.isnan(found):
-                raise refuse(1690, "DOUBLE", f"({a!r} {sign} {b!r})")
+                raise refuse(1690, "DOUBLE", operation(call, sign, (a, b)))
             return float(found)
 
         return double
@@ -43,7 +44,7 @@ def _held(run: Callable[[Any, Any], Any], kind: FieldType, sign: str) -> Callabl
     def whole(a: Any, b: Any) -> int:
         found = run(a, b)
         if found < least or found > most:
-            raise refuse(1690, what, f"({a} {sign} {b})")
+            raise refuse(1690, what, operation(call, sign, (a, b)))
         return int(found)
 
     return whole
@@ -55,7 +56,7 @@ def _arithmetic(sign: str) -> Maker:
 
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
         run = exact if family_of(call.type) is Family.DECIMAL else plain
-        return binary(_held(run, call.type, sign), arguments)
+        return binary(_held(run, call, sign), arguments)
 
     return make
 
@@ -93,7 +94,7 @@ def divide(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _division(call: Call, arguments: list[Compiled]) -> Compiled:
-    run = _held(operator.truediv if call.type.Tp == 5 else divide, call.type, "/")
+    run = _held(operator.truediv if call.type.Tp == 5 else divide, call, "/")
     return _unless_zero(run, arguments)
 
 
@@ -121,7 +122,7 @@ def _whole_quotient(a: Any, b: Any) -> int:
 
 
 def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
-    return _unless_zero(_held(_whole_quotient, call.type, "DIV"), arguments)
+    return _unless_zero(_held(_whole_quotient, call, "DIV"), arguments)
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -139,7 +140,7 @@ def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
-    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call.type, "-")
+    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call, "-")
 
     def apply(row: Row, env: Any) -> Any:
         value = inner(row, env)

@@ -47,8 +47,10 @@ def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> C
 
 
 def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
-    """The number a text begins with; 1292 if more follows."""
+    """The number a text begins with; 1292 if more follows. Blanks alone are 0, and no mistake."""
     found = _NUMBER.match(text)
+    if found is None and not text.strip():
+        return 0.0
     if found is None or found.end() != len(text):
         env.warn(1292, what, text)
     if found is None:
@@ -88,13 +90,14 @@ def whole(number: Any) -> int:
     return int(number)
 
 
-def hold(number: int, unsigned: bool, env: Env) -> int:
-    """An integer held to 64 bits; negative ones wrap where unsigned, as CAST does."""
+def hold(number: int, unsigned: bool, env: Env, what: str = "DECIMAL") -> int:
+    """An integer held to 64 bits; negative ones wrap where unsigned, as CAST does. `what` it was is
+    said by 1292."""
     if unsigned:
         if number < 0:
             return max(number, LEAST_INT) & MOST_UINT
         if number > MOST_UINT:
-            env.warn(1292, "DECIMAL", number)
+            env.warn(1292, what, number)
         return min(number, MOST_UINT)
     if LEAST_INT <= number <= MOST_INT:
         return number
@@ -170,7 +173,7 @@ def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
     if not unsigned and number > MOST_UINT:
         env.warn(1292, "INTEGER", text)
         return -1
-    return hold(number, unsigned, env)
+    return hold(number, unsigned, env, "INTEGER" if unsigned else "DECIMAL")
 
 
 def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:

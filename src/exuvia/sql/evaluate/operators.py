@@ -128,7 +128,21 @@ def _weights(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
+def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
+    """1..69 is 2001..2069, 70..99 is 1970..1999; any other number is itself."""
+    inner = arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        year = inner(row, env)
+        if year is None or not 0 < year < 100:
+            return None if year is None else int(year)
+        return int(year) + (2000 if year < 70 else 1900)
+
+    return run
+
+
 OPERATORS: dict[str, Maker] = {
+    "whole_year": _whole_year,
     **evaluate_logic.OPERATORS,
     **evaluate_arithmetic.OPERATORS,
     **evaluate_match.OPERATORS,

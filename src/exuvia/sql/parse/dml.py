@@ -17,6 +17,7 @@ def insert(cursor: Cursor) -> Node:
 
     | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
     replace = cursor.take().text.upper() == "REPLACE"
+    _hints(cursor)
     ignore = False
     while cursor.at_any(("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE")):
         ignore = cursor.take().text.upper() == "IGNORE" or ignore
@@ -156,7 +157,14 @@ def update(cursor: Cursor) -> Node:
     )
 
 
+def _hints(cursor: Cursor) -> None:
+    """/*+ .. */ behind the verb: this planner needs none."""
+    while cursor.peek().startswith("/*+"):
+        cursor.take()
+
+
 def _modifiers(cursor: Cursor) -> bool:
+    _hints(cursor)
     ignore = False
     while cursor.at_any(("LOW_PRIORITY", "QUICK", "IGNORE")):
         ignore = cursor.take().text.upper() == "IGNORE" or ignore

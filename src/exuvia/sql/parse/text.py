@@ -160,7 +160,8 @@ def item_texts(tree: exp.Expression) -> list[str]:
         return []
     text, tokens = source.text, source.tokens
     found = list_items(Cursor(text, tokens))
-    return [text[tokens[start].start : tokens[end - 1].end + 1] for start, end in found]
+    shown = (text[tokens[start].start : tokens[end - 1].end + 1] for start, end in found)
+    return [each[:MOST_TITLE] for each in shown]
 
 
 def list_items(cursor: Cursor) -> list[tuple[int, int]]:
@@ -199,6 +200,8 @@ _MODIFIERS = (
     "SQL_CACHE",
     "SQL_CALC_FOUND_ROWS",
 )
+MOST_TITLE = 256  # characters of a column's name that is an expression's text
+
 _AFTER_LIST = (
     *("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "FOR", "LOCK"),
     *("UNION", "EXCEPT", "INTERSECT", "INTO", "WINDOW"),

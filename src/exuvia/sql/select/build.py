@@ -71,6 +71,7 @@ class Frame:
         self.fields: list[Field] = []
         self.places: list[Place] = []
         self.hidden: set[int] = set()
+        self.commons_of: set[int] = set()  # columns of common table expressions
 
     def add(self, fields: Sequence[Field], places: Sequence[Place]) -> list[Field]:
         """More columns; they stand behind those that are there."""

@@ -1,7 +1,8 @@
 """ONLY_FULL_GROUP_BY: what a grouped SELECT may name beside its aggregates (1055, 1140).
 
 A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE,
-or if a whole primary key (or a unique key that cannot be NULL) of its table is determined."""
+or if a whole primary key (or a unique key that cannot be NULL) of its table is determined. Columns
+of common table expressions are not looked at, as in TiDB: any value of the group is theirs."""
 
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def _free(expr: Expr, group: list[Expr], known: set[int]) -> Column | None:
 
 
 def _determined(block: "Block", frame: Frame) -> set[int]:
-    known = {key.position for key in block.group if isinstance(key, Column)}
+    known = {key.position for key in block.group if isinstance(key, Column)} | frame.commons_of
     pairs = list(_equalities(block.where))
     while True:
         before = len(known)

@@ -181,20 +181,13 @@ class _From:
         database: str = "",
     ) -> None:
         if titles and len(titles) != len(columns):
-            raise refuse(1222)
+            raise refuse(1353)
         shown = titles or [column.name for column in columns]
         fields = [
-            Field(
-                n,
-                shown[n],
-                column.type,
-                alias,
-                database,
-                None,
-                column.origin_table,
-                levels[n] if levels else IMPLICIT,
+            Field(n, shown[n], column.type, alias, database, None, column.origin_table, level)
+            for n, (column, level) in enumerate(
+                zip(columns, levels or [IMPLICIT] * len(columns), strict=True)
             )
-            for n, column in enumerate(columns)
         ]
         places = [_fixed(f"{name}.o{n}") for n in range(len(columns))]
         self.frame.add(fields, places)
@@ -206,7 +199,9 @@ class _From:
         alias = tree.alias or tree.name
         if common is not None:
             name = frame.build.name()
+            first = len(frame.fields)
             self._columns(name, alias, common.columns, [])
+            frame.commons_of.update(range(first, len(frame.fields)))
             return f"{common.name} AS {name}"
         if not isinstance(tree.this, exp.Identifier):
             raise refuse(1235, "table function")

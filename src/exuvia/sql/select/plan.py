@@ -162,7 +162,7 @@ class RelationalPlan(Plan):
         if isinstance(error, duckdb.InterruptException):
             raise refuse(1317) from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
-            raise refuse(1690, *_overflowed(text)) from error
+            raise refuse(1690, *_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise refuse(1105, "Out of memory in a query") from error
         raise refuse(1105, text.partition("\n")[0]) from error
@@ -173,10 +173,16 @@ class RelationalPlan(Plan):
         return self._build.scans
 
 
-def _overflowed(text: str) -> tuple[str, str]:
+def _overflowed(text: str, operations: Sequence[tuple[str, bool, str]]) -> tuple[str, str]:
     """What 1690 says: the type that was left, and the operation where it is known."""
-    operation = re.search(r"\((-?[\d.]+ \S+ -?[\d.]+)\)", text)
-    shown = f"({operation[1]})" if operation else "an expression of the query"
+    found = re.search(r"\((-?[\d.]+ (\S+) -?[\d.]+)\)", text)
+    shown = f"({found[1]})" if found else "an expression of the query"
+    unsigned = "UINT" in text
+    signs = {found[2]} if found else {"+", "-", "*"}
+    for sign, is_unsigned, said in operations:
+        if sign in signs and is_unsigned == unsigned:
+            shown = said
+            break
     if "DECIMAL" in text.upper():
         return "DECIMAL", shown
-    return ("BIGINT UNSIGNED" if "UINT" in text else "BIGINT"), shown
+    return ("BIGINT UNSIGNED" if unsigned else "BIGINT"), shown

@@ -32,6 +32,7 @@ from exuvia.sql.write import delete as dml_delete
 from exuvia.sql.write import insert as dml_insert
 from exuvia.sql.write import update as dml_update
 from exuvia.sql.write.found import DeleteFound, UpdateFound, needs_query
+from exuvia.sql.write.selected import with_selected
 
 NOT_KEPT = Result()
 
@@ -61,8 +62,9 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
     if isinstance(node, exp.Query):
         return RelationalPlan(node, context)
     if isinstance(node, Insert):
+        node, more = with_selected(node, context)
         assert node.query is not None
-        return dml_insert.InsertQuery(node, plan(node.query, context), context)
+        return dml_insert.InsertQuery(node, plan(node.query, context), context, more)
     if isinstance(node, Update):
         return UpdateFound(node, context)
     if isinstance(node, Delete):

@@ -31,7 +31,7 @@ from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
 from exuvia.sql.write.cells import Assign, assign_to, narrowed
 from exuvia.sql.write.column_sources import default_for, now_for
-from exuvia.sql.write.strictness import strictness
+from exuvia.sql.write.strictness import Strictness
 
 Getter = Callable[[Row, Context], Value]
 
@@ -72,11 +72,11 @@ class Assignments:
         source: Source,
         visible: Sequence[Visible],
         context: Context,
-        ignore: bool = False,
+        rules: Strictness,
         in_turn: bool = False,
     ) -> None:
         self._in_turn = in_turn
-        self._forgiven, mode = strictness(context, ignore)[2:]
+        self._forgiven, mode = rules.forgiven, rules.mode
         self._steps = [_step(name, tree, source, visible, context, mode) for name, tree in pairs]
         named = {step.position for step in self._steps}
         self._moments = [

@@ -4,10 +4,11 @@ c = c + VALUES(c)               c = t.c + `new row`.c ... AS n ... c = c + n.c  
 under the name given
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from sqlglot import exp
 
+from exuvia.base.mysql import refuse
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
 
@@ -16,19 +17,22 @@ Pairs = tuple[tuple[exp.Column, Tree], ...]
 
 
 def with_new_row(
-    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None
+    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None, known: Set[str]
 ) -> tuple[Pairs, str]:
     """The assignments with every column named by its row, and the name of the new row.
 
-    A column without a table is that of the row that is there."""
+    A column without a table is that of the row that is there; `known` are the table's columns, in
+    lower case. Raises 1054."""
     name = alias or NEW_ROW
 
     def replaced(node: exp.Expression) -> exp.Expression:
         column = _values_of(node)
         if column is not None:
+            if column.name.lower() not in known:
+                raise refuse(1054, column.name, "field list")
             return _of(column, name)
         if isinstance(node, exp.Column) and not node.table and not is_default(node):
-            return _of(node, table)
+            return _of(node, table) if node.name.lower() in known else node
         return node
 
     return tuple((target, tree.copy().transform(replaced)) for target, tree in pairs), name

@@ -55,7 +55,7 @@ class UpdateFound(Plan):
         self._single = tree_of(node.source) is not None
         self._targets: list[_Target] = []
         for column, tree in node.assignments:
-            self._target(_owner(column, sources)).pairs.append((column, tree))
+            self._target(_owner(column, sources, node.source)).pairs.append((column, tree))
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
             check_writable(target.source.table, "UPDATE", context)
@@ -100,7 +100,7 @@ class UpdateFound(Plan):
                 for name, tree in given
             ]
             visible = [target.source.visible]
-            changes.append(Assignments(pairs, target.source, visible, context, self._ignore))
+            changes.append(Assignments(pairs, target.source, visible, context, self._rules))
         matched = changed = 0
         for place, handle, row in _once(rows, width):
             old = writers[place].read(handle)
@@ -211,16 +211,29 @@ def _sources(
         yield from _sources(join.this, context, commons)
 
 
+def _derived(tree: exp.Expression) -> Iterator[exp.Subquery]:
+    """The derived tables of a FROM and its joins."""
+    origin = tree.args.get("from_") or tree.args.get("from")
+    for each in (origin, *(tree.args.get("joins") or ())):
+        if each is not None and isinstance(each.this, exp.Subquery) and each.this.alias:
+            yield each.this
+
+
 def _commons(tree: exp.Expression) -> Sequence[exp.Expression]:
     clause = tree.args.get("with_")
     return clause.expressions if clause is not None else ()
 
 
-def _owner(column: exp.Column, sources: Sequence[Source]) -> Source:
-    """The table whose column is assigned. Raises 1054, 1052."""
+def _owner(column: exp.Column, sources: Sequence[Source], tree: exp.Expression) -> Source:
+    """The table whose column is assigned. Raises 1054, 1052; 1288 for a derived table's."""
     found = [source for source in sources if source.resolve(column) is not None]
     shown = f"{column.table}.{column.name}" if column.table else column.name
     if not found:
+        derived = [each.alias for each in _derived(tree)]
+        if column.table:
+            derived = [each for each in derived if each.lower() == column.table.lower()]
+        if derived:
+            raise refuse(1288, derived[0], "UPDATE")
         raise refuse(1054, shown, "field list")
     if len(found) > 1:
         raise refuse(1052, shown, "field list")

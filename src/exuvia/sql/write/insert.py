@@ -23,7 +23,7 @@ from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.result import Result, Row, Value
+from exuvia.sql.result import OutputColumn, Result, Row, Value
 from exuvia.sql.select.relational import relational
 from exuvia.sql.session.plans import KeptPlan, Plan
 from exuvia.sql.write.assignments import Assignments
@@ -32,6 +32,7 @@ from exuvia.sql.write.column_sources import default_for
 from exuvia.sql.write.duplicate_values import with_new_row
 from exuvia.sql.write.insert_target import Target
 from exuvia.sql.write.inserting import Inserting
+from exuvia.sql.write.selected import visible_of
 from exuvia.sql.write.strictness import Strictness, loads_a_dump, strictness
 
 Cell = Callable[[Row, Context, int], Value]
@@ -62,16 +63,25 @@ def _policy(node: Insert) -> str:
     return "ignore" if node.ignore else "insert"
 
 
-def _changes(node: Insert, target: Target, context: Context) -> Assignments | None:
-    """ON DUPLICATE KEY UPDATE: it sees the row that is there and, behind it, the new one."""
+def _changes(
+    node: Insert,
+    target: Target,
+    context: Context,
+    rules: Strictness,
+    read: Sequence[OutputColumn] = (),
+) -> Assignments | None:
+    """ON DUPLICATE KEY UPDATE: it sees the row that is there and, behind it, the new one, and what
+    was `read` of the query's tables."""
     if not node.on_duplicate:
         return None
     table, name = target.table, node.table.name
     source = Source(table, node.table.db or "", name, name, ())
-    pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias)
+    known = {column.name.L for column in table.columns}
+    pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias, known)
     width = len(table.info.cols)
-    visible = [source.visible, Visible(new_row, "", table.info.cols, table.columns, width)]
-    return Assignments(pairs, source, visible, context, node.ignore, in_turn=True)
+    new = Visible(new_row, "", table.info.cols, table.columns, width)
+    visible = [source.visible, new, visible_of(read, 2 * width)]
+    return Assignments(pairs, source, visible, context, rules, in_turn=True)
 
 
 def plan(node: Insert, context: Context) -> KeptPlan | None:
@@ -93,7 +103,7 @@ class InsertValues(KeptPlan):
         self._node = node
         self._policy = _policy(node)
         self._rules = strictness(context, node.ignore, len(rows) == 1)
-        self._changes = _changes(node, target, context)
+        self._changes = _changes(node, target, context, self._rules)
         source = Source(target.table, "", node.table.name, node.table.name, ())
         self._rows = [
             self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
@@ -107,7 +117,7 @@ class InsertValues(KeptPlan):
         self, number: int, row: Sequence[Tree], visible: Visible, context: Context
     ) -> list[tuple[int, Cell]]:
         named = self._target.named
-        if not row:
+        if not row and not self._names_columns:
             return [
                 (position, default_cell(column))
                 for position, column in named
@@ -217,21 +227,24 @@ def storer(column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness
 class InsertQuery(Plan):
     """INSERT ... SELECT: the rows are read before the first is put."""
 
-    def __init__(self, node: Insert, query: Plan, context: Context) -> None:
+    def __init__(self, node: Insert, query: Plan, context: Context, more: int = 0) -> None:
+        """`more`: how many of the query's columns are only read (write/selected.py)."""
         self._target = _target(node, context)
         _demand(node, self._target, context)
         self._query = query
         self._rules = strictness(context, node.ignore)
         self._policy = _policy(node)
-        self._changes = _changes(node, self._target, context)
-        if len(query.columns) != len(self._target.named):
+        self._width = len(query.columns) - more
+        read = query.columns[self._width :]
+        self._changes = _changes(node, self._target, context, self._rules, read)
+        if self._width != len(self._target.named):
             raise refuse(1136, 1)
         for _, column in self._target.named:
             if column.is_generated:
                 raise refuse(3105, column.name.O, self._target.table.info.name.O)
         self._storers = [
             (position, storer(column, each.type, position == self._target.auto, self._rules))
-            for (position, column), each in zip(self._target.named, query.columns, strict=True)
+            for (position, column), each in zip(self._target.named, query.columns, strict=False)
         ]
 
     def run(self, context: Context) -> Result:
@@ -241,7 +254,7 @@ class InsertQuery(Plan):
         inserting = Inserting(self._target, self._policy, context, self._changes)
         for number, found in enumerate(rows, 1):
             row = self._target.row(context)
-            for (position, store), value in zip(self._storers, found, strict=True):
+            for (position, store), value in zip(self._storers, found, strict=False):
                 row[position] = store(value, context, number)
-            inserting.add(row, number)
+            inserting.add(row, number, found[self._width :])
         return inserting.result(True)

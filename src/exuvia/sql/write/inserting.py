@@ -50,17 +50,18 @@ class Inserting:
         if rows > 1 and self._target.auto >= 0 and not self._target.auto_is_named:
             self._reserved = self._ids.next("auto", rows, self._spacing)
 
-    def add(self, row: Row, number: int) -> None:
-        """Put one complete row. Raises Duplicate, 1467; with IGNORE a row that breaks a constraint
-        is left out."""
+    def add(self, row: Row, number: int, read: Row | tuple[()] = ()) -> None:
+        """Put one complete row; `read` is what ON DUPLICATE KEY UPDATE may read beside it.
+
+        Raises Duplicate, 1467; with IGNORE a row that breaks a constraint is left out."""
         try:
-            self._add(row, number)
+            self._add(row, number, read)
         except Refused as refused:
             if not self._context.ignores or refused.code not in SKIPPED:
                 raise
             self._context.note(refused.code, refused.message)
 
-    def _add(self, row: Row, number: int) -> None:
+    def _add(self, row: Row, number: int, read: Row | tuple[()]) -> None:
         self._rows += 1
         given = self._number(row) if self._target.auto >= 0 else 0
         handle = None
@@ -71,7 +72,9 @@ class Inserting:
             self._affected += 1
             self._first_id = self._first_id or given
         except Duplicate as taken:
-            self._settle(taken, row, handle, number)
+            if self._policy == "insert":
+                raise
+            self._settle(taken, row, handle, number, read)
 
     def _number(self, row: Row) -> int:
         """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
@@ -81,7 +84,7 @@ class Inserting:
             row[position] = value = self._next_id()
             if self._target.random is not None:
                 row[position] = value = self._scattered(value)
-            _check_range(value, self._table, position)
+            row[position] = value = self._in_range(int(value), position)
             return int(value)
         self._written_id = int(value)
         if self._target.random is not None:
@@ -109,28 +112,55 @@ class Inserting:
             raise Refused(8216, "HY000", f"Invalid auto random: {said}")
         return value & (1 << counter_bits(self._table.info, column)) - 1 if value > 0 else value
 
+    def _in_range(self, value: int, position: int) -> int:
+        """A given id, held to its column with IGNORE. Raises 1690 beyond, 1467 where not strict."""
+        kind = self._table.info.cols[position].type
+        bits = INTEGER_BITS.get(TypeCode(kind.Tp))
+        most = (1 << (bits if kind.unsigned else bits - 1)) - 1 if bits else value
+        if value <= most:
+            return value
+        failed = refuse(1467)
+        beyond = Refused(1690, "22003", f"constant {value} overflows {_INTEGERS[bits or 64]}")
+        if not self._context.ignores:
+            raise beyond if self._context.strict else failed
+        self._context.note(beyond.code, beyond.message)
+        self._context.note(failed.code, failed.message)
+        return most
+
     def _next_id(self) -> int:
         if self._reserved:
             self._reserved += self._spacing.increment
             return self._reserved - self._spacing.increment
         return self._ids.next(spacing=self._spacing)
 
-    def _settle(self, taken: Duplicate, row: Row, handle: bytes | None, number: int) -> None:
-        self._duplicates += 1
-        if self._policy == "insert":
-            raise taken
+    def _settle(
+        self,
+        taken: Duplicate,
+        row: Row,
+        handle: bytes | None,
+        number: int,
+        read: Row | tuple[()],
+    ) -> None:
         if self._policy == "ignore":
+            self._duplicates += 1
             self._writer.keep(taken.handle)
             self._context.note(taken.code, taken.message)
         elif self._policy == "replace":
             self._replace(taken, row, handle)
         else:
-            self._update(taken, row, number)
+            self._update(taken, row, number, read)
 
     def _replace(self, taken: Duplicate, row: Row, handle: bytes | None) -> None:
+        """The row goes where the other was; one that is the same already stays."""
         for _ in range(MOST_REPLACED + 1):
-            self._writer.delete(taken.handle, self._holder(taken))
+            old = self._holder(taken)
+            if old == row:
+                self._writer.keep(taken.handle)
+                self._affected += 1
+                return
+            self._writer.delete(taken.handle, old)
             self._affected += 1
+            self._duplicates += 1
             try:
                 self._writer.insert(row, handle)
                 self._affected += 1
@@ -139,20 +169,22 @@ class Inserting:
                 taken = another
         raise Broken(f"a row of {self._table.info.name.O} is taken by more rows than it has keys")
 
-    def _update(self, taken: Duplicate, row: Row, number: int) -> None:
+    def _update(self, taken: Duplicate, row: Row, number: int, read: Row | tuple[()]) -> None:
         if self._changes is None:
             raise taken
         old = self._holder(taken)
-        new = self._changes.apply(old, row, self._context, number)
+        new = self._changes.apply(old, [*row, *read], self._context, number)
         if new != old:
             self._writer.update(taken.handle, old, new)
             self._affected += 2
+            self._duplicates += 1
             if self._target.auto >= 0:
                 self._written_id = int(new[self._target.auto])
             return
         self._writer.keep(taken.handle)
         if self._context.session.client_found_rows:
             self._affected += 1
+            self._duplicates += 1
 
     def _holder(self, taken: Duplicate) -> Row:
         found = self._writer.read(taken.handle)
@@ -180,10 +212,3 @@ def _spacing(context: Context) -> Spacing:
         int(context.variable(f"auto_increment_{each}")) for each in ("increment", "offset")
     )
     return EVERY if increment == 1 else Spacing(increment, offset)
-
-
-def _check_range(value: int, table: Table, position: int) -> None:
-    kind = table.info.cols[position].type
-    bits = INTEGER_BITS.get(TypeCode(kind.Tp))
-    if bits is not None and value >= 1 << (bits if kind.unsigned else bits - 1):
-        raise Refused(1690, "22003", f"constant {value} overflows {_INTEGERS[bits]}")

@@ -51,6 +51,7 @@ class RowWriter:
         self._early = duties if is_early else None
         self._late = None if is_early else duties
         self._rows = self._modified = 0
+        self._auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)
         context.writing(table)
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
@@ -80,13 +81,21 @@ class RowWriter:
         if self._fits is not None:
             self._fits(new)
         if self._parts is not None:
-            return self._parts.update(handle, old, new)
+            self._parts.update(handle, old, new)
+            return self._count_on(old, new)
         if self._early is not None:
             self._early.updated(old, new)
         writer.update(self._context.txn, self._table, handle, old, new)
+        self._count_on(old, new)
         self._modified += 1
         if self._late is not None:
             self._late.updated(old, new)
+
+    def _count_on(self, old: Row, new: Row) -> None:
+        """A greater number in the AUTO_INCREMENT column moves its counter, as in an INSERT."""
+        at = self._auto
+        if at >= 0 and new[at] is not None and new[at] != old[at] and new[at] > 0:
+            self._context.session.services.ids.of(self._table.info).rebase(int(new[at]))
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
