@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from exuvia.sim.plants import KNOWN_GAP, PLANTS
-from exuvia.sim.run import simulate
+from exuvia.sim.change import PLANS
+from exuvia.sim.plants import AIMED, KNOWN_GAP, PLANTS
+from exuvia.sim.run import BATCH_SEEDS, search, simulate
 
 SEEDS = 2_000
 MOST_SEEDS = 1_500
@@ -14,8 +15,7 @@ MOST_SEEDS = 1_500
 def test_two_thousand_seeds_keep_the_laws() -> None:
     endings: Counter[tuple[str, str]] = Counter()
     commits = crashes = 0
-    for seed in range(SEEDS):
-        verdict = simulate(seed)
+    for verdict in search(range(SEEDS)):
         assert verdict.broken is None, verdict.told()
         endings[verdict.change, verdict.ending] += 1
         commits += verdict.commits
@@ -31,12 +31,16 @@ def test_two_thousand_seeds_keep_the_laws() -> None:
 
 def test_a_seed_replays_to_the_letter() -> None:
     assert simulate(7) == simulate(7)
+    few = range(BATCH_SEEDS - 1, BATCH_SEEDS + 2)
+    assert list(search(few)) == [simulate(seed) for seed in few]
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_is_found(plant: str) -> None:
+    plans = [plan for plan in PLANS if plan.title == AIMED.get(plant, plan.title)]
     with PLANTS[plant]():
-        found = next((v for v in map(simulate, range(MOST_SEEDS)) if v.broken), None)
+        verdicts = (simulate(seed, plans) for seed in range(MOST_SEEDS))
+        found = next((each for each in verdicts if each.broken), None)
     assert found is not None, f"{plant}: no seed of {MOST_SEEDS} shows it"
     assert "law" in found.told() or "rows" in found.told() or "end" in found.told()
 

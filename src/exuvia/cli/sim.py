@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from itertools import count
 
-from exuvia.sim.run import simulate
+from exuvia.sim.run import search, simulate
 
 EVERY = 500
 
@@ -14,12 +14,12 @@ def run(seeds: int, first: int, trace: bool) -> int:
     endings: Counter[str] = Counter()
     commits = crashes = 0
     numbers = range(first, first + seeds) if seeds else count(first)
-    for done, seed in enumerate(numbers, 1):
-        verdict = simulate(seed)
+    verdicts = map(simulate, numbers) if trace else search(numbers)
+    for done, verdict in enumerate(verdicts, 1):
         if trace or verdict.broken:
             sys.stdout.write(verdict.told(1_000_000 if trace else 40) + "\n")
         if verdict.broken:
-            sys.stdout.write(f"replay: exuvia sim --first {seed} --seeds 1 --trace\n")
+            sys.stdout.write(f"replay: exuvia sim --first {verdict.seed} --seeds 1 --trace\n")
             return 1
         endings[f"{verdict.change} {verdict.ending}"] += 1
         commits += verdict.commits

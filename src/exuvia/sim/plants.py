@@ -14,7 +14,7 @@ no delete only     (known gap) safe here, since plans come from the data's own s
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from random import Random
+from itertools import cycle
 from typing import Any
 
 from exuvia.catalog import infoschema, writer
@@ -45,14 +45,14 @@ def _replaced(holder: Any, attribute: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def stale_plan() -> Iterator[None]:
-    """Any table in the cache will do."""
+    """Every other time, the table that is in the cache besides will do."""
     honest = infoschema.Schemas.table
-    random = Random(1)
+    stale = cycle((True, False))
 
     def table(self: Any, txn: Any, database: str, name: str) -> Table:
         found = honest(self, txn, database, name)
         cached: tuple[Table, ...] = self._tables.get(found.info.id) or (found,)
-        return random.choice(cached)
+        return min(cached, key=lambda each: each.revision) if next(stale) else found
 
     with _replaced(infoschema.Schemas, "table", table):
         yield
@@ -203,3 +203,5 @@ PLANTS: dict[str, Callable[[], Any]] = {
     "flag apart": flag_apart,
 }
 KNOWN_GAP = no_delete_only
+AIMED = {"stale plan": "add index", "blind release": "add unique index"}
+"""Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""
