@@ -8,6 +8,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.entries import is_narrow
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Fixed, Variables
@@ -111,3 +112,18 @@ def test_the_size_of_a_span_is_a_variable() -> None:
     variables.set_global(txn, "exuvia_ddl_reorg_span_rows", "5000")
     txn.commit()
     assert dial.read().span_rows == 5000
+
+
+def test_entries_of_numbers_are_narrow_and_texts_and_unique_ones_are_not() -> None:
+    info = table_info(
+        "id int not null",
+        "k int",
+        "c varchar(9)",
+        primary="id",
+        plain={"ik": "k", "ic": "k,c"},
+        unique={"iu": "k"},
+    )
+    table = publish(MemoryStore(), info, 1)
+    ids = {index.idx_name.O: index.id for index in info.indexes}
+    assert is_narrow(table, (ids["ik"],))
+    assert not any(is_narrow(table, (ids["ik"], ids[name])) for name in ("ic", "iu"))

@@ -21,6 +21,15 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
     keys = [bytes(chooser.randrange(distinct) for _ in range(width)) for _ in range(500)]
     for form in (keys, array(keys)):
         assert order.as_bytes(order.take(form, order.positions(form))) == sorted(keys)
+        assert order.as_bytes(order.in_order(form)) == sorted(keys)
+
+
+def test_keys_that_one_word_tells_apart_are_sorted_by_it() -> None:
+    chooser = random.Random(7)
+    keys = [b"ti\0" + chooser.randbytes(3) + b"--" + chooser.randbytes(5) for _ in range(500)]
+    assert order.as_bytes(order.in_order(array(keys))) == sorted(keys)
+    assert order.as_bytes(order.in_order(array([b"same"] * 3))) == [b"same"] * 3
+    assert len(order.in_order(np.zeros(0, "V9"))) == 0
 
 
 def test_the_words_of_a_handle_that_is_in_order_cost_nothing_and_change_nothing() -> None:

@@ -2,11 +2,13 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
+from exuvia.pipeline import spans as spans_module
 from exuvia.pipeline.spans import SpanSet, cut
 
 WHOLE = Span(bytes([0]), bytes([40]))
@@ -47,3 +49,25 @@ def test_cuts_cover_the_missing_keys_and_hold_about_the_rows_asked_for() -> None
 
 def test_an_empty_range_is_one_span() -> None:
     assert cut(MemoryStore(), [WHOLE], 10) == [WHOLE]
+
+
+def test_tasks_side_by_side_get_spans_of_rising_size_so_that_they_do_not_all_write_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spans_module, "LEAST_STAGGERED", 60)
+    store = MemoryStore()
+    store.bulk([bytes([1, n]) for n in range(120)], b"x")
+    whole = Span(b"\x01", b"\x02")
+
+    def sizes(rows: int, at_once: int) -> list[int]:
+        pieces = cut(store, [whole], rows, 120, at_once, staggered=True)
+        assert (pieces[0].start, pieces[-1].end) == whole
+        assert all(a.end == b.start for a, b in itertools.pairwise(pieces))
+        return [store.count(piece) for piece in pieces]
+
+    assert sizes(200, 2) == [40, 80]
+    assert sizes(200, 3) == [20, 40, 60]
+    assert sizes(40, 2) == [18, 36, 36, 30], "no more than asked for"
+    assert sizes(200, 1) == [120]
+    monkeypatch.setattr(spans_module, "LEAST_STAGGERED", 121)
+    assert sizes(200, 2) == [120], "too few rows to part"

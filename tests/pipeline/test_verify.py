@@ -12,8 +12,10 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
+from exuvia.pipeline import entries
 from exuvia.pipeline.faults import FaultJudge
 from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.kernels import SCANS
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.verify import check_index, order_for
@@ -40,6 +42,16 @@ def filled() -> tuple[MemoryStore, Table]:
         writer.insert(txn, table, [n, n % 10 if n % 7 else None, f"u{n}" if n % 5 else None])
     txn.commit()
     return store, table
+
+
+def test_a_scan_can_be_made_to_rest_after_every_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_NEAR_ROWS", 100)
+    store, table = filled()
+    order = order_for(table, (PLAIN.id,))
+    rows, standing = next(verification(store, order, ROWS))
+    for task in (rows, standing):
+        steps = SCANS[task.kind](store, task)
+        assert [each.rows for each in steps] == [100] * (ROWS // 100)
 
 
 def plant(store: MemoryStore, table: Table, kind: str, unique: bool) -> None:

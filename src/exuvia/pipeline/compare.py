@@ -3,6 +3,8 @@ are for.
 
 sum rows, sum entries            checksums per bucket: a few bytes for a million rows
 collect rows, collect entries    (key, suffix, handle) of the entries in chosen buckets
+
+Each yields after every chunk, so that it can be made to rest between any two of them.
 """
 
 from collections.abc import Generator, Iterator
@@ -31,9 +33,9 @@ def sum_rows(store: Store, task: Task) -> Steps:
         for chunk in of_rows(snapshot, table, indexes, task.span):
             for side, entries in zip(sums, chunk, strict=True):
                 side.add(hash_entries(entries.keys, entries.suffixes))
+            yield Batch(len(chunk[0].keys), 0.0)
     finally:
         snapshot.close()
-    yield Batch(sums[0].rows, 0.0)
     return _summed(task, sums)
 
 
@@ -42,7 +44,7 @@ def sum_entries(store: Store, task: Task) -> Steps:
     sums = Sums(task.buckets)
     for entries in _standing(store, task):
         sums.add(hash_entries(entries.keys, entries.suffixes))
-    yield Batch(sums.rows, 0.0)
+        yield Batch(len(entries.keys), 0.0)
     return _summed(task, [sums])
 
 
@@ -59,16 +61,18 @@ def collect_rows(store: Store, task: Task) -> Steps:
     try:
         for chunk in of_rows(snapshot, table, [index_of(task.order, task.index_id)], task.span):
             found.extend(_chosen(task, chunk[0]))
+            yield Batch(len(chunk[0].keys), 0.0)
     finally:
         snapshot.close()
-    yield Batch(len(found), 0.0)
     return Outcome(ordinal=task.ordinal, rows=len(found), result=found)
 
 
 def collect_entries(store: Store, task: Task) -> Steps:
     """The live entries of the chosen buckets in a span of one index."""
-    found = [entry for entries in _standing(store, task) for entry in _chosen(task, entries)]
-    yield Batch(len(found), 0.0)
+    found: list[Entry] = []
+    for entries in _standing(store, task):
+        found.extend(_chosen(task, entries))
+        yield Batch(len(entries.keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=len(found), result=found)
 
 

@@ -2,6 +2,7 @@
 
     nobody else commits     a task goes on as fast as it can
     clients commit          half of the cores compute, a task on each holds a seat; the others wait
+                            (the very same half for all tasks and the JVM: pipeline/cores.py)
                             what was no write rests longer than it took (writes: pipeline/pace.py)
 
 A client's statement is a dozen wake-ups of short work. Lower priority is not enough: a core that
@@ -13,6 +14,7 @@ import os
 from collections.abc import Callable
 
 from exuvia.kv.store import Store
+from exuvia.pipeline.cores import Place
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.slots import Slot
 from exuvia.pipeline.task import Order
@@ -26,7 +28,14 @@ _MOST_REST_S = 0.5
 class Courtesy:
     """One task's manners."""
 
-    def __init__(self, store: Store, order: Order, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        order: Order,
+        monotonic: Callable[[], float],
+        place: Place | None = None,
+    ) -> None:
+        self._place = place or Place()
         self._traffic = Traffic(store, order, monotonic)
         self._seat = Slot(store, order, 0, "seat")
         self._monotonic = monotonic
@@ -35,7 +44,9 @@ class Courtesy:
     def may_go_on(self) -> bool:
         """Whether the task may compute now. Raises Deposed when the reorg was left."""
         self._began = self._monotonic()
-        if not self._traffic.busy():
+        busy = self._traffic.busy()
+        self._place.beside_clients(busy)
+        if not busy:
             self._seat.release()
             return True
         return self._seat.taken(_SEATS)

@@ -30,7 +30,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
 from exuvia.pipeline.judge import Judge, Verdict
-from exuvia.pipeline.order import Keys, as_bytes, joined, positions, repeats, take
+from exuvia.pipeline.order import Keys, as_bytes, in_order, joined, positions, repeats, take
 from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.summary import Summary, add_chunk, parts_of
@@ -56,10 +56,11 @@ class Run:
 def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
     """Entries of many chunks as one run, each key once."""
     keys = joined([part.keys for part in parts])
+    if not index.is_unique:
+        parts.clear()  # a long span's keys are many: not twice in memory
+        return Run(index, in_order(keys), None, [])
     order = positions(keys)
     keys = take(keys, order)
-    if not index.is_unique:
-        return Run(index, keys, None, [])
     held = [part.suffixes for part in parts if part.suffixes is not None]
     suffixes = take(joined(held), order)
     again = repeats(keys)
@@ -205,9 +206,12 @@ class Fill:
         return result.present, self._held_back(batch, keys, payload)
 
     def _held_back(self, batch: Batch, keys: list[bytes], payload: bytes | list[bytes]) -> Batch:
+        settings = self._dial.read()
+        if not settings.write_speed:
+            return batch
         values = len(payload) * len(keys) if isinstance(payload, bytes) else sum(map(len, payload))
         size = sum(map(len, keys)) + values
-        return held_back(batch, size, self._dial.read(), self._order.at_once)
+        return held_back(batch, size, settings, self._order.at_once)
 
 
 def _not_ours(key: bytes, held: bytes, suffixes: Keys | None, position: int) -> Taken:

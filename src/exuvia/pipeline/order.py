@@ -6,6 +6,7 @@ all are compared, packed into big-endian words: a sysbench k and its handle diff
 which is one word.
 
     one word       np.argsort                                    35 ms a million
+                   np.sort, where only the order is wanted       10 ms, and nothing is gathered
     few words      np.lexsort; not by a last word that is in order already, as handles are  130 ms
     otherwise      Python's sort of bytes                        550 ms
 """
@@ -47,6 +48,23 @@ def joined(parts: list[Keys]) -> Keys:
     return arrays
 
 
+def in_order(keys: Keys) -> Keys:
+    """The keys sorted. Cheaper than `take(keys, positions(keys))` where one word tells them apart:
+    that word is sorted, and the keys are made anew around it."""
+    if isinstance(keys, list):
+        return sorted(keys)
+    matrix = _matrix(keys)
+    columns = _varying_columns(matrix)
+    if len(columns) > WORD:
+        return take(keys, positions(keys))
+    words = np.sort(_word(matrix, columns)).astype(">u8").view(np.uint8).reshape(-1, WORD)
+    made: Array = np.empty_like(matrix)
+    made[:] = matrix[:1]
+    for n, column in enumerate(columns):
+        made[:, column] = words[:, n]
+    return made.view(keys.dtype).reshape(len(keys))
+
+
 def positions(keys: Keys) -> Array:
     """Positions that sort the keys; the order among equal keys is free. Shape (n,), int64."""
     if isinstance(keys, list):
@@ -66,11 +84,17 @@ def varying_words(keys: Array) -> list[Array]:
     """The bytes in which the keys differ at all, as u64 words that sort like the keys; the first
     weighs most."""
     matrix = _matrix(keys)
+    columns = _varying_columns(matrix)
+    return [_word(matrix, columns[at : at + WORD]) for at in range(0, len(columns), WORD)]
+
+
+def _varying_columns(matrix: Array) -> list[int]:
+    """The bytes in which the rows differ at all."""
     varies = np.zeros(matrix.shape[1], dtype=bool)
     for start in range(0, len(matrix), _BLOCK_ROWS):
         varies |= (matrix[start : start + _BLOCK_ROWS] != matrix[0]).any(axis=0)
-    columns = np.flatnonzero(varies).tolist()
-    return [_word(matrix, columns[at : at + WORD]) for at in range(0, len(columns), WORD)]
+    found: list[int] = np.flatnonzero(varies).tolist()
+    return found
 
 
 def _word(matrix: Array, columns: list[int]) -> Array:

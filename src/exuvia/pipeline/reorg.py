@@ -20,6 +20,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task, twice
 from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.faults import Fault
 from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
 from exuvia.pipeline.matching import verification
@@ -33,7 +34,6 @@ from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
 from exuvia.pipeline.verify import sample
 
 _WAVE_TASKS = 64
-_LEAST_SPAN_ROWS = 100_000
 _RETRY_S = 1.0
 
 Life = Generator[Progress, None, None]
@@ -217,7 +217,9 @@ class Reorg:
         missing = finished.spans.missing(self._table.row_span())
         whole = self._total if missing == [self._table.row_span()] else None
         at_once = self._crew.at_once
-        spans = cut(self._store, missing, self._span_rows(), whole, at_once)
+        rows = self._span_rows()
+        uneven = self._kernel == "fill" and rows >= LEAST_SPAN_ROWS
+        spans = cut(self._store, missing, rows, whole, at_once, uneven)
         self._missing = len(spans)
         tasks = [
             Task(kind=self._kernel, order=self.order, span=span, ordinal=n)
@@ -226,9 +228,8 @@ class Reorg:
         return finished.rows, tasks
 
     def _span_rows(self) -> int:
-        """Rows of one run: less where several indexes are filled in one pass, for memory's sake."""
         wanted = self._dial.read().span_rows
-        return max(min(wanted, _LEAST_SPAN_ROWS), wanted // len(self.order.index_ids))
+        return run_rows(self._table, self.order.index_ids, wanted, self._kernel == "fill")
 
     def _verify(self, mode: str) -> Generator[Progress, None, list[Fault]]:
         if mode == "off":

@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 
+LEAST_STAGGERED = 200_000
+"""Rows that are worth more than one task, whatever a span may hold."""
+
 
 class SpanSet:
     """A set of keys as disjoint spans in order. Adding twice, overlapping or late is harmless."""
@@ -65,18 +68,44 @@ class SpanSet:
 
 
 def cut(
-    store: Store, spans: Sequence[Span], rows: int, total: int | None = None, at_once: int = 1
+    store: Store,
+    spans: Sequence[Span],
+    rows: int,
+    total: int | None = None,
+    at_once: int = 1,
+    staggered: bool = False,
 ) -> list[Span]:
     """The same keys as adjoining spans of about `rows` rows each; an empty range stays one span.
 
     `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that
-    run side by side.
+    run side by side; or `staggered`, where there are enough rows.
     """
     found: list[Span] = []
     for span in spans:
         counted = store.count(span) if total is None or len(spans) > 1 else total
+        if staggered and at_once > 1 and counted >= LEAST_STAGGERED:
+            found.extend(_staggered(store, span, -(-counted * at_once // rows), at_once))
+            continue
         parts = -(-counted // max(1, rows))
         if parts > 1:
             parts = -(-parts // at_once) * at_once
         found.extend(store.split(span, parts) if parts > 1 else [span])
+    return found
+
+
+def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]:
+    """Spans of 1, 2, ... `at_once` units, then all of `at_once`: at least so many units.
+
+    Tasks that read and then write, all alike, would all read and then all wait for the one writer.
+    """
+    rising = at_once * (at_once + 1) // 2
+    full = max(0, -(-(units - rising) // at_once))
+    sizes = [*range(1, at_once + 1), *[at_once] * full]
+    pieces = store.split(span, sum(sizes))
+    found, at = [], 0
+    for size in sizes:
+        taken = pieces[at : at + size]
+        if taken:
+            found.append(Span(taken[0].start, taken[-1].end))
+        at += size
     return found

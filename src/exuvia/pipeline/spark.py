@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exuvia.pipeline import jvm
-from exuvia.pipeline.java import java_obstacle, master_obstacle
+from exuvia.pipeline.cores import Cores, allowed, half_of, move_to
+from exuvia.pipeline.java import is_local, java_obstacle, master_obstacle
 from exuvia.pipeline.priority import step_back
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 
@@ -49,6 +50,7 @@ class Worker(NamedTuple):
 
     url: str
     tasks: Sequence[bytes]
+    cores: Cores = ()
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Arrow batches of ordinals in, Arrow batches of outcomes out."""
@@ -58,7 +60,7 @@ class Worker(NamedTuple):
 
         for batch in batches:
             for ordinal in batch.column(0).to_pylist():
-                answer = worker.perform(self.url, self.tasks[ordinal])
+                answer = worker.perform(self.url, self.tasks[ordinal], self.cores)
                 yield pyarrow.RecordBatch.from_pydict(
                     {
                         "ordinal": pyarrow.array([ordinal], pyarrow.int64()),
@@ -114,6 +116,7 @@ class Spark:
         self.url = url
         self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
         self._conf = _CONF | {"spark.driver.extraJavaOptions": jvm.options()} | (conf or {})
+        self._cores = allowed() if is_local(self.master) else ()
         self._lock = threading.Lock()
         self._session: Any = None
 
@@ -138,7 +141,7 @@ class Spark:
                 _bury(self._session)
                 self._session = None
             if self._session is None:
-                self._session = _build(self.master, self._conf)
+                self._session = _build(self.master, self._conf, self._cores)
             return self._session
 
     def start(self, tag: str, tasks: Sequence[bytes]) -> Wave:
@@ -150,7 +153,7 @@ class Spark:
         _add_tag(session, wave.tag)
         wave.is_started = True
         spans = session.range(0, len(tasks), 1, len(tasks))
-        rows = spans.mapInArrow(Worker(self.url, list(tasks)), _SCHEMA).collect()
+        rows = spans.mapInArrow(Worker(self.url, list(tasks), self._cores), _SCHEMA).collect()
         return [decode_outcome(bytes(row.outcome)) for row in rows]
 
     def _interrupt(self, tag: str) -> None:
@@ -169,8 +172,9 @@ class Spark:
             session.stop()
 
 
-def _build(master: str, conf: dict[str, str]) -> Any:
-    step_back()  # the JVM takes its priority from the thread that starts it
+def _build(master: str, conf: dict[str, str], cores: Cores) -> Any:
+    step_back()  # the JVM takes its priority, and its processors, from the thread that starts it
+    move_to(half_of(cores))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = _python_path()
     from pyspark.sql import SparkSession

@@ -13,6 +13,7 @@ import time
 from exuvia.base.errors import Deposed
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
+from exuvia.pipeline.cores import Cores, Place, move_to
 from exuvia.pipeline.courtesy import Courtesy
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.pace import Batch
@@ -26,27 +27,28 @@ _SLOT_POLL_S = 0.05
 _stores: dict[tuple[str, int], Store] = {}
 
 
-def store_of(url: str) -> Store:
+def store_of(url: str, cores: Cores = ()) -> Store:
     """This process's store for a URL, never one opened before a fork; see pipeline/priority.py."""
     key = (url, os.getpid())
     if key not in _stores:
+        move_to(cores)  # the threads of the store have all of them
         _stores[key] = UnhurriedStore(open_store(url))
         step_back()
     return _stores[key]
 
 
-def perform(url: str, raw: bytes) -> bytes:
-    """Do an encoded task (WARM: none); its encoded outcome."""
-    store = store_of(url)
+def perform(url: str, raw: bytes, cores: Cores = ()) -> bytes:
+    """Do an encoded task (WARM: none); its encoded outcome. `cores`: see pipeline/cores.py."""
+    store = store_of(url, cores)
     if raw == WARM:
         return encode(Outcome())
-    return encode(_perform(store, decode_task(raw)))
+    return encode(_perform(store, decode_task(raw), Place(cores)))
 
 
-def _perform(store: Store, task: Task) -> Outcome:
+def _perform(store: Store, task: Task, place: Place) -> Outcome:
     dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
-    courtesy = Courtesy(store, task.order, time.monotonic)
+    courtesy = Courtesy(store, task.order, time.monotonic, place)
     parent = os.getppid()
     rest = threading.Event()  # never set: what it waits for is time
     attempt: Attempt | None = None

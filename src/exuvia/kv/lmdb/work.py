@@ -14,7 +14,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY
 from exuvia.kv.lmdb.native import Reading, Writing
-from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
+from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES, BulkResult, Packet, Requirement
 from exuvia.kv.validate import check, require_short, settle
 
 
@@ -75,7 +75,7 @@ def apply_bulk(transaction: Writing, bulk: Bulk) -> BulkResult:
     """Put sorted keys where nothing stands; see Store.bulk."""
     for requirement in bulk.requirements:
         check(requirement, transaction.get)
-    if bulk.keys:
+    if bulk.keys and max(map(len, bulk.keys)) > LONGEST_KEY:
         require_short(max(bulk.keys, key=len))
     sequence, stamp = _next_sequence(transaction)
     if isinstance(bulk.payloads, bytes):
