@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store
-from exuvia.pipeline import checking, compare, move, moved, offenders, rewrite, summary
+from exuvia.pipeline import checking, compare, crc, move, moved, offenders, rewrite, summary
 from exuvia.pipeline.fill import Fill
 from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Dial
@@ -24,6 +24,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "sum entries": compare.sum_entries,
     "collect rows": compare.collect_rows,
     "collect entries": compare.collect_entries,
+    "checksum": crc.checksum,
     "check rows": checking.check_rows,
     "check moved": moved.check_moved,
     "check fits": moved.check_fits,

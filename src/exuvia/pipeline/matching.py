@@ -16,7 +16,7 @@ their outcomes, so that this process and Spark serve alike. The slow way, row co
 entry, is in pipeline/verify.py.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 from msgspec.structs import replace
@@ -55,6 +55,20 @@ def verification(
             if len(faults) >= MOST_FAULTS:
                 return faults[:MOST_FAULTS]
     return faults
+
+
+def differences(
+    store: Store, order: Order, span_rows: int, take: Callable[[list[Entry], list[Entry]], None]
+) -> Generator[Wave, list[Outcome], int]:
+    """All entries of the order's one index in buckets that differ, for `take(should, stand)`, a
+    bounded number at a time; yields waves, returns how many rows there were."""
+    scans = _Scans(store, order, span_rows, None, 1)
+    outcomes = yield scans.sums()
+    for index_id, numbers in scans.differing(outcomes).items():
+        for at in range(0, len(numbers), _BUCKETS_AT_ONCE):
+            chosen = numbers[at : at + _BUCKETS_AT_ONCE].astype(np.uint32).tobytes()
+            take(*scans.collected((yield scans.collections(index_id, chosen))))
+    return scans.rows_of(outcomes)
 
 
 class _Scans:
@@ -104,6 +118,10 @@ class _Scans:
                 stand[n].merge(_unpacked(*outcome.result[0]))
             at += len(spans)
         return {n: should[n].differing(stand[n]) for n in self._order.index_ids}
+
+    def rows_of(self, outcomes: list[Outcome]) -> int:
+        """How many rows the first wave saw."""
+        return sum(each.rows for each in outcomes[: len(self._rows)])
 
     def collections(self, index_id: int, chosen: bytes) -> Wave:
         """Both sides of one index, chosen buckets only."""

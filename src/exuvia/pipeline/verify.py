@@ -6,9 +6,10 @@ sample    the slow way on a few short ranges of both sides
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import reader
@@ -21,8 +22,9 @@ from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.faults import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.matching import verification
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.task import Order
+from exuvia.pipeline.task import Order, Outcome, Task
 
+Answer = TypeVar("Answer")
 _SAMPLES = 16
 _SAMPLE_ROWS = 256
 
@@ -73,7 +75,17 @@ def order_for(table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: 
 def _fast(
     store: Store, table: Table, index: IndexInfo, monotonic: Callable[[], float]
 ) -> list[Fault]:
-    waves = verification(store, order_for(table, (index.id,)), SPAN_ROWS)
+    return done_here(
+        store, verification(store, order_for(table, (index.id,)), SPAN_ROWS), monotonic
+    )
+
+
+def done_here(
+    store: Store,
+    waves: Generator[list[Task], list[Outcome], Answer],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Answer:
+    """What a conversation of waves returns, all of them run in this process."""
     crew = Crew(store, None, Fixed(), monotonic)
     try:
         tasks = next(waves)
@@ -83,8 +95,8 @@ def _fast(
                 crew.step()
             tasks = waves.send(crew.outcomes())
     except StopIteration as end:
-        faults: list[Fault] = end.value
-        return faults
+        answer: Answer = end.value
+        return answer
 
 
 def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:

@@ -13,7 +13,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
 from exuvia.ddl import queue
 from exuvia.sql.context import Context
-from exuvia.sql.nodes import Node, TableName
+from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import (
     AdminCheckIndex,
     AdminCheckTable,
@@ -116,8 +116,3 @@ def _check(session: Running, table: Table, index: IndexInfo) -> None:
     report = check_index(session.services.store, table, index, "fast" if fast else "slow")
     if report.faults:
         raise report.faults[0].refusal(table.info.name.O)
-
-
-def unsupported(session: Running, node: Node, text: str) -> Result:
-    """An ADMIN statement that is known and not done."""
-    raise refuse(1235, text.strip()[:64])

@@ -1,0 +1,105 @@
+"""Putting an index right that a check found wrong: ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX.
+
+    recover   entries that rows should have and have not     are put
+    cleanup   entries that stand and no row has              are removed
+
+What differs is found as verification finds it (pipeline/matching.py), so that it runs beside
+writers; each entry is judged once more in the transaction that puts it right, which commits only
+if row and entry are as it saw them. An entry of a unique index that another row holds is left: if
+that row has not the value, clean up first; if it has, people must decide.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+
+from exuvia.base.errors import Conflict
+from exuvia.base.limits import SPAN_ROWS
+from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.kv.entry import LIVE, Kind, is_live
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.compare import Entry
+from exuvia.pipeline.matching import differences
+from exuvia.pipeline.task import Order, Outcome, Task
+
+_ATOMIC = 256
+_TRIES = 20
+Guard = Callable[[Transaction], None]
+Waves = Generator[list[Task], list[Outcome], int]
+
+
+class Repair:
+    """One index of one physical table. `done`: entries put or removed so far."""
+
+    def __init__(self, store: Store, table: Table, index: IndexInfo, guard: Guard) -> None:
+        self._store = store
+        self._table = table
+        self._index = index
+        self._guard = guard
+        self.done = 0
+
+    def recover(self, order: Order) -> Waves:
+        """Put what is missing: yields waves of tasks, returns how many rows were scanned."""
+        return differences(self._store, order, SPAN_ROWS, self._put_missing)
+
+    def cleanup(self, order: Order) -> Waves:
+        """Remove what has no row."""
+        return differences(self._store, order, SPAN_ROWS, self._remove_orphans)
+
+    def _put_missing(self, should: list[Entry], stand: list[Entry]) -> None:
+        found = {(key, suffix) for key, suffix, _ in stand}
+        missing = [handle for key, suffix, handle in should if (key, suffix) not in found]
+        self._each(missing, self._put)
+
+    def _remove_orphans(self, should: list[Entry], stand: list[Entry]) -> None:
+        wanted = {(key, suffix) for key, suffix, _ in should}
+        orphans = [key for key, suffix, _ in stand if (key, suffix) not in wanted]
+        self._each(orphans, self._remove)
+
+    def _each(self, all_of_them: list[bytes], one: Callable[[Transaction, bytes], int]) -> None:
+        for at in range(0, len(all_of_them), _ATOMIC):
+            self._together(all_of_them[at : at + _ATOMIC], one)
+
+    def _together(self, some: Iterable[bytes], one: Callable[[Transaction, bytes], int]) -> None:
+        for attempt in range(_TRIES):
+            txn = self._store.begin()
+            try:
+                self._guard(txn)
+                writer.fence(txn, self._table)
+                count = sum(one(txn, each) for each in some)
+                txn.commit()
+                self.done += count
+                return
+            except Conflict:
+                if attempt + 1 == _TRIES:
+                    raise
+            finally:
+                txn.rollback()
+
+    def _put(self, txn: Transaction, handle: bytes) -> int:
+        row = reader.get(txn, self._table, handle)
+        if row is None:
+            return 0
+        key, unique = keycodec.index_key(self._table, self._index, row, handle)
+        held, wanted = txn.get(key), LIVE + (handle if unique else b"")
+        if held == wanted or is_live(held):
+            return 0
+        txn.require(self._table.row_prefix + handle)
+        txn.require(key)
+        txn.write(Kind.CLAIM if unique else Kind.PLACE, key, wanted)
+        return 1
+
+    def _remove(self, txn: Transaction, key: bytes) -> int:
+        held = txn.get(key)
+        if held is None or not is_live(held):
+            return 0
+        _, handle = keycodec.split_entry(self._table, self._index, key, held)
+        row = reader.get(txn, self._table, handle)
+        if row is not None:
+            wanted, unique = keycodec.index_key(self._table, self._index, row, handle)
+            if wanted == key and held == LIVE + (handle if unique else b""):
+                return 0
+        txn.require(self._table.row_prefix + handle)
+        txn.delete(key)
+        return 1
