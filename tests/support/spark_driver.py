@@ -19,6 +19,10 @@ from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.spark import Spark
 
 
+# More than four tasks can have written without having finished one of their spans of 2000 rows.
+ENOUGH = 9000
+
+
 def below(pid: int) -> list[int]:
     """Processes that descend from pid, by /proc."""
     children: dict[int, list[int]] = {}
@@ -46,7 +50,7 @@ def main(url: str, info: TableInfo) -> None:
     told = False
     while True:
         reached = reorg.step(time.monotonic())
-        if not told and isinstance(reached, Running) and reached.rows_done > 3000:
+        if not told and isinstance(reached, Running) and reached.rows_done > ENOUGH:
             print(json.dumps({"pids": below(os.getpid()), "rows": reached.rows_done}), flush=True)
             told = True
         time.sleep(0.02)
