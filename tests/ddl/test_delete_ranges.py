@@ -146,6 +146,41 @@ def test_an_owner_that_was_deposed_empties_nothing():
     assert cluster.store.count(keys.table_span(t.info.id)) == left
 
 
+def test_law_2_who_is_deposed_between_its_look_and_its_commit_deletes_nothing():
+    """The term of the owner is checked by the very transaction that deletes."""
+    cluster, t = filled(20)
+    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    cluster.run(requests.drop_table(cluster.database(), t.info))
+    commit = cluster.store.commit
+    left = cluster.store.count(keys.table_span(t.info.id))
+    assert gc._campaign.is_owner and left > 0
+
+    def overtaken(packet):
+        cluster.store.commit = commit
+        cluster.store.let_go(f"member-{cluster.owner.member.id}")
+        another = cluster.another_owner()
+        another.ddl.gc_campaign.step(cluster.clock.monotonic())
+        assert another.ddl.gc_campaign.is_owner
+        return commit(packet)
+
+    cluster.store.commit = overtaken
+    gc.step(cluster.clock.monotonic())
+    assert cluster.store.count(keys.table_span(t.info.id)) == left
+    assert not gc._campaign.is_owner
+
+
+def test_the_end_of_a_job_wakes_who_deletes():
+    """No look at the ranges at a fixed pace is needed."""
+    cluster, t = filled(3)
+    channel = cluster.owner.ddl.gc.channel
+    job_id, woken = cluster.submit(requests.drop_table(cluster.database(), t.info)), 0
+    while cluster.read(lambda txn: queue.get(txn, job_id)) is not None:
+        woken = cluster.store.counter(channel)
+        cluster.step()
+    assert cluster.store.counter(channel) > woken
+    assert cluster.job(job_id).state == JobState.SYNCED
+
+
 def write_reorg(cluster, info):
     """A job that adds an index on b, walked to where the fill would begin."""
     asked = requests.add_index(cluster.database(), info, index("ib", "b"))
