@@ -31,12 +31,13 @@ CLAMPED = [
     ("tidb_ddl_reorg_worker_cnt", 0, "1"),
     ("tidb_ddl_reorg_worker_cnt", 1000, "256"),
     ("tidb_ddl_reorg_batch_size", 1, "32"),
-    ("tidb_ddl_reorg_batch_size", 1 << 70, "10240"),
+    ("tidb_ddl_reorg_batch_size", 1 << 62, "10240"),
     ("max_allowed_packet", -1, "1024"),
 ]
 REFUSED = [
     ("tidb_ddl_reorg_worker_cnt", "many", 1232),
     ("tidb_ddl_reorg_worker_cnt", 1.5, 1232),
+    ("tidb_ddl_reorg_worker_cnt", 1 << 64, 1232),
     ("tidb_ddl_reorg_worker_cnt", None, 1231),
     ("autocommit", "maybe", 1231),
     ("autocommit", 2, 1231),

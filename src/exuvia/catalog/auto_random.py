@@ -4,7 +4,8 @@
     bigint unsigned         | shard: s bits | counter: r - s bits     |
 
 The counter is the table's, as of AUTO_INCREMENT; the shard is a hash of it, so that nothing here is
-left to chance. The table remembers s and r, the column is its clustered primary key.
+left to chance. The table remembers s and r, the column is its clustered primary key, or the first
+of it.
 """
 
 from exuvia.base.types import Flag
@@ -16,9 +17,12 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 def random_column(info: TableInfo) -> ColumnInfo | None:
     """The column of AUTO_RANDOM, None in a table without."""
-    if not info.auto_random_bits or not info.pk_is_handle:
+    if not info.auto_random_bits:
         return None
-    return next(column for column in info.public_columns if column.type.Flag & Flag.PRI_KEY)
+    if info.pk_is_handle:
+        return next(column for column in info.public_columns if column.type.Flag & Flag.PRI_KEY)
+    primary = next(each for each in info.indexes if each.is_primary)
+    return info.column_by_id(primary.idx_cols[0].exuvia_column)
 
 
 def counter_bits(info: TableInfo, column: ColumnInfo) -> int:

@@ -51,16 +51,16 @@ PLAIN = Rule()
 class Spacing(NamedTuple):
     """auto_increment_increment and auto_increment_offset: which numbers are given at all.
 
-    No number is below the offset, even if it is greater than the increment: so in TiDB, where MySQL
-    does as if it were 1."""
+    An offset beyond the increment counts as 1."""
 
     increment: int = 1
     offset: int = 1
 
     def last(self, start: int, count: int) -> int:
         """The last of `count` numbers from `start` on."""
-        beyond = max(start, self.offset) - self.offset
-        first = -(-beyond // self.increment) * self.increment + self.offset
+        offset = self.offset if self.offset <= self.increment else 1
+        beyond = max(start, offset) - offset
+        first = -(-beyond // self.increment) * self.increment + offset
         return first + (count - 1) * self.increment
 
 

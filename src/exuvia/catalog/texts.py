@@ -73,7 +73,7 @@ def _digits(value: float) -> int:
 
 def unfilled(field: FieldType) -> FieldType:
     """The type of a FLOAT(m, d) or DOUBLE(m, d) whose text has no zeros to fill up its places."""
-    if field.family == Family.FLOAT and 0 <= field.Decimal < _NOT_FIXED:
+    if field.Tp in (TypeCode.FLOAT, TypeCode.DOUBLE) and 0 <= field.Decimal < _NOT_FIXED:
         return evolve(field, Decimal=_NOT_FIXED)
     return field
 

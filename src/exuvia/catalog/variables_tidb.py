@@ -90,7 +90,7 @@ _HABITS = (
     _flag("tidb_skip_utf8_check", "OFF"),
     _flag("tidb_batch_insert", "OFF", "S"),
     _count("tidb_dml_batch_size", 0, 0, (1 << 31) - 1),
-    _flag("tidb_enable_clustered_index", "ON"),
+    _choice("tidb_enable_clustered_index", "ON", "OFF", "ON", "INT_ONLY"),
     _flag("tidb_enable_window_function", "ON"),
     _flag("tidb_enable_noop_functions", "OFF"),
     _flag("tidb_multi_statement_mode", "OFF"),

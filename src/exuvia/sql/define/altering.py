@@ -56,7 +56,7 @@ class Altering:
     @property
     def modes(self) -> Modes:
         """What of the sql_mode counts for columns."""
-        return modes_of(self.session.variable("sql_mode"), self.warn)
+        return modes_of(self.session.variable, self.warn)
 
     def column(self, name: str) -> ColumnInfo | None:
         """A column that clients see."""

@@ -1,6 +1,6 @@
 """AUTO_RANDOM in CREATE and ALTER TABLE: what 8216 refuses, and what the table remembers.
 
-bigint, the clustered primary key by itself, no DEFAULT, no AUTO_INCREMENT
+bigint, the clustered primary key or its first column, no DEFAULT, no AUTO_INCREMENT
 1 to 15 bits of shard, 32 to 64 in all, 27 or more of them the counter's
 """
 
@@ -47,13 +47,20 @@ def _check_column(info: TableInfo, column: ColumnInfo, written: ColumnDefinition
     if column.type.Tp != TypeCode.LONGLONG:
         said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
         raise invalid(f"auto_random option must be defined {said}")
-    if not info.pk_is_handle or not column.type.Flag & Flag.PRI_KEY:
+    if not _leads_rows(info, column):
         said = "is not the integer primary key, or the primary key is nonclustered"
         raise invalid(f"column {column.name.O} {said}")
     if written.auto_increment:
         raise invalid("auto_random is incompatible with auto_increment")
     if written.default is not None:
         raise invalid("auto_random is incompatible with default")
+
+
+def _leads_rows(info: TableInfo, column: ColumnInfo) -> bool:
+    if info.pk_is_handle:
+        return bool(column.type.Flag & Flag.PRI_KEY)
+    first = next((each.idx_cols[0] for each in info.indexes if each.exuvia_clustered), None)
+    return first is not None and first.exuvia_column == column.id
 
 
 def _check_bits(name: str, shard: int, bits: int) -> None:

@@ -62,7 +62,7 @@ def create_table(session: Running, node: CreateTable, text: str) -> Result:
     def note(code: int, said: str) -> None:
         warnings.append(Note("Note", code, said))
 
-    modes = modes_of(session.variable("sql_mode"), warn, note, session.settings.zone)
+    modes = modes_of(session.variable, warn, note, session.settings.zone)
     try:
         with look(session) as txn:
             database = database_named(session, txn, node.table.db)

@@ -47,7 +47,7 @@ def create_select(
         raise Misplaced("SELECT")
     columns = _columns_of(session, query)
     defined = evolve(node, columns=columns_with(node, columns), query=None)
-    info = table_info(defined, database, warn, modes_of(session.variable("sql_mode"), warn))
+    info = table_info(defined, database, warn, modes_of(session.variable, warn))
     _refuse_what_is_not_loaded(node, info)
     job = requests.create_table(database, info, query=text)
     loader = {"loader": session.services.member.id}

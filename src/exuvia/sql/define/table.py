@@ -77,7 +77,7 @@ def table_info(
         max_idx_id=len(indexes),
         exuvia_db=database.id,
     )
-    info = _with_shard_bits(_with_handle(info, definitions), options)
+    info = _with_shard_bits(_with_handle(info, definitions, modes.clustered), options)
     info = with_auto_random(info, node.columns, modes.note)
     check_visible(info)
     if node.partitioning is not None:
@@ -143,24 +143,30 @@ def _indexes(
     return tuple(found)
 
 
-def _with_handle(info: TableInfo, definitions: list[IndexDefinition]) -> TableInfo:
+def _with_handle(info: TableInfo, definitions: list[IndexDefinition], by_default: str) -> TableInfo:
     place = next((n for n, each in enumerate(definitions) if each.kind == "primary"), None)
-    if place is None or definitions[place].clustered is False:
+    if place is None:
         return info
     primary = info.indexes[place]
     others = (*info.indexes[:place], *info.indexes[place + 1 :])
     column = info.cols[primary.idx_cols[0].offset]
-    if len(primary.idx_cols) == 1 and column.type.Tp in INTEGER_BITS:
+    is_integer = len(primary.idx_cols) == 1 and column.type.Tp in INTEGER_BITS
+    clustered = definitions[place].clustered
+    if clustered is None:
+        clustered = by_default == "ON" or (by_default == "INT_ONLY" and is_integer)
+    if not clustered:
+        return info
+    if is_integer:
         renumbered = tuple(evolve(index, id=n + 1) for n, index in enumerate(others))
         return evolve(
             info, pk_is_handle=True, index_info=renumbered or None, max_idx_id=len(renumbered)
         )
-    clustered, parts = evolve(primary, exuvia_clustered=True), primary.idx_cols
+    parts = primary.idx_cols
     return evolve(
         info,
         is_common_handle=True,
         common_handle_version=CUT_HANDLES if any(each.length >= 0 for each in parts) else 1,
-        index_info=(*others[:place], clustered, *others[place:]),
+        index_info=(*others[:place], evolve(primary, exuvia_clustered=True), *others[place:]),
     )
 
 

@@ -68,7 +68,7 @@ def _info(
     if node.foreign_keys or any(column.references for column in node.columns):
         raise refuse(1215)
     if source is None:
-        modes = modes_of(session.variable("sql_mode"), warn, warn)
+        modes = modes_of(session.variable, warn, warn)
         defined = table_info(node, database, warn, modes)
         info = table_in(defined, session.settings.zone, None)
         txn = session.services.store.begin()

@@ -152,6 +152,24 @@ def maintenance(cursor: Cursor) -> Node:
     return TableMaintenance(kind, tables)
 
 
+def split(cursor: Cursor) -> Node:
+    """SPLIT [REGION FOR] [PARTITION] TABLE t [PARTITION (..)] [INDEX i] BETWEEN .. | BY .."""
+    cursor.take()
+    if cursor.accept("REGION"):
+        cursor.expect("FOR")
+    cursor.accept("PARTITION")
+    cursor.expect("TABLE")
+    table = cursor.table()
+    if cursor.accept("PARTITION"):
+        cursor.skip_parentheses()
+    if cursor.accept("INDEX"):
+        cursor.name()
+    if not cursor.at_any(("BETWEEN", "BY")):
+        raise cursor.error()
+    cursor.rest()
+    return TableMaintenance("split", (table,))
+
+
 def lock(cursor: Cursor) -> Node:
     """LOCK TABLES t READ | WRITE, ..."""
     cursor.take()

@@ -258,7 +258,7 @@ READERS: dict[str, Callable[[Cursor], Statement]] = {
     "HELP": _unsupported,
     "LOAD": load,
     "REVOKE": revoke,
-    "SPLIT": _unsupported,
+    "SPLIT": session.split,
     "XA": _unsupported,
 }
 

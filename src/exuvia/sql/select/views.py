@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
-from exuvia.base.types import FieldType, Flag
+from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql.parse.text import parse_one
@@ -25,7 +25,9 @@ _FLAGS = _KEPT | Flag.ENUM | Flag.SET
 
 
 def plain_type(kind: FieldType) -> FieldType:
-    """The type of a view's column: keys and defaults are its table's affair."""
+    """The type of a view's column: keys and defaults are its table's affair. NULL is no type."""
+    if kind.Tp == TypeCode.NULL:
+        return FieldType(Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
     return evolve(kind, Flag=int(Flag(kind.Flag) & _FLAGS))
 
 

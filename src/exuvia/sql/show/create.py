@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.auto_random import RANGE_BITS
+from exuvia.catalog.auto_random import RANGE_BITS, random_column
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.sql.charsets import CHARSETS
@@ -48,7 +48,8 @@ def _column(table: TableInfo, column: ColumnInfo) -> str:
         parts.append("NOT NULL")
     if column.auto_increment:
         parts.append("AUTO_INCREMENT")
-    if table.auto_random_bits and column.type.Flag & Flag.PRI_KEY:
+    scattered = random_column(table)
+    if scattered is not None and scattered.id == column.id:
         bits = table.auto_random_range_bits
         more = f", {bits}" if bits not in (0, RANGE_BITS) else ""
         parts.append(f"/*T![auto_rand] AUTO_RANDOM({table.auto_random_bits}{more}) */")

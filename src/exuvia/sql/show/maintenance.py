@@ -1,4 +1,4 @@
-"""CHECK, OPTIMIZE ... TABLE, in MySQL's columns, and DO."""
+"""CHECK, OPTIMIZE ... TABLE, in MySQL's columns, SPLIT TABLE in TiDB's, and DO."""
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
@@ -17,7 +17,10 @@ _COLUMNS = "Table Op Msg_type Msg_text:1024"
 def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
     """CHECK TABLE compares indexes with rows.
 
-    OPTIMIZE and REPAIR have nothing to do."""
+    OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys in one store."""
+    if node.kind == "split":
+        admin.existing_table(session, node.tables[0])
+        return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
     if node.kind == "checksum":
         raise refuse(1235, "CHECKSUM TABLE")
     rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]

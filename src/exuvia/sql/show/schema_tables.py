@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo
 from exuvia.kv import keys
+from exuvia.sql.bind.zones import column_in
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.context import Context
 from exuvia.sql.privileges.guard import sees
@@ -47,7 +48,9 @@ def kind_of(database: DatabaseInfo, table: TableInfo) -> str:
 
 
 def row_count(context: Context, table: TableInfo) -> int:
-    """About how many rows it has."""
+    """About how many rows it has; a sequence is one."""
+    if table.sequence is not None:
+        return 1
     count = context.session.services.store.count
     return sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
 
@@ -131,7 +134,7 @@ _PRECISION = {1: 3, 2: 5, 9: 7, 3: 10, 8: 19}
 def _columns(context: Context) -> Iterable[Row]:
     for database, table in all_tables(context):
         for n, column in enumerate(table.public_columns):
-            yield column_row(database, table, column, n + 1)
+            yield column_row(database, table, column_in(column, None, context.zone), n + 1)
 
 
 def nothing(context: Context) -> Iterable[Row]:

@@ -13,7 +13,7 @@ _SCOPES = {"GS": "SESSION,GLOBAL", "G": "GLOBAL", "S": "SESSION"}
 
 def _session(context: Context) -> Iterable[Row]:
     for name, text in sorted(context.session.texts().items()):
-        yield [name.upper(), text]
+        yield [name, text]
 
 
 def _info(context: Context) -> Iterator[Row]:
