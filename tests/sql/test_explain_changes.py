@@ -42,7 +42,28 @@ CHANGES = (
     "ALTER TABLE t COMMENT 'said'",
     "ALTER TABLE p ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))",
     "ALTER TABLE p DROP PARTITION p0",
+    "ALTER TABLE p TRUNCATE PARTITION p0",
+    "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE x",
+    "ALTER TABLE p REORGANIZE PARTITION p0 INTO (PARTITION q VALUES LESS THAN (10))",
+    "ALTER TABLE p PARTITION BY HASH (a) PARTITIONS 3",
     "ALTER TABLE p REMOVE PARTITIONING",
+    "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES w (a)",
+    "ALTER TABLE child DROP FOREIGN KEY f",
+    "CREATE TABLE n (a int PRIMARY KEY, CONSTRAINT f2 FOREIGN KEY (a) REFERENCES w (a))",
+    "ALTER TABLE child DROP CHECK k",
+    "ALTER TABLE child ALTER CHECK k NOT ENFORCED",
+    "ALTER SEQUENCE s INCREMENT 3",
+    "ALTER TABLE t RENAME INDEX ic TO id",
+    "ALTER TABLE t ALTER INDEX ic INVISIBLE",
+    "ALTER TABLE child ADD PRIMARY KEY (a) NONCLUSTERED",
+    "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+    "ALTER TABLE t AUTO_INCREMENT = 500",
+    "ALTER TABLE t AUTO_ID_CACHE = 50",
+    "ALTER TABLE child SHARD_ROW_ID_BITS = 4",
+    "ALTER TABLE t CACHE",
+    "RECOVER TABLE gone",
+    "FLASHBACK TABLE gone TO back",
+    "FLASHBACK DATABASE lost",
 )
 
 
@@ -54,7 +75,18 @@ def world():
         run(session, "CREATE TABLE d.t (a int)")
         run(session, "CREATE TABLE t (a int PRIMARY KEY, b int, c int, KEY ic (c))")
         run(session, "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
-        run(session, "CREATE TABLE u (a int PRIMARY KEY)")
+        for name in "uwx":
+            run(session, f"CREATE TABLE {name} (a int PRIMARY KEY)")
+        run(session, "SET GLOBAL tidb_enable_check_constraint = ON")
+        columns = "a int NOT NULL, b int, CONSTRAINT k CHECK (b > 0)"
+        run(
+            session,
+            f"CREATE TABLE child ({columns}, CONSTRAINT f FOREIGN KEY (a) REFERENCES w (a))",
+        )
+        run(session, "CREATE TABLE gone (a int)")
+        run(session, "DROP TABLE gone")
+        run(session, "CREATE DATABASE lost")
+        run(session, "DROP DATABASE lost")
         run(session, "CREATE VIEW v AS SELECT a FROM t")
         run(session, "CREATE SEQUENCE s")
         parts = "PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)"

@@ -13,7 +13,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.mysql import refuse
 from exuvia.sql import nodes
 from exuvia.sql.nodes import Node, sequences
-from exuvia.sql.nodes.session import Explain, ExplainChange, Statement, Unsupported
+from exuvia.sql.nodes.session import (
+    Explain,
+    ExplainChange,
+    FlashbackDatabase,
+    RecoverTable,
+    Statement,
+    Unsupported,
+)
 from exuvia.sql.parse import session, statistics
 from exuvia.sql.parse.accounts import grant, revoke
 from exuvia.sql.parse.admin import admin, flashback, recover
@@ -49,6 +56,8 @@ SCHEMA_CHANGES = (
     nodes.TruncateTable,
     sequences.AlterSequence,
     sequences.CreateSequence,
+    FlashbackDatabase,
+    RecoverTable,
 )
 QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
 
