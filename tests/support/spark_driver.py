@@ -18,7 +18,6 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.spark import Spark
 
-
 # More than four tasks can have written without having finished one of their spans of 2000 rows.
 ENOUGH = 9000
 
