@@ -7,22 +7,31 @@ import pytest
 
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
+from exuvia.ddl.queue import schema_ids, table_ids
 from exuvia.ddl.ready import ReadySet
 
 DROP_SCHEMA = ActionCode.DROP_SCHEMA
 
 
-def job(number, schema=1, table=0, action=ActionCode.ADD_COLUMN):
-    return Job(id=number, type=action, schema_id=schema, table_id=table)
+def job(number, schema=1, table=0, action=ActionCode.ADD_COLUMN, tables=(), schemas=()):
+    """`tables` and `schemas`: others that it involves, as RENAME and EXCHANGE do."""
+    return Job(
+        id=number,
+        type=action,
+        schema_id=schema,
+        table_id=table,
+        exuvia_tables=tables,
+        exuvia_schemas=schemas,
+    )
 
 
 def may_run(one, unfinished, running):
     """The sentences of seed 000, word by word, over all unfinished jobs of both pools."""
     older = [each for each in unfinished if each.id < one.id]
-    same_schema = [each for each in older if each.schema_id == one.schema_id]
+    same_schema = [each for each in older if {*schema_ids(each)} & {*schema_ids(one)}]
     return (
         one.id not in running
-        and not any(each.table_id and each.table_id == one.table_id for each in older)
+        and not any({*table_ids(each)} & {*table_ids(one)} for each in older)
         and not any(each.type == DROP_SCHEMA for each in same_schema)
         and not (one.type == DROP_SCHEMA and same_schema)
     )
@@ -69,6 +78,16 @@ def test_rule_3_nothing_overtakes_a_drop_of_its_schema_and_others_do():
     assert taken(ready) == [2]
 
 
+@pytest.mark.parametrize("dropped", [1, 2])
+def test_rule_3_counts_every_schema_that_a_job_involves(dropped):
+    """RENAME TABLE d1.t TO d2.t waits for the drop of either."""
+    rename = job(2, schema=1, table=7, action=ActionCode.RENAME_TABLE, schemas=(2,))
+    ready = add_all(job(1, schema=dropped, action=DROP_SCHEMA), rename)
+    assert taken(ready) == [1] and ready.blocker(2) == 1
+    ready.remove(1)
+    assert taken(ready) == [2]
+
+
 def test_rule_4_a_drop_of_a_schema_waits_for_every_older_job_in_it():
     ready = add_all(job(1, table=7), job(2, table=8), job(3, action=DROP_SCHEMA), job(4, table=9))
     assert taken(ready) == [1, 2]
@@ -104,7 +123,10 @@ def test_the_set_says_what_the_sentences_say(seed):
     for number in range(1, 120):
         action = chance.choice(actions)
         table = 0 if action == DROP_SCHEMA else chance.randrange(1, 6)
-        one = job(number, schema=1 + table % 2, table=table, action=action)
+        schema = 1 + table % 2 if table else chance.randrange(1, 4)
+        others = {"tables": (chance.randrange(1, 6),), "schemas": (chance.randrange(1, 4),)}
+        several = others if table and chance.random() < 0.3 else {}
+        one = job(number, schema=schema, table=table, action=action, **several)
         ready.add(one)
         unfinished[number] = one
         for reorg in (False, True):

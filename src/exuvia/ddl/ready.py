@@ -102,7 +102,7 @@ class ReadySet:
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
         self._lines: defaultdict[Place, _Line] = defaultdict(_Line)
-        self._drop_before: dict[int, int] = {}  # job -> last drop of its schema when it came
+        self._drop_before: dict[tuple[int, int], int] = {}  # (job, schema): its last drop by then
         self._blocker: dict[int, int] = {}
         self._waiting: defaultdict[int, list[int]] = defaultdict(list)
         self._ready: dict[bool, list[int]] = {True: [], False: []}  # by is_reorg
@@ -119,7 +119,7 @@ class ReadySet:
         self._jobs[job.id] = job
         for schema in queue.schema_ids(job):
             drops = self._lines["drops", schema]
-            self._drop_before[job.id] = drops.last
+            self._drop_before[job.id, schema] = drops.last
             if job.type == ActionCode.DROP_SCHEMA:
                 drops.join(job.id)
             self._lines["schema", schema].join(job.id)
@@ -135,7 +135,8 @@ class ReadySet:
             if not self._lines[place].last:
                 del self._lines[place]
         self._blocker.pop(job_id, None)
-        self._drop_before.pop(job_id, None)
+        for schema in queue.schema_ids(job):
+            self._drop_before.pop((job_id, schema), None)
         self._running.discard(job_id)
         for waiter in self._waiting.pop(job_id, ()):
             if waiter in self._jobs:
@@ -194,11 +195,11 @@ class ReadySet:
 
     def _older_drop(self, job: Job, schema: int) -> int:
         """The newest unfinished drop of the schema that is older than the job."""
-        drop = self._drop_before[job.id]
+        drop = self._drop_before[job.id, schema]
         if drop and drop not in self._jobs:
             drops = self._lines.get(("drops", schema))
             older = drops.newest_before(job.id) if drops else 0
-            self._drop_before[job.id] = drop = older
+            self._drop_before[job.id, schema] = drop = older
         return drop
 
 
