@@ -31,6 +31,7 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
     1539: ("HY000", "Unknown event '%s'"),
     1396: ("HY000", "Operation %s failed for %s"),
     1410: ("42000", "You are not allowed to create a user with GRANT"),
+    1421: ("HY000", "The statement (%s) has no open cursor."),
     1524: ("HY000", "Plugin '%s' is not loaded"),
     1827: (
         "HY000",
@@ -49,6 +50,11 @@ ACCOUNTS: dict[int, tuple[str, str]] = {
     3948: (
         "42000",
         "Loading local data is disabled; this must be enabled on both the client and server sides",
+    ),
+    4031: (
+        "HY000",
+        "The client was disconnected by the server because of inactivity. See wait_timeout and "
+        "interactive_timeout for configuring this behavior.",
     ),
     3159: (
         "HY000",

@@ -35,7 +35,7 @@ from exuvia.server import mysql
 from exuvia.server.connections import Connections
 from exuvia.server.http import Http, application
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import FOUND_ROWS, Login
+from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.pool import Pool
 from exuvia.server.processes import ClusterProcesses, answering
 from exuvia.server.reaper import Reaper
@@ -160,6 +160,8 @@ class Front:
             self._services, connection_id, login.user, host, client_found_rows=found_rows
         )
         session.enter_as(login.account)
+        if login.capabilities & INTERACTIVE:
+            session.settings.put("wait_timeout", session.variable("interactive_timeout"))
         if session.variable("require_secure_transport") == "ON" and not login.secure:
             raise refuse(3159)
         if login.database:

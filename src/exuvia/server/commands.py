@@ -81,7 +81,7 @@ def _statistics(client: Client, statements: Statements, payload: bytes) -> Task:
 
 def _reset(client: Client, statements: Statements, payload: bytes) -> Task:
     assert client.login is not None
-    return _entering(client, client.login)
+    return _entering(client, client.login._replace(database=statements.session.database))
 
 
 def _change_user(client: Client, statements: Statements, payload: bytes) -> Task:
@@ -126,5 +126,6 @@ _HANDLERS: dict[int, Handler] = {
     0x19: lambda client, statements, payload: statements.forget(payload),
     0x1A: lambda client, statements, payload: statements.reset(payload),
     0x1B: _set_option,
+    0x1C: lambda client, statements, payload: statements.fetch(payload),
     0x1F: _reset,
 }

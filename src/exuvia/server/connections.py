@@ -39,6 +39,9 @@ class Client(Protocol):
     def kill(self) -> None:
         """Close it; on the wire's thread."""
 
+    def expire(self) -> None:
+        """Close it if it still does nothing; on the wire's thread."""
+
     def interrupt(self) -> None:
         """End what it runs; any thread."""
 
@@ -50,6 +53,7 @@ class Connections:
         self, clock: Clock, most: int = MOST, number: Callable[[], int] = lambda: 0
     ) -> None:
         self.most = most
+        self.allowed = 0  # max_connections; 0: not said
         self._number = number
         self._clock = clock
         self._lock = threading.Lock()
@@ -61,7 +65,7 @@ class Connections:
     def add(self, client: Client) -> int:
         """A number for a new connection. Raises 1040."""
         with self._lock:
-            if len(self._clients) >= self.most:
+            if len(self._clients) >= min(self.allowed or self.most, self.most):
                 raise refuse(1040)
             number = self._next_id()
             self._clients[number] = client
@@ -80,6 +84,12 @@ class Connections:
         """It is closed."""
         with self._lock:
             self._clients.pop(client.id, None)
+
+    def forget(self, client: Client) -> None:
+        """Close one whose client has been silent too long; any thread."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(client.expire)
 
     @property
     def uptime_s(self) -> int:

@@ -150,6 +150,11 @@ class Connection(Entering):
             self.statements.session.interrupt()
         self._refuse_and_close(refuse(1927), 0)
 
+    def expire(self) -> None:
+        """The client has been silent too long."""
+        if not self._busy:
+            self._refuse_and_close(refuse(4031), 0)
+
     def hang_up(self) -> None:
         """The client said goodbye."""
         self._transport.close()

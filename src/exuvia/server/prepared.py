@@ -3,8 +3,7 @@
     execute   [u32 id][u8 cursor][u32 1][null bits][u8 types follow][types...][values...]
 
 The types of the parameters come with the first execution; later ones may leave them out, as
-MariaDB's C library does: they are kept with the statement. A cursor that is asked for is not opened
-(the protocol allows it): all rows come with the answer.
+MariaDB's C library does: they are kept with the statement. A cursor may be asked for: cursors.py.
 """
 
 import struct
@@ -14,6 +13,7 @@ from typing import Any
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import TypeCode
+from exuvia.server.cursors import Cursor
 from exuvia.sql.result import Value
 
 _OLD_DECIMAL = 0
@@ -36,13 +36,14 @@ _WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 class Statement:
     """A prepared statement of a connection: the session's part, and what the client sent for it."""
 
-    __slots__ = ("long_data", "parameters", "prepared", "types")
+    __slots__ = ("cursor", "long_data", "parameters", "prepared", "types")
 
     def __init__(self, prepared: Any, parameters: int) -> None:
         self.prepared = prepared
         self.parameters = parameters
         self.types: list[tuple[int, bool]] = []
         self.long_data: dict[int, bytearray] = {}
+        self.cursor: Cursor | None = None
 
     def append(self, position: int, data: bytes, most_bytes: int) -> None:
         """A part of a long value. Raises 1153 beyond `most_bytes`."""
@@ -50,6 +51,11 @@ class Statement:
         if len(kept) + len(data) > most_bytes:
             raise refuse(1153)
         kept += data
+
+    def clear(self) -> None:
+        """COM_STMT_RESET: without long values and without a cursor."""
+        self.long_data.clear()
+        self.cursor = None
 
     def read(self, payload: bytes, codec: str) -> list[Value]:
         """Values of one execution. Raises 1835 where the packet does not hold what it says."""

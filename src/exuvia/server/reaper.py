@@ -1,6 +1,10 @@
-"""Ends transactions whose clients have been silent too long: a forgotten reader makes a store grow.
+"""What is forgotten is ended, and what an operator allows is obeyed; once a second.
 
-`exuvia_max_idle_snapshot_s` says how long; the session tells its client at the next statement.
+    a transaction of a silent client   exuvia_max_idle_snapshot_s   told at its next statement
+    a connection of a silent client    wait_timeout of its session  closed (4031)
+    new connections                    max_connections, 0: as many as at the start     (1040)
+
+A forgotten reader makes a store grow.
 """
 
 from exuvia.catalog import variables
@@ -20,14 +24,19 @@ class Reaper:
         self._connections = connections
 
     def step(self, now: float) -> float:
-        """Look at every session once; seconds until the next look."""
+        """Look at every session once; seconds until the next look. Unit: s."""
         txn = self._store.begin()
         try:
             idle_s = variables.read_int(txn, "exuvia_max_idle_snapshot_s")
+            self._connections.allowed = variables.read_int(txn, "max_connections")
         finally:
             txn.rollback()
         for client in self._connections.all():
             statements = client.statements
-            if statements is not None and client.task is None:
-                statements.session.reap(now, idle_s)
+            if statements is None or client.task is not None:
+                continue
+            statements.session.reap(now, idle_s)
+            wait_s = int(statements.session.variable("wait_timeout"))
+            if wait_s and now - client.since > wait_s:
+                self._connections.forget(client)
         return LOOK_S

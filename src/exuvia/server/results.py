@@ -164,7 +164,7 @@ def answer(
     definitions(result.columns, outgoing)
     if not agreed.ends_with_ok:
         outgoing.add(packets.eof(status, 0))
-    yield from _rows(result, outgoing, agreed.codec, binary)
+    yield from rows(result, outgoing, agreed.codec, binary)
     end(outgoing, agreed, status, warnings)
     yield outgoing.take()
 
@@ -190,7 +190,8 @@ def shown_type(column: OutputColumn) -> FieldType:
     return unfilled(column.type) if column.origin else column.type
 
 
-def _rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
+def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
+    """The rows alone; whole chunks leave."""
     encoder_of = binary_encoder if binary else text_encoder
     encode_row = _binary_row if binary else _text_row
     encoders = [encoder_of(shown_type(column), codec) for column in result.columns]

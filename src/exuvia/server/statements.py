@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql import refuse
-from exuvia.server import packets, results
+from exuvia.server import cursors, packets, results
 from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
 from exuvia.server.prepared import Statement, id_of
+from exuvia.server.split import split
 from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.result import Result, Value
@@ -32,6 +33,7 @@ class WireSession(Protocol):
 
     settings: Any
     current: Any
+    database: str
     local_file: Callable[[str], Iterator[bytes]] | None
 
     def execute(self, text: str) -> Result | list[Result]:
@@ -66,27 +68,6 @@ class Task(NamedTuple):
     kind: str
     about: str
     work: Work
-
-
-_PIECES = re.compile(
-    r"""'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+"|`[^`]*+`"""
-    r"""|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;""",
-    re.DOTALL,
-)
-_BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
-
-
-def split(text: str) -> list[str]:
-    """The statements of a text, at the semicolons outside of strings, names and comments."""
-    if ";" not in text.rstrip("; \n\t\r"):
-        return [text]
-    pieces, start = [], 0
-    for token in _PIECES.finditer(text):
-        if token.group() == ";":
-            pieces.append(text[start : token.start()])
-            start = token.end()
-    pieces.append(text[start:])
-    return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
 
 
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
@@ -245,13 +226,26 @@ class Statements:
         """COM_STMT_EXECUTE."""
         statement = self._find(payload, "mysqld_stmt_execute")
         values = statement.read(payload, self._codec)
-        prepared = statement.prepared
-        quick = self.session.quick(prepared)
-        return Task(quick, "execute", prepared.text, lambda o: self._execute(o, prepared, values))
+        statement.cursor, asks = None, cursors.wants_cursor(payload)
+        quick = self.session.quick(statement.prepared)
+        text = statement.prepared.text
+        return Task(quick, "execute", text, lambda o: self._execute(o, statement, values, asks))
 
-    def _execute(self, outgoing: Outgoing, prepared: Any, values: list[Value]) -> Chunks:
-        found = self.session.execute_prepared(prepared, values)
+    def _execute(
+        self, outgoing: Outgoing, statement: Statement, values: list[Value], asks: bool
+    ) -> Chunks:
+        found = self.session.execute_prepared(statement.prepared, values)
+        if asks and found.columns:
+            statement.cursor = cursors.Cursor(found)
+            yield from statement.cursor.open(outgoing, self._agreed, self.status)
+            return
         yield from results.answer(found, outgoing, self._agreed, self.status, binary=True)
+
+    def fetch(self, payload: bytes) -> Task:
+        """COM_STMT_FETCH."""
+        statement, agreed = self._find(payload, "mysqld_stmt_fetch"), self._agreed
+        work = lambda o: cursors.fetch(statement, payload, o, agreed, self.status)  # noqa: E731
+        return Task(False, "fetch", statement.prepared.text, work)
 
     def long_data(self, payload: bytes) -> None:
         """COM_STMT_SEND_LONG_DATA: no answer."""
@@ -261,7 +255,7 @@ class Statements:
 
     def reset(self, payload: bytes) -> Task:
         """COM_STMT_RESET."""
-        self._find(payload, "mysqld_stmt_reset").long_data.clear()
+        self._find(payload, "mysqld_stmt_reset").clear()
         return Task(True, "reset", "", self.done)
 
     def forget(self, payload: bytes) -> None:
