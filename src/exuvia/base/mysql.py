@@ -140,6 +140,13 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1292: ("22007", "Truncated incorrect %s value: '%s'"),
     1294: ("HY000", "Invalid ON UPDATE clause for '%s' column"),
     1298: ("HY000", "Unknown or incorrect time zone: '%s'"),
+    8175: (
+        "HY000",
+        "Your query has been cancelled due to exceeding the allowed memory limit for a single SQL "
+        "query. Please try narrowing your query scope or increase the tidb_mem_quota_query limit "
+        "and try again.[conn=%s]",
+    ),
+    1301: ("HY000", "Result of %s() was larger than max_allowed_packet (%s) - truncated"),
     1300: ("HY000", "Invalid %s character string: '%s'"),
     1305: ("42000", "%s %s does not exist"),
     1317: ("70100", "Query execution was interrupted"),

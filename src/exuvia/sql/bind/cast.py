@@ -13,6 +13,7 @@ from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
 from exuvia.sql import types
+from exuvia.sql.evaluate.bounded import GROWING, LEAST_PACKET, bytes_of
 from exuvia.sql.evaluate.compile import evaluate_constant
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.expr import (
@@ -49,6 +50,8 @@ def fold(expr: Expr) -> Expr:
         value = evaluate_constant(expr, env)
     except Exception:
         return expr
+    if isinstance(expr, Call) and expr.function in GROWING and bytes_of(value) > LEAST_PACKET:
+        return expr  # whether it is too long is the session's affair
     return Constant(type=expr.type, coercibility=expr.coercibility, value=value)
 
 

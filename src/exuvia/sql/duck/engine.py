@@ -17,9 +17,12 @@ sort before it where PAD SPACE would sort it behind. Imported lazily: a process 
 query loads neither DuckDB nor Arrow."""
 
 import atexit
+import os
 import threading
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from exuvia.base.types import Family, FieldType
@@ -31,15 +34,38 @@ from exuvia.sql.functions import json_order
 MOST_DIGITS = 38
 _lock = threading.Lock()
 _database: Any = None
+_quotas: list[int] = []  # of the queries that run
+_limited = 0
+_OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
 
 
-def cursor() -> Any:
-    """A cursor on this process's database; close it."""
+def cursor(quota: int = 0) -> Any:
+    """A cursor on this process's database, for a query of so many bytes; `close` it."""
     global _database
     with _lock:
         if _database is None:
             _database = _open()
+        _quotas.append(quota)
+        _limit()
         return _database.cursor()
+
+
+def close(found: Any, quota: int = 0) -> None:
+    """The query is over."""
+    found.close()
+    with _lock:
+        _quotas.remove(quota)
+        if _quotas:
+            _limit()
+
+
+def _limit() -> None:
+    """Hold the database to the greatest quota of the queries that run: it has one limit."""
+    global _limited
+    most = 0 if 0 in _quotas else max(_quotas) + _OWN_BYTES
+    if most != _limited:
+        _limited = most
+        _database.execute(f"SET memory_limit = '{most}B'" if most else "RESET memory_limit")
 
 
 def _open() -> Any:
@@ -49,12 +75,14 @@ def _open() -> Any:
         ":memory:",
         config={
             "threads": 1,
+            "temp_directory": str(Path(gettempdir()) / f"exuvia-duckdb-{os.getpid()}"),
+            "max_temp_directory_size": "16GB",
             "python_enable_replacements": False,
-            "enable_external_access": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         },
     )
+    found.execute("SET enable_external_access = false")  # behind the place where it spills
     for name, function in _FOLDS.items():
         found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
     found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")

@@ -19,6 +19,7 @@ from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
+from exuvia.sql.duck.quota import Account, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.expr import (
     Aggregate,
@@ -34,6 +35,7 @@ from exuvia.sql.expr import (
     is_constant,
 )
 
+_CELL_BYTES = 16  # of a value in DuckDB's rows, its text apart
 _FULL_BATCH = 2048  # rows of DuckDB's vectors
 Leaf = Callable[[Expr], str]
 LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
@@ -140,19 +142,23 @@ class Functions:
         """The same of one list of rows, `shape` its DuckDB type."""
         return self._made(run, [shape], result)
 
-    def counted(self, most: int, wanted: int | None = None) -> str:
+    def counted(self, most: int, wanted: int | None = None, width: int = 1) -> str:
         """The name of a function that counts the rounds of a recursion: 3636 beyond so many.
 
         It sees the rows of a round in batches; one that is not full is the last. It gives 1, and 0
-        once it has seen as many rows as are `wanted`."""
+        once it has seen as many rows as are `wanted`; rows of so many columns are 8175 where they
+        are too much."""
         name = f"{self.prefix}{len(self.made)}"
-        rounds, is_last, seen = 0, True, 0
+        rounds, is_last, seen, quota = 0, True, 0, quota_of(self.env)
 
         def run(vector: Any) -> Any:
             nonlocal rounds, is_last, seen
             seen += len(vector)
             if wanted is not None and seen >= wanted:
                 return _arrow([0] * len(vector), types.BIGINT)
+            if 0 < quota < seen * width * _CELL_BYTES:
+                self.failure = exceeded(self.env)
+                raise self.failure
             rounds += is_last
             is_last = len(vector) < _FULL_BATCH
             if rounds > most:
@@ -174,12 +180,16 @@ class Functions:
 
     def _guarded(self, closure: Callable[..., Any], kind: Any, leaves: int) -> Callable[..., Any]:
         holder, env = self, self.env
+        grows = types.family_of(kind) in (Family.STRING, Family.BYTES, Family.JSON)
 
         def run(*vectors: Any) -> Any:
             try:
                 columns = [vector.to_pylist() for vector in vectors]
                 rows = zip(*columns, strict=True) if leaves else [()] * len(columns[0])
-                return _arrow([closure(row, env) for row in rows], kind)
+                if not grows:
+                    return _arrow([closure(row, env) for row in rows], kind)
+                made = (closure(row, env) for row in rows)
+                return _arrow(Account(env).texts(made), kind)
             except BaseException as error:
                 holder.failure = error
                 raise

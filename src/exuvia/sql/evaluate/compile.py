@@ -14,6 +14,7 @@ from typing import Any
 
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType
+from exuvia.sql.evaluate.bounded import GROWING, bounded
 from exuvia.sql.evaluate.cast import caster, number_from_text
 from exuvia.sql.evaluate.env import Env, PlainEnv
 from exuvia.sql.evaluate.operators import OPERATORS
@@ -179,7 +180,10 @@ def _call(expr: Any) -> Compiled:
     special = OPERATORS.get(expr.function)
     if special is not None:
         return special(expr, arguments)
-    return _apply(FUNCTIONS[expr.function], arguments)
+    function = FUNCTIONS[expr.function]
+    if expr.function in GROWING:
+        return bounded(expr.function, function.run, arguments, function.nulls)
+    return _apply(function, arguments)
 
 
 def _apply(function: Function, arguments: list[Compiled]) -> Compiled:

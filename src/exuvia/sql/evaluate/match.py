@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from exuvia.base import limits
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.catalog.collation import collation
@@ -177,6 +178,7 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
         template = re.sub(r"\$(\d)", r"\\\1", new)
         head, tail = str(text[: start - 1]), str(text[start - 1 :])
         if nth == 0:
+            _check_growth(compiled, tail, new)
             return head + compiled.sub(template, tail)
         found = _occurrence(compiled, text, start, nth)
         if found is None:
@@ -184,6 +186,14 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
         return str(text[: found.start()] + found.expand(template) + text[found.end() :])
 
     return _strict(run, arguments)
+
+
+def _check_growth(compiled: re.Pattern[str], text: str, new: str) -> None:
+    """Raises 1301 where all replacements together are more than the longest packet."""
+    if (len(text) + 1) * len(new) > limits.PACKET_BYTES:
+        length = len(text) + len(new) * sum(1 for _ in compiled.finditer(text))
+        if length > 16 * limits.PACKET_BYTES:
+            raise refuse(1301, "regexp_replace", limits.PACKET_BYTES)
 
 
 def _padded(values: list[Any], *defaults: Any, given: int = 2) -> list[Any]:

@@ -1,6 +1,7 @@
 """String functions (manual, "String Functions and Operators").
 
-They work on text and, where S, on bytes alike."""
+They work on text and, where S, on bytes alike. What makes long texts of short ones is held to
+max_allowed_packet before it is called (evaluate/bounded.py)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -122,7 +123,7 @@ def _lower(text: Any) -> Any:
 
 
 def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
-    if size < 0 or size > LONGEST:
+    if size < 0:
         return None
     if len(text) >= size:
         return text[:size]
@@ -134,9 +135,7 @@ def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
 
 
 def _repeat(text: Any, count: int) -> Any:
-    if count <= 0:
-        return _empty(text)
-    return None if len(text) * count > LONGEST else text * count
+    return text * count if count > 0 else _empty(text)
 
 
 def _replace(text: Any, old: Any, new: Any) -> Any:
@@ -194,7 +193,7 @@ def _ord(text: Any) -> int:
 
 
 def _space(count: int) -> str:
-    return " " * max(0, min(count, LONGEST))
+    return " " * max(0, count)
 
 
 def _format(value: Any, places: int) -> str:

@@ -104,7 +104,7 @@ class _Clause:
         columns = _titled(seed, titles)
         before = len(build.scans)
         most = int(build.context.variable("cte_max_recursion_depth"))
-        counted = build.functions.counted(most, _rows_wanted(inner, build))
+        counted = build.functions.counted(most, _rows_wanted(inner, build), len(columns))
         rows = f"(SELECT * FROM {name} WHERE {counted}(CAST(o0 IS NULL AS BIGINT)) = 1)"
         step = self.plan(
             inner.expression, build, self.parent, {**commons, own: Common(rows, columns)}

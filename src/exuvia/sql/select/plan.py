@@ -16,6 +16,9 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
+from exuvia.base.types import Family
+from exuvia.sql import types
+from exuvia.sql.duck.quota import Account, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Subquery, walk
 from exuvia.sql.result import OutputColumn, Row
@@ -27,6 +30,7 @@ from exuvia.sql.select.query import plan_query
 from exuvia.sql.select.scan import Scan
 
 BATCH_ROWS = 2_000
+_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 
 class Plan(ABC):
@@ -70,6 +74,17 @@ def _nested(expr: Any) -> bool:
     return any(isinstance(part, Subquery) for part in walk(expr))
 
 
+def collected(plan: Plan, context: Any) -> list[Row]:
+    """All rows of a plan. Raises 8175 where they are more than the session may hold."""
+    texts = [n for n, c in enumerate(plan.columns) if types.family_of(c.type) in _TEXTS]
+    account = Account(context)
+    rows: list[Row] = []
+    for batch in plan.run():
+        account.rows(batch, texts)
+        rows += batch
+    return rows
+
+
 class PlainPlan(Plan):
     """SELECT without FROM: one row, or none."""
 
@@ -103,7 +118,8 @@ class RelationalPlan(Plan):
         from exuvia.sql.duck import engine as duck
 
         build = self._build
-        cursor = self._cursor = duck.cursor()
+        quota = quota_of(build.context)
+        cursor = self._cursor = duck.cursor(quota)
         functions = []
         try:
             for name, run, parameters, result, volatile in build.functions.made:
@@ -127,7 +143,7 @@ class RelationalPlan(Plan):
             for scan in build.scans:
                 with suppress(Exception):
                     cursor.unregister(scan.name)
-            cursor.close()
+            duck.close(cursor, quota)
             self._cursor = None
 
     def interrupt(self) -> None:
@@ -164,7 +180,7 @@ class RelationalPlan(Plan):
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
             raise refuse(1690, *_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
-            raise refuse(1105, "Out of memory in a query") from error
+            raise exceeded(build.context) from error
         raise refuse(1105, text.partition("\n")[0]) from error
 
     @property

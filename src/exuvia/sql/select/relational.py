@@ -32,8 +32,10 @@ class RelationalPlan(Plan):
         return self._plan.scans
 
     def run(self, context: Context) -> Result:
-        """Collect every batch."""
-        return Result(self.columns, [row for batch in self._plan.run() for row in batch])
+        """Collect every batch. Raises 8175."""
+        from exuvia.sql.select.plan import collected
+
+        return Result(self.columns, collected(self._plan, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         """As DuckDB produces them."""
@@ -45,7 +47,7 @@ def found_rows(node: exp.Select, context: Context) -> tuple[list[OutputColumn], 
     from exuvia.sql.select import plan as select
 
     plan = select.plan(node, context, handles=True)
-    return plan.columns, [row for batch in plan.run() for row in batch]
+    return plan.columns, select.collected(plan, context)
 
 
 def relational(node: object, context: Context) -> Result:
