@@ -7,12 +7,14 @@ from exuvia.catalog import variables
 from exuvia.cluster import member as members
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import evolve
 from support.small_cluster import SmallCluster
 from support.small_tables import abc
 
 
-def submit_at_once(cluster, count):
-    """Job ids and commits when `count` sessions submit while a commit is held up."""
+def submit_at_once(cluster, count, changed=lambda n, job: job):
+    """Job ids and commits when `count` sessions submit while a commit is held up. An error stands
+    in the place of an id."""
     store, commits = cluster.store, []
     gate, commit = threading.Event(), store.commit
 
@@ -26,7 +28,11 @@ def submit_at_once(cluster, count):
     ids, database = [], cluster.database()
 
     def session(n):
-        ids.append(cluster.submit(requests.create_table(database, abc(f"t{n}"))))
+        try:
+            asked = changed(n, requests.create_table(database, abc(f"t{n}")))
+            ids.append(cluster.submit(asked))
+        except TypeError as error:
+            ids.append(error)
 
     threads = [threading.Thread(target=session, args=(n,)) for n in range(count)]
     for thread in threads:
@@ -52,6 +58,19 @@ def test_jobs_that_gather_while_one_commits_are_inserted_together():
     assert {job.state for job in jobs} == {JobState.QUEUEING}
     assert {job.table_id for job in jobs}.isdisjoint(ids)
     assert all(job.table_id == job.id - 1 for job in jobs)
+
+
+def test_a_job_that_cannot_be_inserted_is_refused_alone():
+    cluster = SmallCluster()
+
+    def one_is_broken(n, job):
+        return evolve(job, raw_args=(object(),)) if n == 19 else job
+
+    found, _ = submit_at_once(cluster, 20, one_is_broken)
+    errors = [each for each in found if isinstance(each, TypeError)]
+    assert len(errors) == 1 and len(found) == 20
+    ids = {each for each in found if not isinstance(each, TypeError)}
+    assert ids == {job.id for job in cluster.read(queue.unfinished)}
 
 
 def test_two_fronts_that_submit_at_once_get_different_ids():

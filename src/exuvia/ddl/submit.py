@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import count
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import Conflict, ExuviaError, Unavailable
+from exuvia.base.errors import Conflict, Unavailable
 from exuvia.catalog import meta, variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
@@ -56,7 +56,7 @@ class _Ticket:
     def __init__(self, job: Job, alone: bool) -> None:
         self.job = job
         self.alone = alone
-        self.error: ExuviaError | None = None
+        self.error: Exception | None = None
         self.settled = False
 
 
@@ -125,15 +125,21 @@ class Submitter:
         """Whoever gets here leads: it inserts its own job and all that gathered meanwhile."""
         with self._lock:
             batch = [self._tickets.popleft() for _ in range(min(BATCH_JOBS, len(self._tickets)))]
+        self._insert_or_tell(batch)
+        for ticket in batch:
+            ticket.settled = True
+        self._notice()
+
+    def _insert_or_tell(self, batch: list[_Ticket]) -> None:
+        """All of them, or each by itself: the fault of one is not that of the others."""
         try:
             self._insert(batch)
-        except ExuviaError as error:
+        except Exception as error:  # whatever it is: nobody may wait for it for ever
+            if len(batch) == 1:
+                batch[0].error = error
+                return
             for ticket in batch:
-                ticket.error = error
-        finally:
-            for ticket in batch:
-                ticket.settled = True
-        self._notice()
+                self._insert_or_tell([ticket])
 
     def _insert(self, batch: list[_Ticket]) -> None:
         while True:
