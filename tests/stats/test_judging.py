@@ -92,7 +92,7 @@ def test_what_is_analyzed_of_a_table_is_what_analyze_takes() -> None:
     store = bootstrapped()
     txn = store.begin()
     catalog.put_table(txn, evolve(made, cols=typed))
-    known = facts.of(txn, 100)
+    known = facts.many(txn, [100])[100]
     txn.rollback()
     assert known is not None
     assert known.columns == sum(not is_skipped(kind) for kind in types) == 5

@@ -11,42 +11,62 @@ partition by, remove p.         jobs under the old ids; the new one is judged an
 drop schema                     jobs of all its tables
 """
 
+from typing import NamedTuple
+
 from exuvia.catalog.model import TableInfo
 from exuvia.events.change import Kind, SchemaChange
 
 
-def affected(change: SchemaChange) -> tuple[list[int], list[int]]:
-    """(keys whose jobs go, ids of tables that are judged anew), see the table in the module."""
+class Affected(NamedTuple):
+    """Jobs by these keys go, if they are jobs of these tables: an exchanged partition has the id of
+    a table that lives on. Then tables are judged anew."""
+
+    keys: list[int]
+    tables: frozenset[int]
+    anew: list[int]
+
+
+def affected(change: SchemaChange) -> Affected:
+    """See the table in the module."""
     match change.kind:
         case Kind.ADD_INDEX:
             added = change.get_add_index()
-            return [], [] if added.analyzed else [added.table.id]
+            return _judged([] if added.analyzed else [added.table.id])
         case Kind.CREATE_TABLE:
-            return [], [change.get_create_table().id]
+            return _judged([change.get_create_table().id])
         case Kind.ADD_COLUMN | Kind.MODIFY_COLUMN | Kind.DROP_COLUMN as kind:
-            return [], [change.get_columns(kind).table.id]
+            return _judged([change.get_columns(kind).table.id])
         case Kind.ADD_PARTITION:
-            return [], [change.get_partitions(Kind.ADD_PARTITION).table.id]
+            return _judged([change.get_partitions(Kind.ADD_PARTITION).table.id])
         case Kind.DROP_TABLE:
-            return _keys(change.get_drop_table()), []
+            return _gone(change.get_drop_table())
         case Kind.TRUNCATE_TABLE:
-            return _keys(change.get_truncate_table().dropped), []
+            return _gone(change.get_truncate_table().dropped)
         case Kind.DROP_PARTITION | Kind.TRUNCATE_PARTITION | Kind.REORGANIZE_PARTITION as kind:
             cut = change.get_partitions(kind)
-            return [cut.table.id, *(each.id for each in cut.dropped)], [cut.table.id]
+            keys = [cut.table.id, *(each.id for each in cut.dropped)]
+            return Affected(keys, frozenset({cut.table.id}), [cut.table.id])
         case Kind.EXCHANGE_PARTITION:
             swapped = change.get_exchange_partition()
-            both = [swapped.table.id, swapped.partition.id, *_keys(swapped.plain)]
-            return both, [swapped.table.id, swapped.plain.id]
+            both = [swapped.table.id, swapped.plain.id]
+            keys = [*both, swapped.partition.id, *swapped.plain.physical_ids]
+            return Affected(keys, frozenset(both), both)
         case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING as kind:
             new = change.get_repartition(kind)
-            return [new.old_table_id, *(each.id for each in new.dropped)], [new.table.id]
+            both = [new.old_table_id, new.table.id]
+            keys = [new.old_table_id, *(each.id for each in new.dropped)]
+            return Affected(keys, frozenset(both), [new.table.id])
         case Kind.DROP_SCHEMA:
             tables = change.get_drop_schema().tables
-            return [n for t in tables for n in (t.id, *(part.id for part in t.partitions))], []
+            keys = [n for t in tables for n in (t.id, *(part.id for part in t.partitions))]
+            return Affected(keys, frozenset(table.id for table in tables), [])
         case _:
-            return [], []
+            return _judged([])
 
 
-def _keys(table: TableInfo) -> list[int]:
-    return [table.id, *table.physical_ids]
+def _judged(table_ids: list[int]) -> Affected:
+    return Affected([], frozenset(), table_ids)
+
+
+def _gone(table: TableInfo) -> Affected:
+    return Affected([table.id, *table.physical_ids], frozenset({table.id}), [])

@@ -4,7 +4,7 @@ A million definitions are read at every take-over, so only these fields of their
 some microseconds a table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
@@ -78,18 +78,17 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     rows_id: int = 0
 
 
-def of(txn: Transaction, table_id: int) -> Facts | None:
-    """The facts of a table; None where there is none, or nothing to analyze."""
-    raw = txn.get(keys.meta("table", table_id))
-    return None if raw is None else _facts(_decoder.decode(raw))
-
-
 def many(txn: Transaction, table_ids: Sequence[int]) -> dict[int, Facts | None]:
-    """Likewise for many; each id once, in the order given."""
+    """The facts of tables, each id once, in the order given; None where there is none, or nothing
+    to analyze."""
     found = txn.get_many([keys.meta("table", each) for each in table_ids])
+    tables = [None if raw is None else _decoder.decode(raw) for raw in found]
+    databases = sorted({table.exuvia_db for table in tables if table is not None})
+    infos = txn.get_many([keys.meta("db", each) for each in databases])
+    there = {each for each, raw in zip(databases, infos, strict=True) if raw is not None}
     return {
-        table_id: None if raw is None else _facts(_decoder.decode(raw))
-        for table_id, raw in zip(table_ids, found, strict=True)
+        table_id: None if table is None else _facts(table, there)
+        for table_id, table in zip(table_ids, tables, strict=True)
     }
 
 
@@ -98,16 +97,20 @@ def chunks(store: Store) -> Iterator[list[Facts]]:
     view = store.snapshot()
     everything = keys.span_of(keys.meta("table"))
     users = Span(keys.meta("table", LAST_SYSTEM_ID + 1), everything.end)
+    prefix = keys.meta("db")
     try:
+        databases = view.scan(keys.span_of(prefix))
+        there = {keys.read_number(key[len(prefix) :]) for key, _ in databases}
         for _, raws in view.chunks(users, AT_ONCE):
-            found = (_facts(_decoder.decode(raw[SEQUENCE_BYTES:])) for raw in raws)
+            found = (_facts(_decoder.decode(raw[SEQUENCE_BYTES:]), there) for raw in raws)
             yield [facts for facts in found if facts is not None]
     finally:
         view.close()
 
 
-def _facts(table: _Table) -> Facts | None:
-    if table.state != _PUBLIC or table.exuvia_db == MYSQL_ID:
+def _facts(table: _Table, databases: Container[int]) -> Facts | None:
+    """Definitions of a dropped database's tables stay for a while: `databases` are those there."""
+    if table.state != _PUBLIC or table.exuvia_db == MYSQL_ID or table.exuvia_db not in databases:
         return None
     if table.view is not None or table.sequence is not None:
         return None

@@ -25,7 +25,7 @@ from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.values import origin_default_of
 from exuvia.events.at_rest import Kind
-from exuvia.events.change import SchemaChange
+from exuvia.events.change import Repartitioned, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import bounds, locked, meta, records
@@ -94,20 +94,22 @@ class Following:
 
     def _repartition(self, txn: Transaction, change: SchemaChange) -> None:
         found = change.get_repartition(change.kind)
-        whole = meta.get(txn, found.old_table_id)
+        was, old = _whole_before(found), [part.id for part in found.dropped]
         if found.table.partition is None:
             new = found.table.physical_ids[0]
         else:
             new = found.table.id
             _come(txn, [part.id for part in found.added])
-        old = [part.id for part in found.dropped if part.id != new]
-        if whole is not None and new != found.old_table_id:
+        whole = meta.get(txn, was)
+        if whole is not None and new != was:
             version = meta.draw_version(txn)
             meta.put(txn, whole._replace(version=version, table_id=new))
-            moved = [each._replace(table_id=new) for each in records.read(txn, found.old_table_id)]
+            records.remove(txn, new)  # it may have stood there before
+            moved = [each._replace(table_id=new) for each in records.read(txn, was)]
             records.write(txn, moved, version)
-            old.append(found.old_table_id)
-        self._go(txn, found.table.id, old)
+            old.append(was)
+        _stay(txn, [new])
+        self._go(txn, found.table.id, {*old} - {new})
 
     # -- what is gone ------------------------------------------------------------------------------
 
@@ -147,6 +149,13 @@ def _ids(table: TableInfo) -> list[int]:
     if table.partition is None:
         return [*table.physical_ids] if table.is_stored else []
     return [table.id, *table.physical_ids]
+
+
+def _whole_before(found: Repartitioned) -> int:
+    """Where the statistics of the whole stood: at its rows, of a table without partitions."""
+    rows_id = found.table.exuvia_physical or found.table.id
+    was_plain = [part.id for part in found.dropped] == [rows_id]
+    return rows_id if was_plain else found.old_table_id
 
 
 def _metas(txn: Transaction, ids: Iterable[int]) -> list[Meta]:

@@ -31,7 +31,7 @@ class Ordered(Protocol):
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Ordered)
 
-SPARE_SHARE = 16  # of as many true elements one more that is not true may be in the list
+SPARE_SHARE = 8  # of as many true elements one more that is not true may be in the list
 _SPARE = 64
 _AT_ONCE = 2000  # elements revalued together
 

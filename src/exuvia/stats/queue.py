@@ -212,11 +212,14 @@ class Queue:
                 raise NotReady
             return
         with self._lock:
-            gone, anew = affected(change)
-            for key in gone:
-                self._must_retry.pop(key, None)
-                self._heap.discard_key(key)
-            owners = (self._owner[key] for key in gone if key in self._owner)
+            keys, tables, anew = affected(change)
+            owners = {self._owner.pop(key) for key in keys if key in self._owner} - tables
+            for key in keys:
+                if self._must_retry.get(key) in tables:
+                    del self._must_retry[key]
+                job = self._heap.get_key(key)
+                if job is not None and job.table_id in tables:
+                    self._heap.delete_key(key)
             self._judge_anew(txn, (*anew, *owners))
 
     # -- time --------------------------------------------------------------------------------------

@@ -1,0 +1,300 @@
+"""People who change tables and rows of a simulated store: an actor of no process.
+
+Each definition change is one transaction, as the last step of its job is: the catalog, and the
+events of its parts. Jobs of one table end in the order of their ids, which are sparse; a long job
+of one table ends after younger ones of others. Rows are counted as a front's flush counts them.
+What was committed is told to the model (sim/counts.py).
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from exuvia.base.errors import Conflict
+from exuvia.catalog import meta as catalog
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
+from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.events import outbox, publish
+from exuvia.events.at_rest import DroppedTable, Kind, Partition
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.transaction import Transaction
+from exuvia.sim.change import table_of_the_world
+from exuvia.sim.counts import Counts, Told, ids_of, whole_of
+from exuvia.stats import meta
+from exuvia.stats.meta import Delta, Meta
+
+ROWS_SHARE = 0.5
+ANALYZED_SHARE = 0.1
+LONG_SHARE = 0.3
+PACE_S = 0.08
+MOST_TABLES = 5
+_FIRST_JOB = 1_000_000
+_MOST_APART = 1000  # job ids
+
+Acts = Callable[[Transaction], list[Told]]
+
+
+class Changer:
+    """See the module. `told`: the events by (job, part), once their commits are in the store."""
+
+    channel = ""
+
+    def __init__(self, store: MemoryStore, random: Random, counts: Counts) -> None:
+        self._store = store
+        self._random = random
+        self._counts = counts
+        self._live: dict[int, TableInfo] = {}
+        self._job = 0  # of what is being done, if it began before
+        self._next_live = self._live
+        self._databases = 0
+        self._database = self._new_database()
+        self._last_job = _FIRST_JOB
+        self._long: dict[int, int] = {}  # table -> the job of it that has begun
+        self.told: dict[tuple[int, int], Told] = {}
+        self.kinds: set[Kind] = set()
+        self.is_resting = False
+
+    def step(self, now: float) -> float:
+        """Do something; seconds until the next."""
+        if not self.is_resting:
+            chance = self._random.random()
+            if self._live and chance < ROWS_SHARE:
+                self._count()
+            elif self._live and chance < ROWS_SHARE + ANALYZED_SHARE:
+                self._analyze()
+            else:
+                self._define()
+        return self._random.random() * PACE_S
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _count(self) -> None:
+        table = self._any()
+        each, number = self._random.choice(table.physical_ids), self._random.randrange(3000)
+        delta = Delta(self._random.choice((number, -number // 2)), number)
+        deltas = {each: delta, whole_of(table): delta}
+        txn = self._store.begin()
+        meta.add(txn, deltas)
+        if self._commits(txn):
+            self._counts.add(deltas)
+
+    def _analyze(self) -> None:
+        each = self._random.choice(ids_of(self._any()))
+        rows = self._random.randrange(500, 4000)
+        txn = self._store.begin()
+        version = meta.draw_version(txn)
+        meta.put(txn, Meta(version, each, 0, rows, 0, None, rows, 1_700_000_000, ""))
+        if self._commits(txn):
+            self._counts.analyzed(each, rows)
+
+    def _commits(self, txn: Transaction) -> bool:
+        try:
+            txn.commit()
+            return True
+        except Conflict:
+            return False
+
+    # -- definitions -------------------------------------------------------------------------------
+
+    def _define(self) -> None:
+        acts: list[Acts] = [self._create] * (MOST_TABLES - len(self._live)) or [self._drop_schema]
+        if self._live:
+            acts += [self._drop, self._truncate, self._columns, self._several, self._repartition]
+        if self._cut():
+            acts += [self._partitions, self._partitions, self._exchange]
+        if self._live and self._random.random() < LONG_SHARE:
+            self._long.setdefault(self._any().id, self._new_job())
+        self._next_live, self._job = dict(self._live), 0
+        txn = self._store.begin()
+        told = self._random.choice(acts)(txn)
+        job = self._job or self._new_job()
+        parts = list(range(len(told))) if len(told) > 1 else [outbox.WHOLE_JOB]
+        for part, each in zip(parts, told, strict=False):
+            outbox.put(txn, job, part, each.change)
+        if told and self._commits(txn):
+            gone = self._live.keys() - self._next_live.keys()
+            self._live = self._next_live
+            self._long = {n: known for n, known in self._long.items() if n not in gone}
+            self.told.update(zip(((job, part) for part in parts), told, strict=True))
+            self.kinds.update(each.change.kind for each in told)
+        txn.rollback()
+
+    def _new_job(self) -> int:
+        self._last_job += self._random.randrange(1, _MOST_APART)
+        return self._last_job
+
+    def _one(self, tables: Sequence[TableInfo]) -> TableInfo:
+        """A table for a job of it alone: the one that has begun, if there is one."""
+        table = self._random.choice(tables)
+        self._job = self._long.pop(table.id, 0)
+        return table
+
+    def _any(self) -> TableInfo:
+        return self._random.choice([*self._live.values()])
+
+    def _all(self) -> list[TableInfo]:
+        return [*self._live.values()]
+
+    def _cut(self) -> list[TableInfo]:
+        return [table for table in self._live.values() if table.partition is not None]
+
+    def _put(self, txn: Transaction, table: TableInfo) -> TableInfo:
+        catalog.put_table(txn, table)
+        self._next_live[table.id] = table
+        return table
+
+    def _drop_info(self, txn: Transaction, table: TableInfo) -> None:
+        catalog.drop_table(txn, table)
+        del self._next_live[table.id]
+
+    def _new_database(self) -> DatabaseInfo:
+        self._databases += 1
+        txn = self._store.begin()
+        database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
+        catalog.put_database(txn, database)
+        txn.commit()
+        return database
+
+    def _pieces(self, txn: Transaction, number: int) -> tuple[PartitionDefinition, ...]:
+        first = catalog.next_ids(txn, number)
+        ids = range(first, first + number)
+        return tuple(PartitionDefinition(id=n, name=name(f"p{n}")) for n in ids)
+
+    def _create(self, txn: Transaction) -> list[Told]:
+        table_id = catalog.next_ids(txn)
+        table = table_of_the_world(self._database.id, table_id, self._random.random() < 0.5)
+        table = evolve(table, name=name(f"t{table_id}"))
+        if self._random.random() < 0.6:
+            table = with_pieces(table, self._pieces(txn, 2))
+        return [Told(publish.create_table(self._put(txn, table)))]
+
+    def _drop(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._all())
+        self._drop_info(txn, table)
+        return [Told(publish.drop_table(table))]
+
+    def _truncate(self, txn: Transaction) -> list[Told]:
+        old = self._one(self._all())
+        self._drop_info(txn, old)
+        new = evolve(old, id=catalog.next_ids(txn), exuvia_physical=0)
+        if old.partition is not None:
+            new = with_pieces(new, self._pieces(txn, len(old.partition.definitions)))
+        return [Told(publish.truncate_table(self._put(txn, new), old))]
+
+    def _columns(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._all())
+        kinds = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
+        kind = self._random.choice(kinds[: 3 if len(table.cols) > 3 else 2])
+        number = table.max_col_id + 1
+        column = evolve(table.cols[1], id=number, name=name(f"c{number}"), offset=len(table.cols))
+        if kind == Kind.ADD_COLUMN:
+            table = evolve(table, cols=(*table.cols, column), max_col_id=number)
+        elif kind == Kind.DROP_COLUMN:
+            column, table = table.cols[-1], evolve(table, cols=table.cols[:-1])
+        else:
+            column = table.cols[1]
+        return [Told(publish.columns(kind, self._put(txn, table), [column]))]
+
+    def _several(self, txn: Transaction) -> list[Told]:
+        """ADD COLUMN, ADD INDEX, MODIFY COLUMN: three parts of one statement."""
+        table, number = self._one(self._all()), catalog.next_ids(txn)
+        added = evolve(table.cols[1], id=number, name=name(f"c{number}"), offset=len(table.cols))
+        index = evolve(_INDEX, id=number, idx_name=name(f"i{number}"))
+        table = evolve(
+            table,
+            cols=(*table.cols, added),
+            max_col_id=max(table.max_col_id, number),
+            index_info=(*table.indexes, index),
+        )
+        self._put(txn, table)
+        return [
+            Told(publish.columns(Kind.ADD_COLUMN, table, [added])),
+            Told(publish.add_index(table, [index])),
+            Told(publish.columns(Kind.MODIFY_COLUMN, table, [table.cols[1]])),
+        ]
+
+    # -- partitions --------------------------------------------------------------------------------
+
+    def _partitions(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._cut())
+        kept = list(_pieces_of(table))
+        kinds = (
+            Kind.ADD_PARTITION,
+            Kind.TRUNCATE_PARTITION,
+            Kind.REORGANIZE_PARTITION,
+            Kind.DROP_PARTITION,
+        )
+        kind = self._random.choice(kinds[: 4 if len(kept) > 1 else 3])
+        dropped: list[PartitionDefinition] = []
+        if kind != Kind.ADD_PARTITION:
+            dropped = [kept.pop(self._random.randrange(len(kept)))]
+        number = {Kind.DROP_PARTITION: 0, Kind.REORGANIZE_PARTITION: 2}.get(kind, 1)
+        added = self._pieces(txn, number) if number else ()
+        table = self._put(txn, with_pieces(table, (*kept, *added)))
+        return [Told(publish.partitions(kind, table, _refs(added), _refs(dropped)))]
+
+    def _exchange(self, txn: Transaction) -> list[Told]:
+        plain = [table for table in self._live.values() if table.partition is None]
+        if not plain:
+            return []
+        table, other = self._random.choice(self._cut()), self._random.choice(plain)
+        for each in (table, other):
+            self._long.pop(each.id, None)
+        pieces = list(_pieces_of(table))
+        at = self._random.randrange(len(pieces))
+        (came,), left = other.physical_ids, pieces[at].id
+        pieces[at] = evolve(pieces[at], id=came)
+        table = self._put(txn, with_pieces(table, pieces))
+        other = self._put(txn, evolve(other, exuvia_physical=left))
+        return [Told(publish.exchange_partition(table, _refs([pieces[at]])[0], other))]
+
+    def _repartition(self, txn: Transaction) -> list[Told]:
+        """A table gets partitions, or others, or loses them: none whose id is now a partition's."""
+        lent = {n for t in self._all() for n in t.physical_ids if n != t.id}
+        free = [table for table in self._all() if table.id not in lent]
+        if not free:
+            return []
+        old = self._one(free)
+        loses = old.partition is not None and self._random.random() < 0.5
+        pieces = self._pieces(txn, 1 if loses else 2)
+        dropped = _refs(_pieces_of(old)) or [Partition(old.physical_ids[0], "pFullTable")]
+        if loses:
+            new = evolve(old, partition=None, exuvia_physical=pieces[0].id)
+        else:
+            new = with_pieces(old, pieces)
+        self._put(txn, new)
+        kind = Kind.REMOVE_PARTITIONING if loses else Kind.PARTITION_BY
+        change = publish.repartition(kind, new, old.id, _refs(pieces), dropped)
+        return [Told(change, (whole_of(old), whole_of(new)))]
+
+    def _drop_schema(self, txn: Transaction) -> list[Told]:
+        """The database goes with all tables, whose definitions stay for a while."""
+        tables = []
+        for table in self._live.values():
+            parts = tuple(_refs(_pieces_of(table)))
+            if table.exuvia_physical and not parts:
+                parts = (Partition(table.exuvia_physical, ""),)
+            tables.append(DroppedTable(table.id, table.name.O, parts))
+        change = publish.drop_schema(self._database, tables)
+        catalog.drop_database(txn, self._database)
+        self._next_live, self._long = {}, {}
+        self._databases += 1
+        self._database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
+        catalog.put_database(txn, self._database)
+        return [Told(change)]
+
+
+_INDEX = table_of_the_world(0, 0, True).indexes[0]
+
+
+def with_pieces(table: TableInfo, pieces: Sequence[PartitionDefinition]) -> TableInfo:
+    """The table, cut so."""
+    cut = PartitionInfo(type=PartitionType.HASH, expr="a", definitions=tuple(pieces))
+    return evolve(table, partition=cut)
+
+
+def _pieces_of(table: TableInfo) -> tuple[PartitionDefinition, ...]:
+    return table.partition.definitions if table.partition is not None else ()
+
+
+def _refs(pieces: Sequence[PartitionDefinition]) -> list[Partition]:
+    return [Partition(each.id, each.name.O) for each in pieces]

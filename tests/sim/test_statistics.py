@@ -1,0 +1,91 @@
+"""Law 7 with the handlers that production has, statistics and queue, whoever is killed when."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from exuvia.events.change import Kind
+from exuvia.sim.plants import flag_apart
+from exuvia.sim.statistics import boundaries, killed_at, simulate
+from exuvia.stats import affected, facts, following, queue
+
+SEEDS = 80
+MOST_SEEDS = 300
+
+
+def test_seeds_keep_the_laws_through_every_kind_of_change() -> None:
+    verdicts = [simulate(seed) for seed in range(SEEDS)]
+    for verdict in verdicts:
+        assert verdict.broken is None, verdict.told()
+    kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
+    assert kinds == {kind.value for kind in Kind}
+    assert sum(verdict.crashes for verdict in verdicts) > 2 * SEEDS
+    assert sum(verdict.steps for verdict in verdicts) > 10 * SEEDS  # events
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+@pytest.mark.parametrize("fate", ["before", "after"])
+def test_killed_at_every_transaction_boundary(seed: int, fate: str) -> None:
+    commits = boundaries(seed)
+    assert commits > 40
+    for boundary in range(commits):
+        verdict = killed_at(seed, boundary, fate)
+        assert verdict.broken is None, f"killed {fate} commit {boundary}: {verdict.told()}"
+        assert verdict.crashes == 1 and verdict.steps
+
+
+def test_a_seed_replays_to_the_letter() -> None:
+    assert simulate(7) == simulate(7)
+    assert killed_at(1, 30, "after") == killed_at(1, 30, "after")
+
+
+@contextmanager
+def replaced(holder: Any, name: str, value: object) -> Iterator[None]:
+    kept = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, kept)
+
+
+def whole_left_alone() -> Any:
+    """Partitions go, and the table's rows are what they were."""
+    return replaced(following, "_shift", lambda *arguments: None)
+
+
+def whole_forgotten() -> Any:
+    """A whole's counts are looked for under the table's own id alone."""
+    return replaced(following, "_whole_before", lambda found: found.old_table_id)
+
+
+def jobs_of_any_table() -> Any:
+    """A key goes with its job, whosever it is."""
+    honest = affected.affected
+    everyone = frozenset(range(100_000))
+    wrong = lambda change: honest(change)._replace(tables=everyone)  # noqa: E731
+    return replaced(queue, "affected", wrong)
+
+
+def dropped_databases_count() -> Any:
+    """Definitions that stay behind are tables."""
+    honest = facts._facts
+    return replaced(facts, "_facts", lambda table, there: honest(table, {table.exuvia_db}))
+
+
+@pytest.mark.parametrize(
+    ("plant", "law"),
+    [
+        (flag_apart, "law 7"),
+        (whole_left_alone, "law 7"),
+        (whole_forgotten, "law 7"),
+        (jobs_of_any_table, "queue"),
+        (dropped_databases_count, "queue"),
+    ],
+)
+def test_a_planted_bug_is_found(plant: Callable[[], Any], law: str) -> None:
+    with plant():
+        found = next((v for v in map(simulate, range(MOST_SEEDS)) if v.broken), None)
+    assert found is not None and law in found.told(0), f"no seed of {MOST_SEEDS} shows it"
