@@ -133,6 +133,7 @@ def _process(client: Client, now: float) -> Process:
         time_s=int(now - client.since),
         state=_state(statements),
         info="" if task is None else task.about,
+        attributes=() if client.login is None else client.login.attributes,
     )
 
 

@@ -83,6 +83,7 @@ class Login(NamedTuple):
     plugin: str = ""
     account: Account | None = None
     secure: bool = False  # the connection is encrypted
+    attributes: tuple[tuple[str, str], ...] = ()  # what the client's program says of itself
 
 
 def length(size: int) -> bytes:
@@ -132,7 +133,9 @@ def read_login(payload: bytes) -> Login:
     codec = login.client_charset.codec
     capabilities = int(login.capabilities)
     proof, plugin = login.auth_response, login.client_plugin or NATIVE
-    return Login(login.username, login.database or "", codec, capabilities, proof, plugin)
+    said = tuple((login.connect_attrs or {}).items())
+    name, database = login.username, login.database or ""
+    return Login(name, database, codec, capabilities, proof, plugin, attributes=said)
 
 
 def _known_collation(payload: bytes) -> bytes:

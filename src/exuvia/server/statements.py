@@ -114,8 +114,8 @@ class Statements:
     # -- text --------------------------------------------------------------------------------------
 
     def query(self, payload: bytes) -> Task:
-        """COM_QUERY."""
-        text = self._decode(payload)
+        """COM_QUERY. Some clients send the end of their string with it."""
+        text = self._decode(payload.rstrip(b"\0"))
         pieces = split(text)
         if len(pieces) == 1:
             session = self.session

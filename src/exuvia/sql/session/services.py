@@ -18,7 +18,8 @@ from exuvia.stats.deltas import Deltas
 
 
 class Process(NamedTuple):
-    """One line of SHOW PROCESSLIST. `time_s` is the age of what it does now."""
+    """One line of SHOW PROCESSLIST. `time_s` is the age of what it does now; `attributes` are what
+    the client's program says of itself."""
 
     id: int
     user: str
@@ -28,6 +29,7 @@ class Process(NamedTuple):
     time_s: int
     state: str
     info: str
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 Killed = Literal["killed", "unknown", "denied"]

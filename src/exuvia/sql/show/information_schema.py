@@ -21,7 +21,9 @@ from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.show import (
+    absent_tables,
     analyze_queue,
+    cluster,
     grants,
     mdl_view,
     objects,
@@ -82,6 +84,7 @@ def definitions() -> dict[str, Definition]:
         *schema_variables.TABLES,
         *grants.TABLES,
         *analyze_queue.TABLES,
+        *cluster.TABLES,
         *statistics.TABLES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
@@ -103,10 +106,12 @@ def performance_table(context: Context, wanted: str) -> Virtual | None:
 
 def system_view(context: Context, wanted: str) -> Virtual | None:
     """A computed table of the database `mysql`, or None."""
-    if wanted.lower() != mdl_view.NAME:
-        return None
-    columns = _columns(mdl_view.COLUMNS)
-    return Virtual("mysql", mdl_view.NAME, columns, lambda: mdl_view.rows(context))
+    name = wanted.lower()
+    if name == mdl_view.NAME:
+        columns = _columns(mdl_view.COLUMNS)
+        return Virtual("mysql", name, columns, lambda: mdl_view.rows(context))
+    line = absent_tables.TABLES.get(name)
+    return None if line is None else Virtual("mysql", name, _columns(line), lambda: ())
 
 
 def table(context: Context, wanted: str) -> Virtual | None:

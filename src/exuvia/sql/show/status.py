@@ -46,7 +46,21 @@ def _processlist(context: Context) -> Iterable[Row]:
         yield [*each[:3], each.database or None, *each[4:7], each.info or None]
 
 
+def _attributes(context: Context) -> Iterable[Row]:
+    for each in processes_seen(context):
+        for place, (name, value) in enumerate(each.attributes):
+            yield [each.id, name, value, place]
+
+
+def _own_attributes(context: Context) -> Iterable[Row]:
+    own = context.session.connection_id
+    return (row for row in _attributes(context) if row[0] == own)
+
+
+_ATTRIBUTES = "PROCESSLIST_ID# ATTR_NAME:32 ATTR_VALUE:1024 ORDINAL_POSITION#"
 TABLES = (
+    ("session_account_connect_attrs", _ATTRIBUTES, _own_attributes),
+    ("session_connect_attrs", _ATTRIBUTES, _attributes),
     ("global_status", _VARIABLES, _status),
     ("session_status", _VARIABLES, _status),
     ("global_variables", _VARIABLES, _global_variables),
