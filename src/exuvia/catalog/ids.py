@@ -114,6 +114,12 @@ class IdAllocator:
         """The id a node without a block would be given next; for SHOW."""
         return keys.read_number(txn.get(keys.meta(kind, table_id))) + 1
 
+    def in_hand(self, table_id: int, kind: Kind = "auto") -> int | None:
+        """The next id of a block that is held, None without one."""
+        with self._lock:
+            known = self._blocks.get((table_id, kind))
+        return None if known is None or known[1].next > known[1].last else known[1].next
+
     def _block(self, table_id: int, kind: Kind, epoch: int) -> _Block:
         """The block of that epoch; one of another is dropped, what is left of it is lost."""
         with self._lock:

@@ -65,6 +65,10 @@ class Schemas:
             self._databases.put(lower, found)
         return found
 
+    def lasting(self, txn: Transaction, database: str, name: str) -> Table:
+        """The table all sessions see, whatever a session's temporary one hides. 1049, 1146."""
+        return self.table(txn, database, name)
+
     def table(self, txn: Transaction, database: str, name: str) -> Table:
         """The public table of that name in the transaction's snapshot. Refused 1049, 1146."""
         place = database.lower(), name.lower()

@@ -163,8 +163,10 @@ def carry_counters(txn: Transaction, pairs: Iterable[tuple[int, int]]) -> None:
 
 
 def counter_of(info: TableInfo) -> Literal["auto", "rowid"]:
-    """Which counter the table's AUTO_INCREMENT option sets: without such a column, row ids."""
-    return "auto" if any(column.auto_increment for column in info.cols) else "rowid"
+    """Which counter the table's AUTO_INCREMENT option sets: without such a column, and without
+    AUTO_RANDOM, row ids."""
+    counts = info.auto_random_bits or any(column.auto_increment for column in info.cols)
+    return "auto" if counts else "rowid"
 
 
 def let_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:

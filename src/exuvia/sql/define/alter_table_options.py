@@ -1,6 +1,6 @@
 """ALTER TABLE with table options, and CONVERT TO CHARACTER SET, as jobs.
 
-    COMMENT, AUTO_INCREMENT, AUTO_ID_CACHE, SHARD_ROW_ID_BITS   one job each
+    COMMENT, AUTO_INCREMENT, AUTO_RANDOM_BASE, ...              one job each
     CHARSET, COLLATE                                            one job for both
     CACHE, NOCACHE                                              one job, rows are read as before
     ENGINE, ROW_FORMAT, PLACEMENT POLICY DEFAULT                accepted, nothing to do
@@ -23,6 +23,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.auto_random import invalid
 from exuvia.sql.define.indexes import part_bytes
 from exuvia.sql.define.table_options import (
     check_charsets,
@@ -89,6 +90,12 @@ def _force_auto_increment(at: Altering, value: str) -> Job | None:
     return _rebase(at, max(int(value), 1), forced=True)
 
 
+def _auto_random_base(at: Altering, value: str) -> Job | None:
+    if not at.table.auto_random_bits:
+        raise invalid("alter auto_random_base of a non auto_random table")
+    return _rebase(at, max(int(value), 1), forced=False)
+
+
 def _rebase(at: Altering, following: int, *, forced: bool) -> Job | None:
     held = keys.read_number(at.txn.get(keys.meta(meta.counter_of(at.table), at.table.id)))
     held = max(held, at.next_auto - 1)
@@ -131,6 +138,7 @@ _BUILDERS = {
     "auto_increment": _auto_increment,
     "force auto_increment": _force_auto_increment,
     "auto_id_cache": _id_cache,
+    "auto_random_base": _auto_random_base,
     "shard_row_id_bits": _shard_bits,
 }
 

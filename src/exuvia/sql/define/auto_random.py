@@ -24,8 +24,10 @@ def invalid(said: str) -> Refused:
     return Refused(8216, "HY000", f"Invalid auto random: {said}")
 
 
-def with_auto_random(info: TableInfo, written: Sequence[ColumnDefinition], note: Warn) -> TableInfo:
-    """The table with what its columns say of AUTO_RANDOM. Raises 8216."""
+def with_auto_random(
+    info: TableInfo, written: Sequence[ColumnDefinition], note: Warn, base: int = 0
+) -> TableInfo:
+    """The table with what its columns say of AUTO_RANDOM; its counter begins at `base`. 8216."""
     wanted = next((each for each in written if each.auto_random is not None), None)
     if wanted is None or wanted.auto_random is None:
         return info
@@ -34,7 +36,13 @@ def with_auto_random(info: TableInfo, written: Sequence[ColumnDefinition], note:
     shard, bits = wanted.auto_random
     _check_column(info, column, wanted)
     _check_bits(column.name.O, shard, bits)
-    found = evolve(info, auto_random_bits=shard, auto_random_range_bits=bits)
+    found = evolve(
+        info,
+        auto_random_bits=shard,
+        auto_random_range_bits=bits,
+        auto_inc_id=base,
+        auto_rand_id=base,
+    )
     if counter_bits(found, column) < _LEAST_COUNTER:
         said = "auto_random ID space is too small, "
         raise invalid(f"{said}please decrease the shard bits or increase the range bits")

@@ -78,7 +78,8 @@ def table_info(
         exuvia_db=database.id,
     )
     info = _with_shard_bits(_with_handle(info, definitions, modes.clustered), options)
-    info = with_auto_random(info, node.columns, modes.note)
+    base = _number(options, "auto_random_base")
+    info = with_auto_random(info, node.columns, modes.note, base)
     check_visible(info)
     if node.partitioning is not None:
         info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))

@@ -191,7 +191,7 @@ def _drop_job(
 ) -> Job | None:
     try:
         database = database_named(session, txn, wanted.db)
-        info = session.services.schemas.table(txn, database.db_name.O, wanted.name).info
+        info = session.services.schemas.lasting(txn, database.db_name.O, wanted.name).info
         if is_system(info):
             raise refuse(8267, f"{database.db_name.O}.{wanted.name}")
     except Refused as error:

@@ -103,6 +103,9 @@ class _Schemas(Schemas):
         found = self._temporary.find(database, name)
         return self._base.table(txn, database, name) if found is None else found
 
+    def lasting(self, txn: Transaction, database: str, name: str) -> Table:
+        return self._base.table(txn, database, name)
+
     def table_by_id(self, txn: Transaction, table_id: int) -> Table | None:
         if table_id >= LOCAL_IDS:
             return self._temporary.by_id(table_id)
@@ -136,6 +139,9 @@ class _Ids(IdAllocator):
     def peek(self, txn: Transaction, table_id: int, kind: IdKind = "auto") -> int:
         if table_id < LOCAL_IDS:
             return self._base.peek(txn, table_id, kind)
+        held = self._local.in_hand(table_id, kind)
+        if held is not None:
+            return held
         local = self._memory.begin()
         try:
             return self._local.peek(local, table_id, kind)

@@ -21,8 +21,8 @@ from exuvia.sql.show.type_text import (
 
 
 def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequence[str] = ()) -> str:
-    """The statement that makes the table. `next_auto`: the id AUTO_INCREMENT would give next;
-    `constraints`: lines of show/constraints.py."""
+    """The statement that makes the table. `next_auto`: the number AUTO_INCREMENT or AUTO_RANDOM
+    gives next; `constraints`: lines of show/constraints.py."""
     lines = [_column(table, column) for column in table.public_columns]
     if table.pk_is_handle and table.index("PRIMARY") is None:
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
@@ -114,6 +114,8 @@ def _options(table: TableInfo, next_auto: int) -> str:
         text += f" COLLATE={table.collate}"
     if next_auto > 1 and any(column.auto_increment for column in table.public_columns):
         text += f" AUTO_INCREMENT={next_auto}"
+    elif next_auto > 1:
+        text += f" /*T![auto_rand_base] AUTO_RANDOM_BASE={next_auto} */"
     if table.auto_id_cache:
         text += f" /*T![auto_id_cache] AUTO_ID_CACHE={table.auto_id_cache} */"
     if table.ShardRowIDBits:

@@ -47,9 +47,19 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     assert node.table is not None
     database = context.database_of(node.table.db or "")
     info = context.table(database, node.table.name).info
+    if info.is_temporary:
+        info = _hidden(context, database, node.table.name)
     if (info.view if kind == "VIEW" else info.sequence) is None:
         raise refuse(1347, database, node.table.name, kind)
     return info
+
+
+def _hidden(context: Context, database: str, name: str) -> TableInfo:
+    """What a temporary table of that name hides. Raises 1142, 1146."""
+    session = context.session
+    if not session.rights.everything and not session.rights.sees_table(database, name):
+        raise refuse(1142, "SHOW", *session.account_name, name)
+    return session.services.schemas.lasting(context.txn, database, name).info
 
 
 def view_statement(info: TableInfo, view: ViewInfo) -> str:

@@ -62,6 +62,13 @@ def next_auto(context: Context, table: TableInfo) -> int | None:
     return context.session.services.ids.peek(context.txn, table.id)
 
 
+def next_random(context: Context, table: TableInfo) -> int:
+    """What the counter of AUTO_RANDOM gives next, 0 for a table without."""
+    if not table.auto_random_bits:
+        return 0
+    return context.session.services.ids.peek(context.txn, table.id)
+
+
 def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row:
     """A row of TABLES; of a view little is known."""
     if table.view is not None:

@@ -22,6 +22,7 @@ from exuvia.sql.show.schema_tables import (
     PRIVILEGES,
     kind_of,
     next_auto,
+    next_random,
     options_text,
     row_count,
 )
@@ -190,7 +191,7 @@ def create_table(context: Context, node: Show) -> Result:
         name = found.name.O
         text = create_table_text(
             table_in(found, None, context.zone),
-            next_auto(context, found) or 0,
+            next_auto(context, found) or next_random(context, found),
             constraint_lines(context, found),
         )
     return Result(columns_of("Table ~Create_Table:65535"), [[name, text]])

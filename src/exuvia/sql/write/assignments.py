@@ -29,7 +29,7 @@ from exuvia.sql.expressions import Visible
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
-from exuvia.sql.write.cells import Assign, assign_to, narrowed
+from exuvia.sql.write.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import default_for, now_for
 from exuvia.sql.write.strictness import Strictness
 
@@ -133,6 +133,7 @@ def _step(
         return Step(position, column, lambda row, at: row[place], tree.type, mode)
     if is_default(tree):
         return Step(position, column, lambda row, at: default_for(column, at), None)
+    tree = meant_for(column, tree)
     constant = constant_of(tree)
     if constant is not None:
         kind = expressions.constant_type(tree, context)

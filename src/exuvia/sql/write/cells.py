@@ -10,14 +10,28 @@ and row
 
 from collections.abc import Callable
 
+from sqlglot import exp
+
 from exuvia.base.errors import Refused
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import narrow, values
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.values import STRICT, Mode
+from exuvia.sql.nodes import Tree
 from exuvia.sql.result import Value
 
 Assign = Callable[[Value, int], Value]
+
+_NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+
+
+def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
+    """A hexadecimal or bit literal is a number where the column holds numbers."""
+    literal = isinstance(tree, exp.HexString | exp.BitString)
+    if not literal or column.type.Tp == TypeCode.BIT or column.type.family not in _NUMBERS:
+        return tree
+    return exp.Cast(this=tree, to=exp.DataType(this=exp.DType.UBIGINT, nested=False))
+
 
 NARROWED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 3140})
 

@@ -27,7 +27,7 @@ from exuvia.sql.result import OutputColumn, Result, Row, Value
 from exuvia.sql.select.relational import relational
 from exuvia.sql.session.plans import KeptPlan, Plan
 from exuvia.sql.write.assignments import Assignments
-from exuvia.sql.write.cells import assign_to, narrowed
+from exuvia.sql.write.cells import assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import default_for
 from exuvia.sql.write.duplicate_values import with_new_row
 from exuvia.sql.write.insert_target import Target
@@ -142,6 +142,7 @@ class InsertValues(KeptPlan):
             if column.is_generated and loads_a_dump(context):
                 return default_cell(column)
             raise refuse(3105, column.name.O, self.table.info.name.O)
+        tree = meant_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
             kind = expressions.constant_type(tree, context)
