@@ -153,7 +153,7 @@ def _timed(reorg: Reorg) -> Timing:
             raise SystemExit(f"the reorg ended as {reached}")
         if isinstance(reached, Running) and reached.phase != phase:
             phase, verified = reached.phase, now
-        time.sleep(min(reached.wake_s, 0.02))
+        time.sleep(min(reached.wake_s, 0.05))
 
 
 def measure(

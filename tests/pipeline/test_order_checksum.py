@@ -14,6 +14,11 @@ def array(keys: list[bytes]) -> order.Array:
     return np.array(keys, dtype=f"V{len(keys[0])}")
 
 
+def in_order(parts: list[order.Keys]) -> list[bytes]:
+    found = order.in_order(parts)
+    return order.as_bytes(found[0:40]) + order.as_bytes(found[40 : len(found)])
+
+
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 30, 70])
 @pytest.mark.parametrize("distinct", [2, 3, 256])
 def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
@@ -21,15 +26,17 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
     keys = [bytes(chooser.randrange(distinct) for _ in range(width)) for _ in range(500)]
     for form in (keys, array(keys)):
         assert order.as_bytes(order.take(form, order.positions(form))) == sorted(keys)
-        assert order.as_bytes(order.in_order(form)) == sorted(keys)
+        assert in_order([form[:200], form[200:200], form[200:]]) == sorted(keys)
+    assert in_order([array(keys[:9]), keys[9:]]) == sorted(keys)
 
 
 def test_keys_that_one_word_tells_apart_are_sorted_by_it() -> None:
     chooser = random.Random(7)
     keys = [b"ti\0" + chooser.randbytes(3) + b"--" + chooser.randbytes(5) for _ in range(500)]
-    assert order.as_bytes(order.in_order(array(keys))) == sorted(keys)
-    assert order.as_bytes(order.in_order(array([b"same"] * 3))) == [b"same"] * 3
-    assert len(order.in_order(np.zeros(0, "V9"))) == 0
+    assert isinstance(order.in_order([array(keys)]), order.Sorted)
+    assert in_order([array(keys[:9]), array(keys[9:])]) == sorted(keys)
+    assert in_order([array([b"same"] * 3)]) == [b"same"] * 3
+    assert in_order([np.zeros(0, "V9")]) == in_order([]) == []
 
 
 def test_the_words_of_a_handle_that_is_in_order_cost_nothing_and_change_nothing() -> None:

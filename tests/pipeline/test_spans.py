@@ -65,9 +65,9 @@ def test_tasks_side_by_side_get_spans_of_rising_size_so_that_they_do_not_all_wri
         assert all(a.end == b.start for a, b in itertools.pairwise(pieces))
         return [store.count(piece) for piece in pieces]
 
-    assert sizes(200, 2) == [40, 80]
-    assert sizes(200, 3) == [20, 40, 60]
-    assert sizes(40, 2) == [18, 36, 36, 30], "no more than asked for"
+    assert sizes(200, 2) == [48, 72]
+    assert sizes(200, 3) == [30, 40, 50]
+    assert sizes(40, 2) == [22, 33, 33, 32], "no more than asked for"
     assert sizes(200, 1) == [120]
     monkeypatch.setattr(spans_module, "LEAST_STAGGERED", 121)
     assert sizes(200, 2) == [120], "too few rows to part"

@@ -30,7 +30,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
 from exuvia.pipeline.judge import Judge, Verdict
-from exuvia.pipeline.order import Keys, as_bytes, in_order, joined, positions, repeats, take
+from exuvia.pipeline.order import Keys, Sorted, as_bytes, in_order, joined, positions, repeats, take
 from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.summary import Summary, add_chunk, parts_of
@@ -48,17 +48,16 @@ class Run:
     `repeats`: (key, handle) that came a second time."""
 
     index: IndexInfo
-    keys: Keys
+    keys: Keys | Sorted
     suffixes: Keys | None
     repeats: Taken
 
 
 def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
     """Entries of many chunks as one run, each key once."""
-    keys = joined([part.keys for part in parts])
     if not index.is_unique:
-        parts.clear()  # a long span's keys are many: not twice in memory
-        return Run(index, in_order(keys), None, [])
+        return Run(index, in_order([part.keys for part in parts]), None, [])
+    keys = joined([part.keys for part in parts])
     order = positions(keys)
     keys = take(keys, order)
     held = [part.suffixes for part in parts if part.suffixes is not None]

@@ -241,9 +241,9 @@ class Reorg:
                 if index.id in self.order.index_ids
                 for fault in sample(self._store, self._table, index)
             ]
-        waves = verification(
-            self._store, self.order, self._span_rows(), self._total, self._crew.at_once
-        )
+        yield self._running("verify", 0.0)
+        facts = self._store, self.order, self._span_rows(), self._total, self._crew.at_once
+        waves = verification(*facts)
         outcomes: list[Outcome] | None = None
         while True:
             try:

@@ -84,7 +84,7 @@ def cut(
     for span in spans:
         counted = store.count(span) if total is None or len(spans) > 1 else total
         if staggered and at_once > 1 and counted >= LEAST_STAGGERED:
-            found.extend(_staggered(store, span, -(-counted * at_once // rows), at_once))
+            found.extend(_staggered(store, span, -(-counted * (2 * at_once - 1) // rows), at_once))
             continue
         parts = -(-counted // max(1, rows))
         if parts > 1:
@@ -94,13 +94,16 @@ def cut(
 
 
 def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]:
-    """Spans of 1, 2, ... `at_once` units, then all of `at_once`: at least so many units.
+    """Spans of n, n + 1, ... 2n - 1 units for n tasks, then all of the largest: at least so many
+    units, of which the largest span has about as many as were asked for.
 
-    Tasks that read and then write, all alike, would all read and then all wait for the one writer.
+    Tasks that read and then write, all alike, would all read and then all wait for the one writer;
+    reading takes twice as long as writing.
     """
-    rising = at_once * (at_once + 1) // 2
-    full = max(0, -(-(units - rising) // at_once))
-    sizes = [*range(1, at_once + 1), *[at_once] * full]
+    largest = 2 * at_once - 1
+    rising = sum(range(at_once, largest + 1))
+    full = max(0, -(-(units - rising) // largest))
+    sizes = [*range(at_once, largest + 1), *[largest] * full]
     pieces = store.split(span, sum(sizes))
     found, at = [], 0
     for size in sizes:
