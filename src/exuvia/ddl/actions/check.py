@@ -18,12 +18,12 @@ from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.paths import obeyed, rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import Wait, World
-from exuvia.pipeline.plans import CheckRows
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
@@ -130,13 +130,9 @@ def relax(job: Job, world: World) -> tuple[Job, World]:
 
 def every_row_obeys(job: Job, world: World) -> Refused | Wait | None:
     """3819 with the rows that do not."""
-    if world.failure is not None:
-        return world.failure
     (element,) = job.exuvia_elements
     found = next(each for each in the_table(world).checks if each.id == element)
-    if world.table_is_empty or world.filled or not found.enforced:
-        return None
-    return Wait("", CheckRows("check", element))
+    return rows_obey(job, world, "check", found.enforced)
 
 
 # -- the paths -------------------------------------------------------------------------------------
@@ -157,11 +153,7 @@ ADD_CHECK = load(
         ActionCode.ADD_CHECK,
         CHECK,
         refuses=(table_is_missing, check_name_is_taken, check_column_is_unknown),
-        path=(
-            Step(ABSENT, WRITE_ONLY, edit=place_check),
-            Step(WRITE_ONLY, WRITE_REORG),
-            Step(WRITE_REORG, PUBLIC, after=every_row_obeys),
-        ),
+        path=obeyed(place_check, every_row_obeys),
         undo=DROP_CHECK,
     )
 )

@@ -14,6 +14,7 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import database_of
+from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
     database_is_missing,
@@ -26,8 +27,7 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.ranges import of_database
 from exuvia.ddl.world import DeleteRange, Event, World
 
-ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
-WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def place_database(job: Job, world: World) -> tuple[Job, World]:
@@ -79,10 +79,6 @@ DROP_DATABASE = load(
         ActionCode.DROP_SCHEMA,
         DATABASE,
         refuses=(database_to_drop_is_missing, table_is_referred_to),
-        path=(
-            Step(PUBLIC, WRITE_ONLY),
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, ABSENT, leaves=ranges_of_its_tables, event=database_dropped),
-        ),
+        path=going(leaves=ranges_of_its_tables, event=database_dropped),
     )
 )

@@ -17,19 +17,15 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.foreign_key_sides import introduce, knows, linked, parent_of, tell_parents
-from exuvia.ddl.actions.refusals import (
-    table_is_missing,
-)
+from exuvia.ddl.actions.paths import obeyed, rows_obey
+from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import DeleteRange, Looks, Wait, World
 from exuvia.kv import keys
-from exuvia.pipeline.plans import CheckRows
 
-ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
-WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
-PUBLIC = SchemaState.PUBLIC
+ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
 
 def wanted_key(job: Job) -> FkInfo:
@@ -145,13 +141,8 @@ def marks(job: Job, world: World) -> tuple[DeleteRange, ...]:
 
 def every_child_has_a_parent(job: Job, world: World) -> Refused | Wait | None:
     """1452 with the rows that have none; not looked at where foreign_key_checks was OFF."""
-    if world.failure is not None:
-        return world.failure
     is_asked = job.raw_args[1]["checks"] and wanted_key(job).version > 0
-    if world.table_is_empty or world.filled or not is_asked:
-        return None
-    (link,) = job.exuvia_elements
-    return Wait("", CheckRows("foreign key", link))
+    return rows_obey(job, world, "foreign key", is_asked)
 
 
 DROP_FOREIGN_KEY = load(
@@ -181,11 +172,7 @@ ADD_FOREIGN_KEY = load(
         ActionCode.ADD_FOREIGN_KEY,
         FOREIGN_KEY,
         refuses=(table_is_missing, key_name_is_taken, key_column_is_unknown, parent_is_missing),
-        path=(
-            Step(ABSENT, WRITE_ONLY, edit=place_key),
-            Step(WRITE_ONLY, WRITE_REORG),
-            Step(WRITE_REORG, PUBLIC, after=every_child_has_a_parent),
-        ),
+        path=obeyed(place_key, every_child_has_a_parent),
         undo=_TAKE_BACK,
         looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
     )

@@ -24,7 +24,7 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import ranges
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, Step, Tell, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
@@ -175,6 +175,14 @@ def dropped_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
     return ranges_of(partition_of(world).dropping_definitions)
 
 
+def _emptied(event: Tell) -> tuple[Step, ...]:
+    """Two revisions after they were used last the dropped ids are left to be emptied."""
+    return (
+        Step(DELETE_ONLY, DELETE_REORG),
+        Step(DELETE_REORG, ABSENT, edit=forget_dropped, leaves=dropped_ranges, event=event),
+    )
+
+
 def partitions_dropped(job: Job, before: World, after: World) -> Event:
     """They are gone."""
     gone = partition_of(before).dropping_definitions
@@ -243,14 +251,7 @@ DROP_PARTITION = load(
         path=(
             Step(PUBLIC, WRITE_ONLY, edit=hide_dropped),
             Step(WRITE_ONLY, DELETE_ONLY, edit=remove_dropped),
-            Step(DELETE_ONLY, DELETE_REORG),
-            Step(
-                DELETE_REORG,
-                ABSENT,
-                edit=forget_dropped,
-                leaves=dropped_ranges,
-                event=partitions_dropped,
-            ),
+            *_emptied(partitions_dropped),
         ),
     )
 )
@@ -270,16 +271,7 @@ TRUNCATE_PARTITION = load(
             Step(PUBLIC, WRITE_ONLY, edit=prepare_empty),
             Step(WRITE_ONLY, DELETE_ONLY, edit=use_empty),
         ),
-        tail=(
-            Step(DELETE_ONLY, DELETE_REORG),
-            Step(
-                DELETE_REORG,
-                ABSENT,
-                edit=forget_dropped,
-                leaves=dropped_ranges,
-                event=partitions_truncated,
-            ),
-        ),
+        tail=_emptied(partitions_truncated),
         undo=KEEP_ROWS,
     )
 )

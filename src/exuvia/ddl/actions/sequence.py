@@ -15,6 +15,7 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import database_is_missing
 from exuvia.ddl.actions.table import table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
@@ -23,8 +24,7 @@ from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import World
 
-ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
-WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def sequence_is_missing(job: Job, world: World) -> Refused | None:
@@ -71,10 +71,6 @@ DROP_SEQUENCE = load(
         ActionCode.DROP_SEQUENCE,
         TABLE,
         refuses=(sequence_is_missing,),
-        path=(
-            Step(PUBLIC, WRITE_ONLY),
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, ABSENT, leaves=table_range),
-        ),
+        path=going(leaves=table_range),
     )
 )

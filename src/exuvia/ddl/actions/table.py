@@ -18,6 +18,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import table_of, tables_of
+from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
     database_is_missing,
@@ -29,8 +30,7 @@ from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
-ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
-WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def place_table(job: Job, world: World) -> tuple[Job, World]:
@@ -143,10 +143,6 @@ DROP_TABLE = load(
         ActionCode.DROP_TABLE,
         TABLE,
         refuses=(table_to_drop_is_missing, table_is_referred_to),
-        path=(
-            Step(PUBLIC, WRITE_ONLY),
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, ABSENT, leaves=table_range, event=table_dropped),
-        ),
+        path=going(leaves=table_range, event=table_dropped),
     )
 )

@@ -13,14 +13,14 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.arguments import table_of
+from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import Looks, World
 
-ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
-WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def name_and_former(job: Job) -> Looks:
@@ -72,10 +72,6 @@ DROP_VIEW = load(
         ActionCode.DROP_VIEW,
         TABLE,
         refuses=(table_to_drop_is_missing, it_is_no_view),
-        path=(
-            Step(PUBLIC, WRITE_ONLY),
-            Step(WRITE_ONLY, DELETE_ONLY),
-            Step(DELETE_ONLY, ABSENT),
-        ),
+        path=going(),
     )
 )
