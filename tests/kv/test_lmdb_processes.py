@@ -320,3 +320,25 @@ def test_another_pid_namespace_or_host_is_refused(url: str, children: Children) 
 def test_a_url_that_is_none_is_refused(bad: str) -> None:
     with pytest.raises(Unavailable):
         open_store(bad)
+
+
+def test_what_a_killed_writer_committed_is_seen_at_once_or_never(
+    url: str, children: Children
+) -> None:
+    """LMDB itself shows a commit only once its writer goes on, or the next one comes."""
+    store = opened(url)
+    span = Span(b"tn", b"to")
+    for _ in range(12):
+        child = start("write_on", url, "n")
+        children.append(child)
+        hear(child)
+        child.kill()
+        child.communicate()  # its pipe is closed: whoever waited for it knows that it has ended
+        view = store.snapshot()
+        at_once = next(view.scan(span, reverse=True), None)
+        view.close()
+        put(store, b"to")
+        view = store.snapshot()
+        assert next(view.scan(span, reverse=True), None) == at_once
+        view.close()
+    store.close()

@@ -39,6 +39,10 @@ def _next_sequence(transaction: Writing) -> tuple[int, bytes]:
     return sequence, sequence.to_bytes(SEQUENCE_BYTES, "little")
 
 
+def recover(_transaction: Writing) -> None:
+    """Nothing: that a write transaction began is what puts a killed writer's commit in order."""
+
+
 def apply_packet(transaction: Writing, packet: Packet) -> int:
     """Validate and write one packet; its sequence. Raises what kv/validate.py raises."""
     after = settle(packet, transaction.get)
