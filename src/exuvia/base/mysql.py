@@ -29,7 +29,8 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1055: (
         "42000",
         "Expression #%s of SELECT list is not in GROUP BY clause and contains nonaggregated "
-        "column '%s' which is not functionally dependent on columns in GROUP BY clause",
+        "column '%s' which is not functionally dependent on columns in GROUP BY clause; this is "
+        "incompatible with sql_mode=only_full_group_by",
     ),
     1059: ("42000", "Identifier name '%s' is too long"),
     1060: ("42S21", "Duplicate column name '%s'"),

@@ -63,8 +63,10 @@ def _with_fraction(number: int, micro: int) -> Decimal:
 
 
 def parse_number(text: str, kind: str) -> Decimal:
-    """The number a text is, all of it. Refused 1366, 1265."""
+    """The number a text is, all of it. Refused 1366, 1265 (of a DECIMAL always 1366)."""
     number, is_all = leading_number(text, kind)
+    if not is_all and kind == "decimal":
+        incorrect(kind, text)
     return number if is_all else truncated()
 
 

@@ -187,7 +187,9 @@ def parse_time(text: str, digits: int) -> int | None:
     """Microseconds, rounded to so many digits; None for what is no time, or beyond 838:59:59."""
     found = split_time(text)
     if found is not None and not found.cut:
-        return _time(found.parts, found.fraction, digits, found.negative)
+        micro = _time(found.parts, found.fraction, digits, found.negative)
+        if micro is not None or not text.strip()[:12].isdigit():
+            return micro
     if not may_be_moment(text):
         return None
     moment = parse_datetime(text, digits, zero_allowed=True)

@@ -255,6 +255,9 @@ def _texts(
     for position, value in zip(positions, values, strict=True):
         kind = table.info.cols[position].type
         if value is not None and (kind.family == Family.BYTES or kind.Tp == TypeCode.BIT):
-            yield shown_bytes(to_bytes(value, kind))
+            shown = to_bytes(value, kind)
+            if kind.Tp == TypeCode.STRING:  # what fills a BINARY up is not said
+                shown = shown.rstrip(b"\0") or shown[:1]
+            yield shown_bytes(shown)
         else:
             yield "NULL" if value is None else to_text(value, kind)

@@ -39,19 +39,22 @@ _limited = 0
 _OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
 
 
-def cursor(quota: int = 0) -> Any:
-    """A cursor on this process's database, for a query of so many bytes; `close` it."""
+def cursor(quota: int | None = None) -> Any:
+    """A cursor on this process's database; `close` it.
+
+    For a query of so many bytes, 0 for any number; None leaves the limit alone."""
     global _database
     with _lock:
         if _database is None:
             _database = _open()
-        _quotas.append(quota)
-        _limit()
+        if quota is not None:
+            _quotas.append(quota)
+            _limit()
         return _database.cursor()
 
 
-def close(found: Any, quota: int = 0) -> None:
-    """The query is over."""
+def close(found: Any, quota: int) -> None:
+    """A query with a quota is over."""
     found.close()
     with _lock:
         _quotas.remove(quota)

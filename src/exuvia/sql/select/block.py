@@ -211,6 +211,8 @@ def _title(tree: exp.Expression, texts: Sequence[str], place: int) -> str:
     """What MySQL calls a column without alias: its own name, or the text as written."""
     if isinstance(tree, exp.Column):
         return tree.name
+    if isinstance(tree, exp.Introducer):
+        tree = tree.expression
     if isinstance(tree, exp.Literal) and tree.is_string:
         return tree.name
     return texts[place] if place < len(texts) else tree.sql(dialect="mysql")

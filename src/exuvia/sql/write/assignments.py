@@ -31,6 +31,7 @@ from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
 from exuvia.sql.write.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import default_for, now_for
+from exuvia.sql.write.quiet import loss_of, overflowed, updated
 from exuvia.sql.write.strictness import Strictness
 
 Getter = Callable[[Row, Context], Value]
@@ -46,7 +47,7 @@ class Given(NamedTuple):
 class Step:
     """One assignment."""
 
-    __slots__ = ("assign", "column", "getter", "kind", "position")
+    __slots__ = ("assign", "column", "getter", "kind", "loss", "position")
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Step:
         self.getter = getter
         self.kind = kind
         self.assign: Assign | None = None if kind is None else assign_to(column, kind, mode)
+        self.loss = None if kind is None else loss_of(column, kind, named=False)
 
 
 class Assignments:
@@ -105,12 +107,17 @@ class Assignments:
         if step.assign is None or step.kind is None:
             return value
         try:
-            return step.assign(value, number)
+            stored = step.assign(value, number)
         except Refused as error:
+            said = error if self._in_turn else updated(error, value, step.kind, step.column.type)
             if error.code not in self._forgiven:
-                raise
-            context.note(error.code, error.message)
+                raise said from None
+            said = overflowed(said, value, step.kind, step.column.type)
+            context.note(said.code, said.message)
             return narrowed(value, step.kind, step.column)
+        if step.loss is not None:
+            step.loss(value, stored, context, number)
+        return stored
 
 
 def _step(

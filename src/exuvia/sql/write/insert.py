@@ -32,6 +32,7 @@ from exuvia.sql.write.column_sources import default_for
 from exuvia.sql.write.duplicate_values import with_new_row
 from exuvia.sql.write.insert_target import Target
 from exuvia.sql.write.inserting import Inserting
+from exuvia.sql.write.quiet import loss_of, overflowed
 from exuvia.sql.write.selected import visible_of
 from exuvia.sql.write.strictness import Strictness, loads_a_dump, strictness
 
@@ -207,20 +208,29 @@ def default_cell(column: ColumnInfo) -> Cell:
 Storer = Callable[[Value, Context, int], Value]
 
 
-def storer(column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness) -> Storer:
-    """Convert and check one value; what is forgiven gives a warning and the nearest value."""
+def storer(
+    column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness, selected: bool = False
+) -> Storer:
+    """Convert and check one value; what is forgiven gives a warning and the nearest value.
+
+    `selected`: it comes from a query, and warnings are worded so."""
     assign = assign_to(column, kind, rules.mode)
+    loss = loss_of(column, kind, not selected)
 
     def store(value: Value, context: Context, number: int) -> Value:
         if is_auto and value is None:
             return None
         try:
-            return assign(value, number)
+            stored = assign(value, number)
         except Refused as error:
             if error.code not in rules.forgiven:
                 raise
-            context.note(error.code, error.message)
+            said = overflowed(error, value, kind, column.type) if selected else error
+            context.note(said.code, said.message)
             return narrowed(value, kind, column)
+        if loss is not None:
+            loss(value, stored, context, number)
+        return stored
 
     return store
 
@@ -244,7 +254,7 @@ class InsertQuery(Plan):
             if column.is_generated:
                 raise refuse(3105, column.name.O, self._target.table.info.name.O)
         self._storers = [
-            (position, storer(column, each.type, position == self._target.auto, self._rules))
+            (position, storer(column, each.type, position == self._target.auto, self._rules, True))
             for (position, column), each in zip(self._target.named, query.columns, strict=False)
         ]
 

@@ -17,10 +17,10 @@ from exuvia.sql.context import Context
 from exuvia.sql.result import Result, Row
 from exuvia.sql.write.assignments import Assignments
 from exuvia.sql.write.insert_target import Target
+from exuvia.sql.write.quiet import INTEGERS
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 
 MOST_REPLACED = 64
-_INTEGERS = {8: "tinyint", 16: "smallint", 24: "mediumint", 32: "int", 64: "bigint"}
 
 
 class Inserting:
@@ -120,7 +120,7 @@ class Inserting:
         if value <= most:
             return value
         failed = refuse(1467)
-        beyond = Refused(1690, "22003", f"constant {value} overflows {_INTEGERS[bits or 64]}")
+        beyond = Refused(1690, "22003", f"constant {value} overflows {INTEGERS[bits or 64]}")
         if not self._context.ignores:
             raise beyond if self._context.strict else failed
         self._context.note(beyond.code, beyond.message)
