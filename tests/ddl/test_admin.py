@@ -8,6 +8,7 @@ from exuvia.ddl import admin, queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
+from exuvia.ddl.worker import JobWorker
 from exuvia.kv import keys
 from exuvia.pipeline.pace import Batch, held_back
 from exuvia.pipeline.progress import Done, Running
@@ -174,6 +175,30 @@ def test_a_paused_fill_gives_its_worker_away_and_may_be_cancelled():
     held.free = True
     assert cluster.finish(second).state == JobState.SYNCED
     assert cluster.finish(first).state == JobState.ROLLBACK_DONE
+
+
+def test_paused_jobs_cost_nothing_until_they_are_resumed(monkeypatch):
+    cluster = cluster_with(Held())
+    cluster.fronts[0].mute = True
+    first = [add_column(cluster), add_column(cluster, "t2")]  # these are stuck at their first step
+    cluster.step(5)
+    jobs = [
+        cluster.submit(requests.create_table(cluster.database(), abc(f"n{n}"))) for n in range(250)
+    ]
+    answers = admin.command_now(cluster.store, "pause", jobs)
+    assert all(error is None for _, error in answers)
+    cluster.step(1200)
+    assert {cluster.job(each).state for each in jobs} == {JobState.PAUSED}
+    cluster.fronts[0].mute = False
+    for each in first:
+        cluster.finish(each)
+    looked, step = [], JobWorker.step
+    monkeypatch.setattr(JobWorker, "step", lambda w, now: looked.append(w.job_id) or step(w, now))
+    cluster.step(1000)  # ten seconds
+    assert len(looked) <= len(jobs), "a look at each now and then, not at every tick"
+    admin.command_now(cluster.store, "resume", jobs)
+    cluster.step(700)
+    assert {cluster.job(each).state for each in jobs} == {JobState.SYNCED}
 
 
 def test_what_a_job_ends_with_is_its_first_error():

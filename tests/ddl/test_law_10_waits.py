@@ -2,7 +2,7 @@
 
 from exuvia.base.errors import Unavailable
 from exuvia.catalog import variables, writer
-from exuvia.ddl import queue, requests
+from exuvia.ddl import admin, queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
@@ -169,21 +169,14 @@ def test_a_paused_job_keeps_its_place_and_gives_its_worker_back():
     info = cluster.table("t1").info
     third = cluster.submit(requests.add_column(cluster.database(), info, column("c")))
     cluster.step(100)
-    change_state(cluster, first, JobState.PAUSING)
+    admin.command_now(cluster.store, "pause", [first])
     held.free = True
     assert cluster.finish(second).state == JobState.SYNCED
     cluster.step(300)
     assert cluster.job(first).state == JobState.PAUSED
     assert cluster.job(third).state == JobState.QUEUEING
-    change_state(cluster, first, JobState.QUEUEING)
+    admin.command_now(cluster.store, "resume", [first])
     assert cluster.finish(third).state == cluster.finish(first).state == JobState.SYNCED
-
-
-def change_state(cluster, job_id, state):
-    txn = cluster.store.begin()
-    queue.update(txn, evolve(queue.get(txn, job_id), state=state))
-    txn.notify("job")
-    txn.commit()
 
 
 def test_many_that_wait_are_written_down_now_and_then_so_that_others_can_step():

@@ -11,7 +11,7 @@ its filling has a loop, and so a thread, of its own. Memory holds nothing but wh
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed
@@ -29,6 +29,7 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
 TICK_S = 1.0
+PAUSED_S = 30.0  # a paused job is looked at when an operator says so, or after so long
 MOST_TOLD = 100
 
 
@@ -84,7 +85,7 @@ class JobManager:
         """Under that discipline, with nothing read yet."""
         self._ready = policy
         self._newest = 0
-        self._parked: set[int] = set()
+        self._parked: dict[int, float] = {}  # jobs that need no worker until then
         self._notes = Notes(self._store, self._campaign, policy, self._busy)
         for worker in (*self._all_workers(), self._aside):
             worker.assign(0)
@@ -147,9 +148,7 @@ class JobManager:
                 self._ready.add(job)
                 self._newest = job.id
                 self._notes.add(job.id, now)
-            for job_id in list(self._parked):
-                self._parked.discard(job_id)
-                self._ready.give_back(job_id)
+            self._give_back([each for each, due in self._parked.items() if due <= now])
             if self._fixed is None:
                 self._limits = _limits(txn)
             told = admin.told(txn, MOST_TOLD)
@@ -157,6 +156,13 @@ class JobManager:
             txn.rollback()
         if told:
             self._hear(told, now)
+            self._nudged = len(told) == MOST_TOLD
+
+    def _give_back(self, jobs: Iterable[int]) -> None:
+        """Parked jobs may be taken by a worker again."""
+        for job_id in jobs:
+            if self._parked.pop(job_id, None) is not None:
+                self._ready.give_back(job_id)
 
     def _hear(self, told: list[int], now: float) -> None:
         """An operator changed these: their workers look now, and so do those without one."""
@@ -173,6 +179,7 @@ class JobManager:
             return  # changed again: heard at the next look
         finally:
             txn.rollback()
+        self._give_back(told)
         for job_id in aside:
             self._aside.assign(job_id)
             self._aside.step(now)
@@ -247,7 +254,7 @@ class JobManager:
             return worker.due - now
         worker.step(now)
         if worker.parked:
-            self._parked.add(worker.job_id)
+            self._parked[worker.job_id] = now + (PAUSED_S if worker.rests else self._tick_s)
             worker.assign(0)
             self._dispatch()
         return 0.0

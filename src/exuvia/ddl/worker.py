@@ -91,7 +91,7 @@ class JobWorker:
         with self._lock:
             self.job_id = job_id
             self.due = 0.0
-            self.parked = False
+            self.parked = self.rests = False  # no worker is needed; it is paused
             self._drop_filling()
             self._noted_at = float("-inf")
             self._lags_since: float | None = None
@@ -201,7 +201,7 @@ class JobWorker:
 
     def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> float:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
-        self.parked = decision.parks
+        self.parked = self.rests = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.filling is None:
             self._open_reorg(txn, job, decision.plan)
         elif decision.job != job and (decision.parks or self._may_note(now)):
