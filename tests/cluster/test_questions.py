@@ -1,81 +1,86 @@
-"""A question to the other fronts is nobody's job: it goes with its answer, or with who asked."""
+"""Questions to other fronts: answered once, told of when silent, and nothing is left behind."""
 
-import pytest
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from exuvia.base.errors import Deposed
-from exuvia.cluster import member as members
-from exuvia.cluster.asking import told_elsewhere
+from exuvia.base.clock import SystemClock
+from exuvia.cluster.member import Member
+from exuvia.cluster.questions import ASK, TOLD, Answering, Asking, other_fronts
 from exuvia.kv import keys
-from support.nodes import LEASE_S, Node
-
-TABLES = {55: 6}
+from exuvia.kv.memory import MemoryStore
 
 
-@pytest.fixture
-def nodes(store, clock):
-    """Who asks, and who answers: a writer's transaction is open there."""
-    asker, other = Node(store, "asker", clock), Node(store, "other", clock)
-    other.locks.hold("t1", 55, 5, "INSERT INTO t VALUES (1)", session=7)
-    return asker, other
+@contextmanager
+def stepped(loop: Answering) -> Iterator[None]:
+    """Step it until the end of the block, and once more."""
+    ended = threading.Event()
 
+    def run() -> None:
+        while not ended.wait(0.002):
+            loop.step(0.0)
+        loop.step(0.0)
 
-@pytest.fixture
-def asking(nodes, store, clock, monkeypatch):
-    """The answers as they come: the first one has, and the question stands."""
-    asker, other = nodes
-    monkeypatch.setattr(store, "wait", lambda *_: other.acknowledges())
-    answers = told_elsewhere(store, asker.member, clock, TABLES)
-    said = next(answers)
-    assert said.startswith("open transaction of connection 7 of node other")
-    assert left(store)
-    return answers
-
-
-def left(store):
-    """Keys of questions and answers in the store."""
-    txn = store.begin()
+    thread = threading.Thread(target=run)
+    thread.start()
     try:
-        spans = [keys.span_of(keys.meta(kind)) for kind in ("sync", "ack")]
-        return [key for span in spans for key, _ in txn.scan(span)]
+        yield
     finally:
-        txn.rollback()
+        ended.set()
+        thread.join()
 
 
-def test_who_has_its_answers_takes_the_question_back(nodes, asking, store):
-    assert list(asking) == []
+def left(store: MemoryStore) -> list[bytes]:
+    txn = store.begin()
+    return [key for kind in (ASK, TOLD) for key, _ in txn.scan(keys.span_of(keys.meta(kind)))]
+
+
+def test_everyone_asked_answers_once_and_nothing_is_left() -> None:
+    store, clock = MemoryStore(), SystemClock()
+    one, two, three = (Member.join(store, clock) for _ in range(3))
+    asked: list[object] = []
+
+    def handler(body: object) -> object:
+        asked.append(body)
+        return {"said": body}
+
+    asking = Asking(store, one, clock)
+    with stepped(Answering(store, two, {"a": handler})), stepped(Answering(store, three, {})):
+        others = other_fronts(store, one)
+        assert {each.id for each in others} == {two.id, three.id}
+        answers = asking.ask("a", 7, others, patience_s=0.3)
+        assert answers == {two.id: {"said": 7}}  # the third knows no such question
+        assert asking.ask("a", 8, [two.info]) == {two.id: {"said": 8}}
+    assert asked == [7, 8]
     assert left(store) == []
 
 
-def leaves(asker, other, store, clock):
-    asker.member.leave()
+def test_who_has_ended_is_not_waited_for() -> None:
+    store, clock = MemoryStore(), SystemClock()
+    one, two = (Member.join(store, clock) for _ in range(2))
+    two._presence.release()
+    assert Asking(store, one, clock).ask("a", None, [two.info], patience_s=3600) == {}
 
 
-def is_killed(asker, other, store, clock):
-    asker.dies()
-    other.campaigns()
-    other.waiter.step(clock.monotonic())
-
-
-def falls_silent(asker, other, store, clock):
-    other.campaigns()
-    other.waiter.step(clock.monotonic())
-    for _ in range(3):
-        clock.advance(LEASE_S)
-        other.beats()
-        other.waiter.step(clock.monotonic())
-
-
-def is_fenced_by_somebody(asker, other, store, clock):
-    other.commits(lambda txn: members.fence(txn, asker.member.id))
-
-
-@pytest.mark.parametrize("end", [leaves, is_killed, falls_silent, is_fenced_by_somebody])
-def test_the_question_of_who_ended_is_taken_back_by_the_others(nodes, asking, store, clock, end):
-    asker, other = nodes
-    end(asker, other, store, clock)
-    other.acknowledges()
-    other.acknowledges()
+def test_the_question_of_a_member_that_has_gone_is_removed() -> None:
+    store, clock = MemoryStore(), SystemClock()
+    one, two = (Member.join(store, clock) for _ in range(2))
+    txn = store.begin()
+    txn.put(keys.meta(ASK, one.id, 1), b'{"member":"%s","number":1,"kind":"a","body":0,"whom":[]}'
+            % one.id.encode())  # fmt: skip
+    txn.commit()
+    one.leave()
+    Answering(store, two, {}).step(0.0)
     assert left(store) == []
-    with pytest.raises(Deposed):
-        asker.member.step(clock.monotonic())
-        list(asking)
+
+
+def test_no_two_living_fronts_have_one_number() -> None:
+    store, clock = MemoryStore(), SystemClock()
+    members = [Member.join(store, clock) for _ in range(5)]
+    numbers = [each.info.number for each in members]
+    assert len(set(numbers)) == 5
+    assert min(numbers) > 0
+    back = Member.join(store, clock, "back")
+    assert back.info.number == 0
+    members[2].leave()
+    assert Member.join(store, clock).info.number not in numbers  # not the one just given up

@@ -195,3 +195,26 @@ def test_a_node_that_is_stopped_is_told_of_and_not_waited_for(nodes: list[NodePr
         finally:
             second.send(signal.SIGCONT)
         until(lambda: (its,) in rows(one, LISTED))
+
+
+def test_a_node_that_was_killed_is_told_of_until_it_is_fenced(
+    nodes: list[NodeProcess], tmp_path: Path
+) -> None:
+    store = nodes[0].line.rpartition("store ")[2].strip()
+    third = NodeProcess(store, tmp_path / "third.log").wait_ready()
+    gone = third.connect()
+    number = gone.thread_id()
+    third.kill()
+    with nodes[0].connect(autocommit=True) as one, one.cursor() as cursor:
+        cursor.execute(LISTED)
+        assert (number,) not in cursor.fetchall()
+        cursor.execute("SHOW WARNINGS")
+        said = f"node 127.0.0.1:{third.port} has ended"
+        assert cursor.fetchall() == (("Warning", 1105, said),)
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            rows(one, f"KILL {number}")
+        assert caught.value.args[0] == 1094
+        rows(one, "ALTER TABLE shop.t ADD COLUMN fenced INT")  # who waits for it fences it
+        cursor.execute(LISTED)
+        cursor.execute("SHOW WARNINGS")
+        assert cursor.fetchall() == ()

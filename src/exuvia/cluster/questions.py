@@ -4,7 +4,8 @@
     each asked  m/told/{member}{n}{who}  its answer                channel "told"
     who asks    reads the answers, takes its question back; ANSWER_S at most
 
-A front that is silent is told of, never waited for longer and never left out without a word.
+A front that is silent is told of, never waited for longer and never left out without a word; one
+whose process has ended is not waited for at all.
 Answers whose question is gone are removed by who gave them, questions of members that are gone by
 whoever sees them.
 """
@@ -63,6 +64,11 @@ def other_fronts(store: Store, member: Member) -> list[MemberInfo]:
     return [each for each in found if each.kind == "front" and each.id != member.id]
 
 
+def has_ended(store: Store, info: MemberInfo) -> bool:
+    """Whether its process is gone, though nobody has fenced it yet."""
+    return not store.held(members.presence_of(info.id))
+
+
 class Asking:
     """One member's questions. Thread-safe."""
 
@@ -103,7 +109,7 @@ class Asking:
             txn = self._store.begin()
             try:
                 raw = {each: txn.get(question.told(each)) for each in question.whom}
-                living = {each.id for each in members.live(txn)}
+                living = {each.id for each in members.live(txn) if not has_ended(self._store, each)}
             finally:
                 txn.rollback()
             found = {each: msgspec.json.decode(said) for each, said in raw.items() if said}

@@ -11,8 +11,8 @@ from typing import Any
 
 from exuvia.base.clock import Clock
 from exuvia.base.mysql import refuse
-from exuvia.cluster.member import Member
-from exuvia.cluster.questions import Answering, Asking, other_fronts
+from exuvia.cluster.member import Member, MemberInfo
+from exuvia.cluster.questions import Answering, Asking, has_ended, other_fronts
 from exuvia.kv.store import Store
 from exuvia.server.connections import Connections, front_of
 from exuvia.sql.session.services import Everywhere, Killed, Process
@@ -42,14 +42,19 @@ class ClusterProcesses:
         return self._connections.list()
 
     def everywhere(self) -> Everywhere:
-        """All of the cluster with their node's address, and addresses that have not answered."""
+        """All of the cluster with their node's address, and why some nodes' are missing."""
         others = other_fronts(self._store, self._member)
         answers = self._asking.ask(_LIST, None, others)
         found = [(self._member.info.address, each) for each in self.list()]
         for other in others:
             told = answers.get(other.id, ())
             found += [(other.address, Process(*fields)) for fields in told]
-        return found, [each.address for each in others if each.id not in answers]
+        return found, [self._silence(each) for each in others if each.id not in answers]
+
+    def _silence(self, front: MemberInfo) -> str:
+        """Why it is missing."""
+        ended = has_ended(self._store, front)
+        return f"{front.title} has {'ended' if ended else 'not answered'}"
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
         """End a connection of any node, or what it runs. Raises 1105 where its node is silent."""
@@ -62,7 +67,9 @@ class ClusterProcesses:
             return done
         answers = self._asking.ask(_KILL, [connection_id, query_only, only_of], whom)
         if whom[0].id not in answers:
-            raise refuse(1105, f"{whom[0].title} has not answered; it may still end the query")
+            if has_ended(self._store, whom[0]):
+                return done
+            raise refuse(1105, f"{self._silence(whom[0])}; it may still end the query")
         told: Killed = answers[whom[0].id]
         return told
 

@@ -47,7 +47,7 @@ class Processes(Protocol):
         """All of this node."""
 
     def everywhere(self) -> Everywhere:
-        """All of the cluster with their node's address, and addresses that have not answered."""
+        """All of the cluster with their node's address, and why some nodes' are missing."""
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
         """End a connection of any node, or what it runs; `only_of`: if it is that user's.

@@ -63,8 +63,8 @@ def _cluster_processlist(context: Context) -> Iterable[Row]:
     """With the address of each one's node; a node that has not answered is a warning."""
     session = context.session
     found, silent = session.services.processes.everywhere()
-    for address in silent:
-        context.note(1105, f"node {address} has not answered")
+    for reason in silent:
+        context.note(1105, reason)
     sees_all = "PROCESS" in session.rights.everywhere
     return [[at, *process_row(p)] for at, p in found if sees_all or p.user == session.user]
 
