@@ -2,12 +2,16 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from exuvia.pipeline import cores
 from exuvia.pipeline.cores import Place
+from exuvia.pipeline.priority import can_idle
+
+MS = 1_000_000
 
 
 def elsewhere(work: Callable[[], None]) -> None:
@@ -48,3 +52,31 @@ def test_who_was_told_no_processors_stays_where_it_was_put(monkeypatch: pytest.M
 
 def test_processors_that_are_gone_are_no_error() -> None:
     elsewhere(lambda: cores.move_to((1 << 14,)))
+
+
+def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing() -> None:
+    mine, seen = cores.allowed(), []
+    times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
+
+    def work() -> None:
+        place = Place(mine, lambda: next(times))
+        for there_are_some in (True, True, True, True, False):
+            place.beside_clients(there_are_some)
+            seen.append(os.sched_getscheduler(0))
+
+    elsewhere(work)
+    gave_way, took_turns = os.SCHED_IDLE, os.SCHED_OTHER
+    if not can_idle():
+        gave_way = took_turns
+    assert seen == [gave_way, took_turns, gave_way, gave_way, took_turns]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
+    began = cores.ran_and_waited_ns()
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end:
+        pass
+    ended = cores.ran_and_waited_ns()
+    assert ended[0] > began[0]
+    assert ended[1] >= began[1]

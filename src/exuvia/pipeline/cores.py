@@ -4,14 +4,23 @@
     thread of a kernel  on half while clients commit (pipeline/courtesy.py), else on all
     thread of writes    on all: who holds the store's writer should not wait for a processor
 
-Low priority (pipeline/priority.py) gives a processor up late; one that idles is there at once. A
-process takes its processors from the one that starts it, so a worker, which the JVM's children
+Low priority (pipeline/priority.py) gives a processor up late, up to a tick of the scheduler; one
+that idles is there at once. So on the half that is left the kernel's thread runs as the system's
+idle class: whatever wakes up runs at once. Where clients leave it less than a quarter of what it
+could compute, it takes turns with them at low priority until they leave it more.
+
+A process takes its processors from the one that starts it, so a worker, which the JVM's children
 start, is told those of the driver.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+
+from exuvia.pipeline.priority import can_idle, run_idle
+
+_LOOK_NS = 200_000_000
 
 Cores = tuple[int, ...]
 
@@ -33,16 +42,43 @@ def move_to(cores: Sequence[int]) -> None:
             os.sched_setaffinity(0, cores)
 
 
-class Place:
-    """Where one thread computes. Without cores: wherever it was put."""
+def ran_and_waited_ns() -> tuple[int, int]:
+    """How long the calling thread computed, and how long it could have and did not (proc(5),
+    schedstat)."""
+    ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(ran), int(waited)
 
-    def __init__(self, cores: Cores = ()) -> None:
+
+class Place:
+    """Where and how one thread computes. Without cores: wherever it was put."""
+
+    def __init__(
+        self, cores: Cores = (), look: Callable[[], tuple[int, int]] = ran_and_waited_ns
+    ) -> None:
         self._cores = cores
+        self._look = look
         self._now: Cores = ()
+        self._seen = (0, 0)
+        self._starves = False
+        self._idles = False
 
     def beside_clients(self, there_are_some: bool) -> None:
         """Make room, or take all."""
+        if not self._cores:
+            return
         wanted = half_of(self._cores) if there_are_some else self._cores
         if wanted != self._now:
             move_to(wanted)
             self._now = wanted
+        idles = there_are_some and can_idle() and not self._is_starved()
+        if idles != self._idles:
+            run_idle(idles)
+            self._idles = idles
+
+    def _is_starved(self) -> bool:
+        """Whether it got less than a quarter of what it wanted of late."""
+        ran, waited = (now - before for now, before in zip(self._look(), self._seen, strict=True))
+        if ran + waited >= _LOOK_NS:
+            self._starves = ran < (ran + waited) / 4
+            self._seen = (self._seen[0] + ran, self._seen[1] + waited)
+        return self._starves

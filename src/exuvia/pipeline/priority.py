@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
@@ -37,6 +37,28 @@ def step_forward() -> None:
     """Ordinary priority for the calling thread, where the system allows it."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+
+
+def run_idle(idle: bool) -> None:
+    """Give way to whatever wakes up, or take turns again, for the calling thread."""
+    os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
+
+
+@cache
+def can_idle() -> bool:
+    """Whether a thread that gives way may stop doing so: that takes the right to as well."""
+    seen: list[bool] = []
+
+    def there_and_back() -> None:
+        with suppress(PermissionError):
+            run_idle(True)
+            run_idle(False)
+            seen.append(True)
+
+    thread = threading.Thread(target=there_and_back)
+    thread.start()
+    thread.join()
+    return bool(seen)
 
 
 class UnhurriedStore:
