@@ -30,10 +30,10 @@ from support.torture import (
 from support.torture_clients import Writer, expected
 from support.torture_fill import Checkpoint, load
 
-ROWS = 250_000
-SPAN_ROWS = 5_000
+ROWS = 120_000
+SPAN_ROWS = 2_500
 SEED = 20261121
-WORKER_KILLS_A_LIFE = 4
+WORKER_KILLS_A_LIFE = 3
 
 
 class Killer:
@@ -57,7 +57,7 @@ class Killer:
         """Accidents from the start of a driver to its end; `end` "" leaves it alive."""
         owner = self._nodes.owner_slot()
         for victim in self._chance.sample(["other front", "other back"], 2):
-            self._pause(2.0)
+            self._pause(1.0)
             self._kill_other(1 - owner, victim)
         for _ in range(WORKER_KILLS_A_LIFE):
             self._kill_worker()
@@ -79,7 +79,7 @@ class Killer:
     def _kill_worker(self) -> None:
         """One that does a task: it was seen, and lived on for a random time."""
         until(self._nodes.spark_workers, PATIENCE_S, "Spark does not start its workers")
-        self._pause(0.8)
+        self._pause(0.5)
         workers = until(self._nodes.spark_workers, PATIENCE_S)
         if end_by_pid(self._chance.choice(workers)):
             self._killed("worker")
@@ -126,7 +126,7 @@ def test_a_backfill_survives_twenty_kills_and_does_no_span_twice(nodes: Nodes) -
         run(
             nodes.living()[0],
             "SET GLOBAL tidb_ddl_reorg_batch_size = 10240",
-            "SET GLOBAL exuvia_ddl_reorg_span_rows = 50000",
+            "SET GLOBAL exuvia_ddl_reorg_span_rows = 25000",
         )
         job = wait_for_job(nodes.living()[0], "add index")
         checkpoint.stop()
