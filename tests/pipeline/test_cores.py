@@ -72,6 +72,18 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
+def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:
+    mine, seen = cores.allowed(), []
+
+    def work() -> None:
+        Place(mine).beside_clients(True)
+        Place(mine).beside_clients(False)
+        seen.append((os.sched_getscheduler(0), cores.allowed()))
+
+    elsewhere(work)
+    assert seen == [(os.SCHED_OTHER, mine)]
+
+
 def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
     began = cores.ran_and_waited_ns()
     end = time.thread_time() + 0.02

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from exuvia.pipeline.priority import can_idle, run_idle
+from exuvia.pipeline.priority import can_idle, is_idle, run_idle
 
 _LOOK_NS = 200_000_000
 
@@ -60,7 +60,7 @@ class Place:
         self._now: Cores = ()
         self._seen = (0, 0)
         self._starves = False
-        self._idles = False
+        self._idles = is_idle()  # an earlier task may have left it so
 
     def beside_clients(self, there_are_some: bool) -> None:
         """Make room, or take all."""

@@ -44,6 +44,11 @@ def run_idle(idle: bool) -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
 
 
+def is_idle() -> bool:
+    """Whether the calling thread gives way to whatever wakes up."""
+    return os.sched_getscheduler(0) == os.SCHED_IDLE
+
+
 @cache
 def can_idle() -> bool:
     """Whether a thread that gives way may stop doing so: that takes the right to as well."""
