@@ -1,76 +1,41 @@
-"""ANALYZE of a sysbench table on a warm Spark, and how right it is, on it and on TPC-H's lineitem.
+"""ANALYZE of a sysbench table on a warm Spark, and how right it is, on it and on TPC-H's tables.
 
     python -m bench.analyze                    5 million rows; read, sketch, sample, build, write
     python -m bench.analyze --rows 1000000 --inline          in this process, without Spark
-    python -m bench.analyze --tpch 0.5         lineitem at that scale too (needs tpchgen-cli)
+    python -m bench.analyze --tpch 0.5         all tables of TPC-H at that scale too
     python -m bench.analyze --mariadb          ANALYZE TABLE ... PERSISTENT FOR ALL of the same rows
 
-NDV error: against the exact number of different values. Quantile error: the largest difference, in
-shares of the rows, between what bounds of buckets say and where they stand among all values.
+How wrong statistics are: bench/analyze_errors.py.
 """
 
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import pyarrow
 
 from bench.add_index import publish, rows_of, table_of
 from bench.add_index_mariadb import Peer
+from bench.analyze_errors import Error, errors
+from bench.analyze_tpch import tables
 from exuvia.base.clock import SystemClock
-from exuvia.base.types import Family, FieldType, Flag, TypeCode
 from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.static_ddl import table as static_table
-from exuvia.catalog.table import Table, with_layout
+from exuvia.catalog.table import Table
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark
-from exuvia.stats import bounds, meta, records
+from exuvia.stats import meta, records
 from exuvia.stats.analysis import statistics_of, subject_of
 from exuvia.stats.reading import Reading
 from exuvia.stats.records import Statistics
-
-_DECIMAL = FieldType(Tp=TypeCode.NEWDECIMAL, Flag=Flag.NOT_NULL, Flen=15, Decimal=2)
-_DATE = FieldType(Tp=TypeCode.DATE, Flag=Flag.NOT_NULL, Flen=10)
-_KINDS = {
-    **dict.fromkeys(("l_quantity", "l_extendedprice", "l_discount", "l_tax"), _DECIMAL),
-    **dict.fromkeys(("l_shipdate", "l_commitdate", "l_receiptdate"), _DATE),
-}
-_NUMBERS = ("l_orderkey", "l_partkey", "l_suppkey", "l_linenumber", *_KINDS)
-_TEXTS = ("l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode", "l_comment")
-_PLAIN = static_table(
-    101,
-    "lineitem",
-    *(f"{each} bigint not null" for each in _NUMBERS),
-    *(f"{each} varchar(44) not null" for each in _TEXTS),
-    plain={"l_part": "l_partkey", "l_both": "l_partkey, l_suppkey"},
-)
-LINEITEM = with_layout(
-    evolve(
-        _PLAIN,
-        cols=tuple(evolve(c, type=_KINDS.get(c.name.L, c.type)) for c in _PLAIN.cols),
-        exuvia_layouts=(),
-    )
-)
-
-
-ORDER = (
-    *("l_orderkey", "l_partkey", "l_suppkey", "l_linenumber", "l_quantity", "l_extendedprice"),
-    *("l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate", "l_commitdate"),
-    *("l_receiptdate", "l_shipinstruct", "l_shipmode", "l_comment"),
-)
 
 
 def analyzed(store: Store, spark: Spark | None, table: Table) -> list[Statistics]:
@@ -91,92 +56,27 @@ def public(info: TableInfo) -> TableInfo:
     return evolve(info, index_info=indexes)
 
 
-def errors(info: TableInfo, statistics: list[Statistics], data: pyarrow.Table) -> None:
-    """Print how wrong each column's statistics are."""
-    connection = duckdb.connect()
-    connection.register("t", data)
-    worst_ndv = worst_quantile = 0.0
-    for each in statistics:
-        if each.is_index:
-            continue
-        (column,) = (c for c in info.cols if c.id == each.hist_id)
-        name = column.name.O
-        value = f"rtrim({name})" if column.type.family == Family.STRING else name  # PAD SPACE
-        exact, rows = _one(connection, f"SELECT count(DISTINCT {value}), count({name}) FROM t")
-        ndv = abs(each.distinct - exact) / max(1, exact)
-        quantile = _quantile_error(connection, column, each, rows)
-        print(f"  {name:<16} NDV {exact:>10,}  error {ndv:7.3%}   quantiles {quantile:7.3%}")
-        worst_ndv, worst_quantile = max(worst_ndv, ndv), max(worst_quantile, quantile)
-    print(
-        f"  worst            NDV error {worst_ndv:.3%} (goal 3 %), quantiles {worst_quantile:.3%}",
-        end="",
-    )
-    print(" (goal 1 %)")
-
-
-def _one(connection: Any, query: str, values: Iterable[Any] = ()) -> Any:
-    return connection.execute(query, list(values)).fetchone()
-
-
-def _quantile_error(connection: Any, column: Any, found: Statistics, rows: int) -> float:
-    if column.type.family in (Family.DATE, Family.DATETIME):
-        kind = "DATE"
-    else:
-        kind = connection.execute(f"SELECT typeof({column.name.O}) FROM t LIMIT 1").fetchone()[0]
-    top = dict(found.top)
-    said = worst = 0.0
-    commons = sorted(top)
-    for bucket in found.buckets:
-        said += bucket.rows
-        upper = bounds.shown(bucket.upper, is_index=False)
-        below = [value.decode() for value in commons]
-        name = column.name.O
-        query = f"SELECT count(*) FROM t WHERE {name} <= CAST(? AS {kind})"
-        values = [upper]
-        if below:
-            marks = ", ".join(f"CAST(? AS {kind})" for _ in below)
-            query += f" AND {name} NOT IN ({marks})"
-            values += below
-        (there,) = _one(connection, query, values)
-        worst = max(worst, abs(there - said) / rows)
-    for value, number in top.items():
-        (there,) = _one(
-            connection,
-            f"SELECT count(*) FROM t WHERE {column.name.O} = CAST(? AS {kind})",
-            [value.decode()],
-        )
-        worst = max(worst, abs(there - number) / rows)
-    return worst
-
-
-def _lineitem(path: Path) -> pyarrow.Table:
-    names = [c.name.O for c in LINEITEM.cols]
-    given = [c for c in ORDER if c in names]
-    connection = duckdb.connect()
-    kinds = {
-        **dict.fromkeys((*_NUMBERS,), "BIGINT"),
-        **dict.fromkeys(_TEXTS, "VARCHAR"),
-        **{each: "DECIMAL(15,2)" for each, kind in _KINDS.items() if kind is _DECIMAL},
-        **{each: "DATE" for each, kind in _KINDS.items() if kind is _DATE},
-    }
-    columns = ", ".join(f"'{each}': '{kinds[each]}'" for each in given)
-    query = f"SELECT * FROM read_csv('{path}', delim='|', header=false, columns={{{columns}}})"
-    return connection.sql(query).to_arrow_table()
-
-
 def tpch(store: Store, spark: Spark | None, folder: Path, scale: float) -> None:
-    """lineitem at a scale."""
-    command = ["tpchgen-cli", "-s", str(scale), "--tables=lineitem"]
-    program = Path(sys.executable).with_name(command[0])
-    subprocess.run([str(program), *command[1:], f"--output-dir={folder}"], check=True)
-    data = _lineitem(folder / "lineitem.tbl")
-    table = publish(store, LINEITEM, 1)
-    bulk.load(store, table, data.to_batches(max_chunksize=100_000))
-    began = time.perf_counter()
-    statistics = analyzed(store, spark, table)
-    seconds = time.perf_counter() - began
-    print(f"lineitem    {data.num_rows:>10,} rows in {seconds:.2f} s")
-    errors(LINEITEM, statistics, data)
+    """All tables at a scale, and the worst of their columns."""
+    found: list[Error] = []
+    for info, data in tables(folder, scale):
+        table = publish(store, info, 1)
+        bulk.load(store, table, data.to_batches(max_chunksize=100_000))
+        began = time.perf_counter()
+        statistics = analyzed(store, spark, table)
+        seconds = time.perf_counter() - began
+        print(f"{info.name.O:<11} {data.num_rows:>10,} rows in {seconds:.2f} s")
+        found += errors(info, statistics, data)
+    print("all of TPC-H")
+    say(found)
+
+
+def say(found: list[Error]) -> None:
+    """The worst columns."""
+    ndv = max(found, key=lambda error: error.ndv)
+    quantile = max(found, key=lambda error: error.quantile)
+    print(f"  worst of {len(found)}      NDV {ndv.ndv:.3%} ({ndv.column}; goal 3 %)", end=", ")
+    print(f"quantiles {quantile.quantile:.3%} ({quantile.column}; goal 1 %)")
 
 
 def measure(rows: int, folder: Path, inline: bool, scale: float) -> float:
@@ -198,7 +98,7 @@ def measure(rows: int, folder: Path, inline: bool, scale: float) -> float:
         statistics = analyzed(store, spark, table)
         seconds = time.perf_counter() - began
         print(f"sysbench    {rows:>10,} rows in {seconds:.2f} s, {rows / seconds:,.0f} rows/s")
-        errors(info, statistics, pyarrow.Table.from_batches(rows_of(rows)))
+        say([*errors(info, statistics, pyarrow.Table.from_batches(rows_of(rows)))])
         if scale:
             tpch(store, spark, folder, scale)
         return seconds

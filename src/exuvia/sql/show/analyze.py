@@ -41,8 +41,8 @@ def analyze(session: Running, node: AnalyzeTable, text: str) -> Result:
     for name in node.tables:
         table = existing_table(session, name)
         _refuse_unstored(table)
-        order = _order(session, table, node, options)
-        if not _is_locked(session, table, notes):
+        order = _unlocked(session, table, _order(session, table, node, options), notes)
+        if order is not None:
             if node.indexes is not None:
                 notes.append(Note("Warning", 1105, _BY_INDEX))
             notes += _rates(session, table, order)
@@ -112,16 +112,28 @@ def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(known[name.lower()] for name in names)
 
 
-def _is_locked(session: Running, table: Table, notes: list[Note]) -> bool:
+def _unlocked(session: Running, table: Table, order: Order, notes: list[Note]) -> Order | None:
+    """The order without locked partitions; None where nothing is left of it."""
     txn = session.services.store.begin()
     try:
-        if locked.get(txn, meta.whole_id(table)) is None:
-            return False
+        held = locked.all_of(txn)
     finally:
         txn.rollback()
-    shown = f"{table.database.db_name.O}.{table.info.name.O}"
-    notes.append(Note("Warning", 1105, f"skip analyze locked table: {shown}"))
-    return True
+    skipped = f"skip analyze locked table: {table.database.db_name.O}.{table.info.name.O}"
+    if meta.whole_id(table) in held:
+        notes.append(Note("Warning", 1105, skipped))
+        return None
+    partition = table.info.partition
+    if partition is None:
+        return order
+    asked = order.partitions or partition.physical_ids
+    for each in partition.definitions:
+        if each.id in held and each.id in asked:
+            notes.append(Note("Warning", 1105, f"{skipped} partition ({each.name.O})"))
+    left = tuple(each for each in asked if each not in held)
+    if len(left) == len(asked):
+        return order
+    return msgspec.structs.replace(order, partitions=left) if left else None
 
 
 def _rates(session: Running, table: Table, order: Order) -> list[Note]:

@@ -1,0 +1,87 @@
+"""What an ANALYZE may be told to look at, and how far it is, as SHOW ANALYZE STATUS says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from exuvia.base.types import packed_moment
+from exuvia.stats import analysis_log
+from exuvia.stats.analysis_log import Logged
+from support.world import World, rows, run
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with World() as made:
+        yield made
+
+
+def known(session: Any, table: str) -> dict[tuple[str, int], int]:
+    """Different values by (name, is_index)."""
+    heads = rows(session, f"SHOW STATS_HISTOGRAMS WHERE table_name = '{table}'")
+    return {(row[3], row[4]): row[6] for row in heads}
+
+
+def test_columns_alone_and_those_of_indexes(world: World) -> None:
+    s = world.session()
+    rows(s, "CREATE TABLE c (id INT PRIMARY KEY, v INT, w INT, x INT, KEY kv (v))")
+    rows(s, f"INSERT INTO c VALUES {','.join(f'({n},{n % 7},{n % 5},1)' for n in range(50))}")
+    rows(s, "ANALYZE TABLE c COLUMNS w")
+    assert known(s, "c") == {("id", 0): 50, ("v", 0): 7, ("w", 0): 5, ("kv", 1): 7}
+    rows(s, "ANALYZE TABLE c ALL COLUMNS")
+    assert known(s, "c")["x", 0] == 1
+
+
+def test_one_index(world: World) -> None:
+    s = world.session()
+    rows(s, "CREATE TABLE i (id INT PRIMARY KEY, v INT, w INT, KEY kv (v), KEY kvw (v, w))")
+    rows(s, f"INSERT INTO i VALUES {','.join(f'({n},{n % 7},{n % 5})' for n in range(70))}")
+    notes = run(s, "ANALYZE TABLE i INDEX kvw").warnings
+    assert notes
+    found = known(s, "i")
+    assert found["kvw", 1] == 35
+    rows(s, "INSERT INTO i VALUES (100, 100, 100)")
+    rows(s, "ANALYZE TABLE i INDEX")
+    assert known(s, "i")["kvw", 1] == 36 and known(s, "i")["kv", 1] == 8
+
+
+def test_a_partition_is_locked_alone(world: World) -> None:
+    s = world.session()
+    rows(s, "CREATE TABLE l (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2")
+    rows(s, "INSERT INTO l VALUES (1), (2), (3)")
+    rows(s, "LOCK STATS l PARTITION p0")
+    assert rows(s, "SHOW STATS_LOCKED WHERE table_name = 'l'") == [["test", "l", "p0", "locked"]]
+    notes = run(s, "ANALYZE TABLE l PARTITION p0, p1").warnings
+    assert notes is not None
+    assert any("skip analyze locked" in note.message for note in notes)
+    heads = rows(s, "SHOW STATS_HISTOGRAMS WHERE table_name = 'l'")
+    assert "p1" in {row[2] for row in heads} and "p0" not in {row[2] for row in heads}
+    rows(s, "UNLOCK STATS l PARTITION p0")
+    assert rows(s, "SHOW STATS_LOCKED WHERE table_name = 'l'") == []
+    rows(s, "ANALYZE TABLE l")
+    heads = rows(s, "SHOW STATS_HISTOGRAMS WHERE table_name = 'l'")
+    assert {row[2] for row in heads} == {"global", "p0", "p1"}
+
+
+def test_progress_while_it_runs(world: World) -> None:
+    s = world.session()
+    rows(s, "CREATE TABLE r (id INT PRIMARY KEY)")
+    rows(s, f"INSERT INTO r VALUES {','.join(f'({n})' for n in range(400))}")
+    world.deltas.flush()
+    now_ns = world.clock.wall_ns()
+    began = packed_moment(now_ns - 30_000_000_000)
+    running = Logged(0, began, "test", "r", "", "analyze table", 100, began)
+    txn = world.store.begin()
+    (number,) = analysis_log.begin(txn, [running._replace(state=analysis_log.RUNNING)])
+    txn.commit()
+    (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
+    assert (shown[4], shown[7]) == (100, "running")
+    remaining, share, total = shown[-3:]
+    assert (share, total) == ("0.2500", 400) and 80 <= int(remaining) <= 100
+    txn = world.store.begin()
+    ended = {"state": analysis_log.FINISHED, "rows": 400, "ended": packed_moment(now_ns)}
+    analysis_log.change(txn, number, now_ns, **ended)
+    txn.commit()
+    (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
+    assert (shown[4], shown[7]) == (400, "finished") and shown[-3:] == [None, None, None]
