@@ -120,8 +120,13 @@ class Windowed(Expr, frozen=True, kw_only=True):
     distinct: bool = False
 
 
+SEMI = "semi"  # IN where NULL is as good as false
+MEMBER = "member"  # one column of a row that a query gives
+
+
 class Subquery(Expr, frozen=True, kw_only=True):
-    """A nested query. kind: 'scalar', 'exists', 'in', 'any', 'all'; `operator` for any/all."""
+    """A nested query. kind: 'scalar', 'exists', 'in' (SEMI), 'any', 'all'; `operator` for any/all,
+    or MEMBER."""
 
     kind: str
     query: Any

@@ -159,17 +159,31 @@ def is_row(tree: exp.Expression) -> bool:
 
 def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) -> Expr:
     """(a, b) = (c, d) is a = c AND b = d; < and > compare part by part."""
-    lefts, rights = parts_of(left), parts_of(right)
+    lefts, rights = _members(left, scope), _members(right, scope)
     if len(lefts) != len(rights):
         raise refuse(1241, len(lefts))
-    bound = [(scope.bind(a), scope.bind(b)) for a, b in zip(lefts, rights, strict=True)]
+    return _by_parts(name, list(zip(lefts, rights, strict=True)))
+
+
+def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
+    """The members of a row; those of a query's only row are queries of one column."""
+    inner = tree
+    while isinstance(inner, exp.Paren | exp.Subquery):
+        inner = inner.this
+    if not isinstance(inner, exp.Query) or scope.query is None:
+        return [scope.bind(part) for part in parts_of(tree)]
+    planned = scope.query(inner, scope)
+    return [planned.member(n) for n in range(len(planned.columns))]
+
+
+def _by_parts(name: str, bound: list[tuple[Expr, Expr]]) -> Expr:
     if name in ("=", "<=>"):
         found = compare(name, *bound[0])
         for pair in bound[1:]:
             found = boolean("and", found, compare(name, *pair))
         return found
     if name == "!=":
-        return boolean("not", _rows("=", left, right, scope))
+        return boolean("not", _by_parts("=", bound))
     strict = name[0]
     found = compare(name, *bound[-1])
     for a, b in reversed(bound[:-1]):

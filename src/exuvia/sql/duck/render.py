@@ -22,6 +22,7 @@ from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.quota import Account, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.expr import (
+    SEMI,
     Aggregate,
     Assign,
     Call,
@@ -75,6 +76,14 @@ class Renderer:
         if isinstance(expr, Subquery) and expr.kind != "scalar":
             return self.leaf(expr)
         return f"({self.number(expr)} <> 0)"
+
+    def filter(self, expr: Expr) -> str:
+        """As `condition`, where what is NULL is left out like what is false."""
+        if isinstance(expr, Call) and expr.function == "and" and not is_constant(expr):
+            return "(" + " AND ".join(self.filter(part) for part in expr.arguments) + ")"
+        if isinstance(expr, Subquery) and expr.kind == "in":
+            expr = evolve(expr, kind=SEMI)
+        return self.condition(expr)
 
     def number(self, expr: Expr) -> str:
         """The value where a number stands for truth."""

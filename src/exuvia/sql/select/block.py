@@ -69,7 +69,7 @@ def plan_block(
     ]
     keys = _order_items(block, finished)
     sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
-    conditions = [rows.condition(block.where)] if block.where is not None else []
+    conditions = [rows.filter(block.where)] if block.where is not None else []
     if block.having is not None and not block.grouped:
         conditions.append(rows.condition(block.having))
     if conditions:
@@ -223,12 +223,12 @@ def _field_of(expr: Expr, frame: Frame) -> Field | None:
 
 
 def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
+    found = frame.fields if table else [frame.fields[position] for position in frame.order]
     fields = [
         field
-        for field in frame.fields
+        for field in found
         if (not table or field.table.lower() == table.lower())
         and (not database or field.database.lower() == database.lower())
-        and (table or field.position not in frame.hidden)
         and field.name != ROW_ID
     ]
     if table and not fields:

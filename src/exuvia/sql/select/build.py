@@ -13,12 +13,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from exuvia.base.mysql import refuse
-from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.bind.scope import Field, Scope, nullable
 from exuvia.sql.duck.render import Functions, Renderer
-from exuvia.sql.expr import Column, Expr, Outer
+from exuvia.sql.expr import COERCIBLE, MEMBER, Column, Expr, Outer, Subquery
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.scan import Scan
+from exuvia.sql.select.scan import HANDLE_NAME, Scan
 
+_UNSHOWN = (HANDLE_NAME, ROW_ID)
 _statements = count(1)
 Place = Callable[[], str]
 
@@ -31,6 +33,19 @@ class Planned(NamedTuple):
     sql: str
     columns: list[OutputColumn]
     levels: list[int]
+
+    def member(self, place: int) -> Expr:
+        """One column of the query's only row, as an expression."""
+        column = self.columns[place]
+        sql = f"SELECT o{place} AS o0 FROM ({self.sql}) q"
+        alone = self._replace(sql=sql, columns=[column], levels=[self.levels[place]])
+        return Subquery(
+            type=nullable(column.type),
+            coercibility=COERCIBLE,
+            kind="scalar",
+            query=alone,
+            operator=MEMBER,
+        )
 
 
 class Common(NamedTuple):
@@ -71,6 +86,7 @@ class Frame:
         self.fields: list[Field] = []
         self.places: list[Place] = []
         self.hidden: set[int] = set()
+        self.order: list[int] = []  # of what `*` shows
         self.commons_of: set[int] = set()  # columns of common table expressions
 
     def add(self, fields: Sequence[Field], places: Sequence[Place]) -> list[Field]:
@@ -78,6 +94,7 @@ class Frame:
         offset = len(self.places)
         moved = [field._replace(position=offset + n) for n, field in enumerate(fields)]
         self.fields += moved
+        self.order += [field.position for field in moved if field.name not in _UNSHOWN]
         self.places += places
         return moved
 

@@ -28,6 +28,7 @@ from exuvia.sql.expr import IMPLICIT
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Frame
+from exuvia.sql.select.joins import Mark, common_names, shown_order
 from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
 from exuvia.sql.select.views import planned_view
 
@@ -40,8 +41,7 @@ def from_clause(tree: exp.Select, frame: Frame) -> str:
     if origin is None or _is_dual(origin.this):
         return ""
     builder = _From(frame, _where_of(tree))
-    sql = builder.item(origin.this)
-    sql = builder.joined(sql, tree.args.get("joins") or [])
+    sql = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
     for lateral in tree.args.get("laterals") or []:
         raise refuse(1235, lateral.key.upper())
     _check_names(builder.names)
@@ -74,14 +74,14 @@ class _From:
         self.names: list[tuple[str, str]] = []
         self.single = True
 
-    def joined(self, sql: str, joins: list[exp.Join]) -> str:
-        """The item with what is joined to it."""
+    def joined(self, sql: str, joins: list[exp.Join], start: Mark) -> str:
+        """The item that began at `start`, with what is joined to it."""
         for join in joins:
-            sql = self._join(sql, join)
+            sql = self._join(sql, join, start)
         return sql
 
-    def _join(self, left_sql: str, join: exp.Join) -> str:
-        left_end = len(self.frame.fields)
+    def _join(self, left_sql: str, join: exp.Join, start: Mark) -> str:
+        frame, middle = self.frame, Mark.of(self.frame)
         side = (join.args.get("side") or "").upper()
         if (join.args.get("kind") or "").upper() in (
             "SEMI",
@@ -91,16 +91,17 @@ class _From:
         ) or side == "FULL":
             raise Misplaced(side)
         right_sql = self.item(join.this)
-        left = range(left_end)
-        right = range(left_end, len(self.frame.fields))
+        left, right = frame.order[start.shown : middle.shown], frame.order[middle.shown :]
         natural = (join.args.get("method") or "").upper() == "NATURAL"
         using = [each.name for each in join.args.get("using") or ()]
         if natural:
-            using = self._common(left, right)
+            using = common_names(frame, left, right)
         condition = self._condition(join, using, left, right, side)
-        for position in right if side == "LEFT" else left if side == "RIGHT" else ():
-            field = self.frame.fields[position]
-            self.frame.fields[position] = field._replace(type=nullable(field.type))
+        frame.order[start.shown :] = shown_order(frame, left, right, using, side)
+        lost = range(middle.fields, len(frame.fields)) if side == "LEFT" else range(0)
+        for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
+            field = frame.fields[position]
+            frame.fields[position] = field._replace(type=nullable(field.type))
         if side in ("LEFT", "RIGHT"):
             if condition is None:
                 raise Misplaced("")
@@ -109,13 +110,8 @@ class _From:
             return f"({left_sql} CROSS JOIN {right_sql})"
         return f"({left_sql} JOIN {right_sql} ON {condition})"
 
-    def _common(self, left: range, right: range) -> list[str]:
-        fields, hidden = self.frame.fields, self.frame.hidden
-        known = {fields[n].name.lower() for n in right}
-        return [fields[n].name for n in left if n not in hidden and fields[n].name.lower() in known]
-
     def _condition(
-        self, join: exp.Join, using: list[str], left: range, right: range, side: str
+        self, join: exp.Join, using: list[str], left: list[int], right: list[int], side: str
     ) -> str | None:
         frame = self.frame
         parts = []
@@ -130,11 +126,9 @@ class _From:
             parts.append(frame.renderer().condition(bound))
         return " AND ".join(parts) if parts else None
 
-    def _named(self, name: str, among: range) -> Field:
-        fields, hidden = self.frame.fields, self.frame.hidden
-        found = [
-            fields[n] for n in among if n not in hidden and fields[n].name.lower() == name.lower()
-        ]
+    def _named(self, name: str, among: list[int]) -> Field:
+        fields = self.frame.fields
+        found = [fields[n] for n in among if fields[n].name.lower() == name.lower()]
         if not found:
             raise refuse(1054, name, "from clause")
         if len(found) > 1:
@@ -145,15 +139,13 @@ class _From:
 
     def item(self, tree: exp.Expression) -> str:
         """One table reference; its own nested joins too."""
+        start, joins = Mark.of(self.frame), tree.args.get("joins") or []
         if isinstance(tree, exp.Table):
-            sql = self._table(tree)
-            return self.joined(sql, tree.args.get("joins") or [])
+            return self.joined(self._table(tree), joins, start)
         if isinstance(tree, exp.Subquery):
             if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.alias:
-                sql = self.item(tree.this)
-                return self.joined(sql, tree.args.get("joins") or [])
-            sql = self._derived(tree)
-            return self.joined(sql, tree.args.get("joins") or [])
+                return self.joined(self.item(tree.this), joins, start)
+            return self.joined(self._derived(tree), joins, start)
         if isinstance(tree, exp.Paren):
             return self.item(tree.this)
         raise refuse(1235, tree.key.upper())

@@ -27,7 +27,7 @@ def limits(tree: exp.Expression, context: Any) -> tuple[int | None, int]:
 
 def _whole(tree: exp.Expression, context: Any) -> int:
     value = compile_expression(bind(tree, Scope.empty(context)))((), context)
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value < 1 << 64:
         if tree.find(exp.Placeholder):
             raise Refused(1210, "HY000", "Incorrect arguments to LIMIT")
         raise Misplaced(str(value))

@@ -3,9 +3,8 @@
 (SELECT ..)            scalar: more than one row is 1242
 EXISTS (..)
 a IN (SELECT ..)       by the key of the winning collation, NULLs as in SQL
-(a, b) IN (SELECT ..)  as EXISTS: where MySQL has NULL it is false, which no WHERE can tell apart
-                       (NOT IN of rows with NULLs is therefore refused nowhere and may keep more
-                       rows)
+(a, b) IN (SELECT ..)  as EXISTS, and a second one for what is unknown; a WHERE alone, which
+                       cannot tell NULL from false, does without
 a > ANY / ALL (..)
 """
 
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from exuvia.base.mysql import refuse
 from exuvia.sql.bind.compare import comparable
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.expr import Column, Expr, Outer, Subquery, Windowed
+from exuvia.sql.expr import MEMBER, SEMI, Column, Expr, Outer, Subquery, Windowed
 
 if TYPE_CHECKING:
     from exuvia.sql.select.build import Frame
@@ -43,22 +42,35 @@ def nested_leaf(frame: "Frame") -> Callable[[Expr], str]:
 def subquery(expr: Subquery, frame: "Frame", leaf: Callable[[Expr], str]) -> str:
     """SQL of a nested query."""
     planned = expr.query
+    if expr.operator == MEMBER or (expr.kind == "in" and len(expr.operands) > 1):
+        _read_again(planned.sql, frame)
     if expr.kind == "scalar":
         return f"CAST((SELECT o0 FROM ({planned.sql}) q) AS {duck.type_of(expr.type)})"
     if expr.kind == "exists":
         return f"EXISTS ({planned.sql})"
     pairs = [_pair(operand, n, expr, frame, leaf) for n, operand in enumerate(expr.operands)]
-    if expr.kind == "in" and len(pairs) > 1:
+    if len(pairs) > 1:
         same = " AND ".join(f"{left} = {right}" for left, right in pairs)
-        return f"EXISTS (SELECT 1 FROM ({planned.sql}) q WHERE {same})"
+        found = f"EXISTS (SELECT 1 FROM ({planned.sql}) q WHERE {same})"
+        if expr.kind == SEMI:
+            return found
+        unknown = f"EXISTS (SELECT 1 FROM ({planned.sql}) q WHERE ({same}) IS NULL)"
+        return f"CASE WHEN {found} THEN TRUE WHEN {unknown} THEN NULL ELSE FALSE END"
     left, right = pairs[0]
     inner = f"SELECT {right} FROM ({planned.sql}) q"
-    if expr.kind == "in":
+    if expr.kind in ("in", SEMI):
         return f"({left} IN ({inner}))"
     sign = _QUANTIFIED.get(expr.operator)
     if sign is None:
         raise refuse(1235, f"{expr.operator} {expr.kind.upper()}")
     return f"({left} {sign} {expr.kind.upper()} ({inner}))"
+
+
+def _read_again(sql: str, frame: "Frame") -> None:
+    """The query stands in the statement more than once."""
+    for scan in frame.build.scans:
+        if scan.name in sql:
+            scan.is_repeated = True
 
 
 def _pair(

@@ -108,8 +108,9 @@ def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> It
         return None
     if isinstance(bound, Column):
         return _plain(bound, inner, name, visible)
-    if isinstance(inner, exp.Literal) and inner.is_string:
-        text = inner.name
+    literal = inner.expression if isinstance(inner, exp.Introducer) else inner
+    if isinstance(literal, exp.Literal) and literal.is_string:
+        text = literal.name
     column = OutputColumn(name or text, bound.type)
     if isinstance(bound, Aggregate):
         return Item(column, inner, aggregate=bound)
