@@ -2,7 +2,9 @@
 
 import pytest
 
+from exuvia.cluster.versions import ack_key
 from exuvia.kv import keys
+from exuvia.kv.entry import Kind
 from support.nodes import Node, acks, read, sequence
 
 
@@ -62,6 +64,33 @@ def test_the_next_step_is_waited_for_anew(nodes):
     assert {lag.member for lag in owner.waits_for(7)} == {"owner", "front"}
     owner.acknowledges()
     front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_a_silent_step_is_waited_for_though_it_has_the_version_of_the_one_before(nodes):
+    owner, front = nodes
+    owner.acknowledges()
+    front.acknowledges()
+    front.locks.hold("t1", 55, 6)
+    owner.announces(7, 1, {55: 7})
+    assert {lag.member for lag in owner.waits_for(7)} == {"owner", "front"}
+    owner.acknowledges()
+    front.acknowledges()
+    assert [lag.member for lag in owner.waits_for(7)] == ["front"]
+    front.locks.release("t1")
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_a_front_of_an_older_build_acknowledges_versions_alone(nodes, store):
+    owner, _ = nodes
+    owner.acknowledges()
+    txn = store.begin()
+    txn.write(Kind.PLACE, ack_key(7, "front"), keys.number(1) + b"[]")
+    txn.commit()
+    assert owner.waits_for(7) == []
+    owner.announces(7, 1, {55: 7})
+    owner.acknowledges()
     assert owner.waits_for(7) == []
 
 

@@ -10,7 +10,12 @@ from exuvia.sql.session.session import Session
 from support.node_processes import until
 from support.world import World, rows, run
 
-CHANGE = "ALTER TABLE account ADD INDEX by_amount (amount)"
+CHANGES = [
+    "ADD INDEX by_amount (amount)",
+    "ADD COLUMN note int NOT NULL DEFAULT 7",
+    "MODIFY amount bigint NOT NULL",  # has a step that spends no version
+    "MODIFY amount varchar(9)",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +51,30 @@ def revision(world: World, session: Session) -> Callable[[], int]:
     return found
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_writer_that_stays_lives_through_every_step_of_a_change(
+    session: Session, another: Session, blocker: Session, revision: Callable[[], int], change: str
+) -> None:
+    before = revision()
+    text = f"ALTER TABLE account {change}"
+    changing = threading.Thread(target=run, args=(session, text), daemon=True)
+    changing.start()
+    until(lambda: revision() == before + 1)
+    run(another, "BEGIN")
+    run(another, "UPDATE account SET amount = amount + 1 WHERE id = 2")
+    run(blocker, "COMMIT")
+    until(lambda: revision() == before + 2)
+    changing.join(0.3)
+    assert changing.is_alive(), "the change waits for the writer"
+    assert revision() == before + 2, "the writer would be two revisions behind"
+    run(another, "UPDATE account SET amount = amount + 1 WHERE id = 2")
+    run(another, "COMMIT")
+    changing.join(20)
+    assert not changing.is_alive()
+    assert rows(session, "SELECT id FROM account WHERE amount = 102") == [[2]]
+    run(session, "ADMIN CHECK TABLE account")
+
+
 @pytest.mark.parametrize("read", ["", "SELECT * FROM beside", "SELECT amount FROM account"])
 def test_a_writer_that_comes_between_two_steps_lives_through_the_change(
     session: Session,
@@ -58,7 +87,9 @@ def test_a_writer_that_comes_between_two_steps_lives_through_the_change(
     run(another, "BEGIN")
     if read:
         rows(another, read)
-    change = threading.Thread(target=run, args=(session, CHANGE), daemon=True)
+    change = threading.Thread(
+        target=run, args=(session, f"ALTER TABLE account {CHANGES[0]}"), daemon=True
+    )
     change.start()
     until(lambda: revision() == before + 1)
     run(another, "INSERT INTO account VALUES (3, 3)")

@@ -16,10 +16,11 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
+from exuvia.cluster.acknowledger import Acknowledger
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.versions import Acknowledger, Waiter
+from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store

@@ -11,11 +11,15 @@ fenced (cluster/lease.py); one whose process has ended is fenced at once. A fron
 the announcement plans with the new version anyway; its acknowledgement is harmless. A new owner
 finds the announcements in the store and waits for them before it steps (law 4).
 
+A silent step moves revisions and no version: its announcement has the version of the one before,
+and the next number. A front of an older build acknowledges without numbers, and is believed.
+
 Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
 the steps of other jobs. A front removes its own leftovers once a job's announcement is gone, and
 the questions of members that ended while they asked (cluster/asking.py).
 """
 
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -25,8 +29,7 @@ import msgspec
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.lease import Silence
-from exuvia.cluster.locks import Hold, MetadataLocks
-from exuvia.cluster.member import Member, MemberInfo
+from exuvia.cluster.member import MemberInfo
 from exuvia.kv import keys
 from exuvia.kv.entry import Kind
 from exuvia.kv.store import Store
@@ -41,20 +44,29 @@ LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 class Announcement(msgspec.Struct, frozen=True):
     """What a job's last step published: table id -> revision. `asker`: the member that asks what
-    is nobody's job."""
+    is nobody's job. `number` counts the announcements of one version, from 1."""
 
     version: int
     tables: dict[int, int]
     asker: str = ""
+    number: int = 0
+
+    @property
+    def place(self) -> "Place":
+        """Where it stands among those of its job."""
+        return self.version, self.number
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """An open transaction that a front cannot acknowledge for. Unit: s."""
+    """An open transaction that a front cannot acknowledge for. Unit: s.
+
+    One with a `number` is none: it tells which announcement of its version a front means."""
 
     reason: str
     session: int = 0
     age_s: float = 0.0
     query: str = ""
+    number: int = 0
 
 
 class Lag(NamedTuple):
@@ -64,26 +76,43 @@ class Lag(NamedTuple):
     reason: str
 
 
+Place = tuple[int, int]
+NOTHING: Place = (0, 0)
+UNNUMBERED = sys.maxsize
+
 _announcement = msgspec.json.Decoder(Announcement)
 _blockers = msgspec.json.Decoder(list[Blocker])
 
 
-def _ack_key(job_id: int, member_id: str) -> bytes:
+def ack_key(job_id: int, member_id: str) -> bytes:
+    """Where that front acknowledges for that job."""
     return keys.meta("ack", job_id, member_id)
 
 
-def _read_ack(payload: bytes | None) -> tuple[int, list[Blocker]]:
+def ack(place: Place, told: list[Blocker]) -> bytes:
+    """An acknowledgement up to that announcement, and what keeps the front from the next."""
+    version, number = place
+    marked = [*told, Blocker("", number=number)] if number else told
+    return keys.number(version) + msgspec.json.encode(marked)
+
+
+def _read_ack(payload: bytes | None) -> tuple[Place, list[Blocker]]:
     if payload is None:
-        return 0, []
-    return keys.read_number(payload[:8]), _blockers.decode(payload[8:])
+        return NOTHING, []
+    told = _blockers.decode(payload[8:])
+    number = max((each.number for each in told), default=0) or UNNUMBERED
+    return (keys.read_number(payload[:8]), number), [each for each in told if not each.number]
 
 
 def announce(
     txn: Transaction, job_id: int, version: int, tables: Mapping[int, int], asker: str = ""
 ) -> None:
     """Ask every front to acknowledge, in the transaction that publishes the version."""
-    wanted = Announcement(version, dict(tables), asker)
-    txn.put(keys.meta("sync", job_id), msgspec.json.encode(wanted))
+    key = keys.meta("sync", job_id)
+    before = txn.get(key)
+    last = NOTHING if before is None else _announcement.decode(before).place
+    number = last[1] + 1 if last[0] == version else 1
+    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), asker, number)))
     txn.notify("version")
 
 
@@ -113,7 +142,7 @@ def question_of(member_id: str) -> int:
 
 def answer_of(txn: Transaction, question: int, member_id: str) -> list[Blocker] | None:
     """The transactions a front names, None while it has said nothing."""
-    payload = txn.get(_ack_key(question, member_id))
+    payload = txn.get(ack_key(question, member_id))
     return None if payload is None else _read_ack(payload)[1]
 
 
@@ -121,12 +150,12 @@ def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocke
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:
         return []
-    wanted = _announcement.decode(payload).version
+    wanted = _announcement.decode(payload).place
     found = []
     for info in members.live(txn):
         if info.kind == "front":
-            version, holds = _read_ack(txn.get(_ack_key(job_id, info.id)))
-            if version < wanted:
+            place, holds = _read_ack(txn.get(ack_key(job_id, info.id)))
+            if place < wanted:
                 found.append((info, holds))
     return found
 
@@ -203,86 +232,3 @@ class Waiter:
         else:
             text = _reasons(holds)
         return Lag(info.id, f"{info.title}: {text}")
-
-
-def _orphans(txn: Transaction, wanted: Mapping[int, Announcement]) -> list[int]:
-    """Questions whose askers have ended: nobody waits for the answers, and nobody takes them back
-    otherwise."""
-    asked = [(question, each.asker) for question, each in wanted.items() if each.asker]
-    return [question for question, asker in asked if members.find(txn, asker) is None]
-
-
-def _blocker(hold: Hold, now: float) -> Blocker:
-    return Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
-
-
-class Acknowledger:
-    """A front's side. One small transaction answers every job that waits."""
-
-    channel = "version"
-
-    def __init__(self, store: Store, member: Member, locks: MetadataLocks) -> None:
-        self._store = store
-        self._member = member
-        self._locks = locks
-        self._answered: dict[int, int] = {}
-        self._explained: dict[int, float] = {}
-
-    def step(self, now: float) -> float:
-        """Acknowledge what can be, explain what cannot; seconds until the next look."""
-        txn = self._store.begin()
-        try:
-            wanted = announced(txn)
-            for question in _orphans(txn, wanted):
-                finish(txn, question)
-                del wanted[question]
-            self._tidy(txn, wanted)
-            fresh = {j: a for j, a in wanted.items() if self._answered.get(j, 0) < a.version}
-            blocked = self._blocked(txn, fresh)
-            done = {j: a.version for j, a in fresh.items() if j not in blocked}
-            for job_id, version in done.items():
-                self._write(txn, job_id, version, [])
-            self._explain(txn, blocked, now)
-            if txn.has_writes:
-                self._member.guard(txn)
-                txn.commit()
-            self._answered.update(done)
-            return BLOCKED_S if blocked else IDLE_S
-        except Deposed:
-            return BLOCKED_S  # fenced: nobody waits for this member until it has joined again
-        finally:
-            txn.rollback()
-
-    def _blocked(
-        self, txn: Transaction, wanted: Mapping[int, Announcement]
-    ) -> dict[int, list[Hold]]:
-        if not wanted or txn.get(LOCK_VARIABLE) == b"OFF":
-            return {}
-        found = {
-            job_id: [
-                hold
-                for table_id, revision in each.tables.items()
-                for hold in self._locks.blockers(table_id, revision)
-            ]
-            for job_id, each in wanted.items()
-        }
-        return {job_id: holds for job_id, holds in found.items() if holds}
-
-    def _explain(self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float) -> None:
-        for job_id, holds in blocked.items():
-            if now - self._explained.get(job_id, float("-inf")) >= REASON_S:
-                self._explained[job_id] = now
-                told = [_blocker(hold, now) for hold in holds[:SHOWN]]
-                self._write(txn, job_id, self._answered.get(job_id, 0), told)
-
-    def _write(self, txn: Transaction, job_id: int, version: int, told: list[Blocker]) -> None:
-        payload = keys.number(version) + msgspec.json.encode(told)
-        txn.write(Kind.PLACE, _ack_key(job_id, self._member.id), payload)
-        txn.notify("ack")
-
-    def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
-        for job_id in [j for j in (*self._answered, *self._explained) if j not in wanted]:
-            self._answered.pop(job_id, None)
-            self._explained.pop(job_id, None)
-            if txn.get(_ack_key(job_id, self._member.id)) is not None:
-                txn.write(Kind.REMOVE, _ack_key(job_id, self._member.id), b"")

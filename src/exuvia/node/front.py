@@ -24,9 +24,9 @@ from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
+from exuvia.cluster.acknowledger import Acknowledger
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.row_locks import RowLocks
-from exuvia.cluster.versions import Acknowledger
 from exuvia.ddl.submit import Submitter
 from exuvia.node.assemble import Backoff, Base, Options, assemble
 from exuvia.node.loops import Loops
