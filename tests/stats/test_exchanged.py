@@ -4,11 +4,12 @@ partition's under the table's. Statistics and analysis jobs go by where rows lie
     before    p.p0: 310    t: 320           after    p.p0: 320    t (id 320): 310
 """
 
+from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition
 from exuvia.catalog.system_tables import TEST_ID
 from exuvia.events import publish
-from exuvia.events.at_rest import DroppedTable, Partition
+from exuvia.events.at_rest import DroppedTable, Kind, Partition
 from exuvia.events.change import SchemaChange
 from exuvia.stats import meta, records
 from exuvia.stats.following import RETAINED_S, Following
@@ -116,3 +117,38 @@ def test_jobs_of_whole_tables_read_rows_where_they_lie() -> None:
     assert jobs(place) == {PLAIN: PLAIN}
     table: TableInfo = place.plain
     assert table.physical_ids == (PART,)
+
+
+def test_a_partition_that_goes_leaves_the_job_of_the_table_that_bears_its_id() -> None:
+    place = Exchanged()
+    place.rows(PART, 0, 1500)
+    place.go()
+    left = place.table(CUT, (999,))
+    gone = [Partition(PLAIN, "p0")]
+    came = [Partition(999, "p0")]
+    place.tell(publish.partitions(Kind.TRUNCATE_PARTITION, left, came, gone))
+    assert jobs(place) == {PLAIN: PLAIN}
+
+
+def test_a_table_that_is_partitioned_again_keeps_its_counts() -> None:
+    """After it lost its partitions once, its rows lie under an id of their own."""
+    place = Exchanged()
+    place.rows(600, 10, 10)  # the whole, when it had partitions before
+    plain = place.table(600, exuvia_physical=610)
+    place.rows(610, 70, 70)
+    cut = place.table(600, (621, 622), exuvia_physical=610)
+    came, gone = [Partition(621, "p0"), Partition(622, "p1")], [Partition(610, "pFullTable")]
+    place.told(publish.repartition(Kind.PARTITION_BY, cut, plain.id, came, gone))
+    txn = place.store.begin()
+    assert [meta.get(txn, each).rows for each in (600, 621, 622)] == [70, 0, 0]
+
+
+def test_tables_of_a_dropped_database_are_in_no_rebuilt_queue() -> None:
+    """Their definitions stay, for a recovery."""
+    place = Exchanged()
+    place.rows(PART, 0, 1500)
+    txn = place.store.begin()
+    catalog.drop_database(txn, catalog.get_database(txn, TEST_ID))
+    txn.commit()
+    place.go()
+    assert jobs(place) == {}
