@@ -61,6 +61,8 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
     """The arguments in the domain in which they compare, and the collation they compare in."""
     if any(is_year(each) for each in arguments):
         arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
+    if any(_is_bits(each) for each in arguments):
+        arguments = [_as_bits(each) for each in arguments]
     present = [each for each in arguments if each.type.Tp != TypeCode.NULL]
     families = {each.family for each in present}
     if families & types.TEMPORAL:
@@ -82,6 +84,19 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
 def is_year(expr: Expr) -> bool:
     """Whether it is a column of years."""
     return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.YEAR
+
+
+def _is_bits(expr: Expr) -> bool:
+    return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.BIT
+
+
+def _as_bits(expr: Expr) -> Expr:
+    """Constant bytes beside a BIT column are its bits, as a hexadecimal literal's are."""
+    if not isinstance(expr, Constant | Parameter) or expr.family is not Family.BYTES:
+        return expr
+    if isinstance(expr, Constant) and expr.hexadecimal:
+        return expr
+    return fold(Call(type=types.integer(20, True), function="bits_of", arguments=(expr,)))
 
 
 def _whole_year(expr: Expr) -> Expr:

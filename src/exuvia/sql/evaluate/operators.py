@@ -141,7 +141,19 @@ def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
+def _bits_of(call: Call, arguments: list[Compiled]) -> Compiled:
+    """Bytes as the number that their bits are, the last eight of them."""
+    inner = arguments[0]
+
+    def run(row: Row, env: Any) -> int | None:
+        value = inner(row, env)
+        return None if value is None else int.from_bytes(value[-8:], "big")
+
+    return run
+
+
 OPERATORS: dict[str, Maker] = {
+    "bits_of": _bits_of,
     "whole_year": _whole_year,
     **evaluate_logic.OPERATORS,
     **evaluate_arithmetic.OPERATORS,
