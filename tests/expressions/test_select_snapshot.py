@@ -131,3 +131,19 @@ def test_duckdb_and_arrow_are_loaded_by_the_first_query_that_needs_them() -> Non
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
+
+
+def test_a_process_lets_its_database_go_though_threads_of_it_sleep_on() -> None:
+    program = (
+        "import threading\n"
+        "from exuvia.sql.duck.engine import cursor, key_of\n"
+        "cursor().close()\n"
+        "begun = threading.Event()\n"
+        "def sleep(held):\n"
+        "    begun.set()\n"
+        "    threading.Event().wait()\n"
+        "threading.Thread(target=sleep, args=(key_of,), daemon=True).start()\n"
+        "begun.wait()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")

@@ -90,8 +90,17 @@ def _open() -> Any:
         found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
     found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
     found.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
-    atexit.register(found.close)
     return found
+
+
+@atexit.register
+def _end() -> None:
+    """Let it go while Python can: it holds functions of this module, and this module holds it."""
+    global _database
+    with _lock:
+        found, _database = _database, None
+    if found is not None:
+        found.close()
 
 
 def _row_ids(handles: Any) -> Any:
