@@ -77,7 +77,11 @@ _STATISTICS = (
     _count("tidb_analyze_version", 2, 1, 2),
     _choice("tidb_analyze_column_options", "ALL", "ALL", "PREDICATE", scope="G"),
     Variable("tidb_analyze_skip_column_types", "json,blob,mediumblob,longblob,mediumtext,longtext"),
-    _choice("tidb_partition_prune_mode", "dynamic", "static", "dynamic"),
+    _choice(
+        "tidb_partition_prune_mode",
+        "dynamic",
+        *("static", "dynamic", "static-only", "dynamic-only"),
+    ),
     _flag("tidb_persist_analyze_options", "ON", "G"),
 )
 

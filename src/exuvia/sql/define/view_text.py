@@ -4,11 +4,11 @@
     SELECT `d`.`t`.`a` AS `a`,`d`.`t`.`b` AS `b`,`a`+1 AS `a+1` FROM `d`.`t` WHERE `b`=_UTF8MB4'x'
 
 Made from the statement's own tokens, so nothing is lost: words in upper case, names quoted, tables
-with their database, `*` spelled out and every column of the lists named. A query that begins with
-WITH keeps its lists as they are.
+with their database, `*` spelled out and every column of the lists named, those of derived tables
+too. A query that begins with WITH keeps its own list as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -64,14 +64,44 @@ def _changes(
 ) -> list[Change]:
     """(first token, token behind, what stands there instead), in the order of the text."""
     arms, starts = arms_of(query), _starts(tokens)
+    found = list(_inner_titles(query, tokens, text))
     if len(arms) != len(starts) or len(arms) != len(columns):
-        return []
-    found: list[Change] = []
+        return sorted(found)
     for arm, start, shown in zip(arms, starts, columns, strict=True):
         cursor = Cursor(text, list(tokens))
         cursor.position = start
         found += _named_items(arm.expressions, list_items(cursor), tokens, text, shown)
-    return found
+    return sorted(found)
+
+
+def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> Iterator[Change]:
+    """Columns of derived tables and of WITH keep the names that the query around them knows."""
+    places = {token.start: n for n, token in enumerate(tokens)}
+    for select in query.find_all(exp.Select):
+        source = select.meta.get("source")
+        if source is None or not _is_table(select):
+            continue
+        spans = list_items(Cursor(text, source.tokens))
+        if len(spans) != len(select.expressions):
+            continue
+        first = places[source.tokens[0].start]
+        for (start, end), tree in zip(spans, select.expressions, strict=True):
+            if not tree.is_star and not isinstance(tree, exp.Alias):
+                begin, last = source.tokens[start].start, source.tokens[end - 1].end
+                title = identifier(_title(tree, text[begin : last + 1]))
+                yield first + end, first + end, f" AS {title}"
+
+
+def _is_table(select: exp.Expression) -> bool:
+    """Whether it is, or begins, a derived table or a query of WITH."""
+    node = select
+    while isinstance(node.parent, exp.SetOperation) and node.parent.this is node:
+        node = node.parent
+    if isinstance(node.parent, exp.CTE):
+        return True
+    return isinstance(node.parent, exp.Subquery) and isinstance(
+        node.parent.parent, exp.From | exp.Join
+    )
 
 
 def _starts(tokens: Sequence[Token]) -> list[int]:

@@ -18,7 +18,8 @@ from exuvia.sql.parse.columns import column, foreign_key, named_check
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.indexes import INDEX_HEADS, index
 from exuvia.sql.parse.partitions import partitioning
-from exuvia.sql.parse.tokens import read
+from exuvia.sql.parse.source import remember_source
+from exuvia.sql.parse.tokens import Source, read
 from exuvia.sql.parse.types import charset_name, word_or_string
 
 
@@ -72,6 +73,7 @@ def query_rest(cursor: Cursor) -> exp.Query:
     tree = read(cursor.text, tokens)
     if not isinstance(tree, exp.Query):
         raise cursor.error()
+    remember_source(tree, Source(cursor.text, tokens))
     return tree
 
 

@@ -7,8 +7,6 @@ from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
 from exuvia.sql.parse.accounts import account
 from exuvia.sql.parse.create_table import checked, if_not_exists, query_rest, table_options
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.source import remember_source
-from exuvia.sql.parse.tokens import Source
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
 Options = tuple[tuple[str, int | None], ...]
@@ -33,10 +31,8 @@ def create_view(cursor: Cursor, replace: bool) -> CreateView:
     check = _check_option(cursor)
     token = cursor.token
     text = cursor.text[token.start : cursor.tokens[-1].end + 1] if token else ""
-    tokens = cursor.tokens[cursor.position :]
     query = query_rest(cursor)
     assert isinstance(query, exp.Expression)
-    remember_source(query, Source(cursor.text, tokens))
     return CreateView(view, columns, query, text, replace, algorithm, definer, security, check)
 
 

@@ -1,15 +1,74 @@
-"""Where a query was read: MySQL names its unnamed columns by their text."""
+"""Where a query was read: MySQL names its unnamed columns by their text, at every depth.
+
+    SELECT a+1, b FROM (SELECT 1+1, count( * ) FROM t) x      a+1 | b; inside 1+1 | count( * )
+
+The parser keeps no places, so the SELECTs of the tree are matched with those of the text, in the
+order of the text. Where their numbers differ (something was rewritten) only the first is known.
+"""
+
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.parse.tokens import Source
 
 
 def remember_source(tree: exp.Expression, source: Source) -> None:
-    """Where a query was read, at its root and at the SELECT that names its columns."""
+    """Where a query was read, at its root and at every SELECT."""
     tree.meta["source"] = source
     first = tree
     while isinstance(first, exp.SetOperation | exp.Subquery | exp.Paren):
         first = first.this
-    if first is not tree and not first.args.get("with_"):
+    if first is not tree:
         first.meta["source"] = source
+    tokens = source.tokens
+    starts = [n for n, each in enumerate(tokens) if each.token_type is TokenType.SELECT]
+    if len(starts) < 2:
+        return
+    selects = list(_in_text_order(tree))
+    if len(selects) != len(starts):
+        return
+    for select, start in zip(selects, starts, strict=True):
+        if "source" not in select.meta:
+            own = tokens[start : _end(tokens, start)]
+            select.meta["source"] = Source(source.text, own)
+
+
+def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:
+    """Its SELECTs; a WITH stands before the query that has it. Not recursive: trees are deep."""
+    waiting: list[tuple[exp.Expression, bool]] = [(tree, False)]
+    while waiting:
+        node, begun = waiting.pop()
+        if not begun:
+            waiting.append((node, True))
+            clause = node.args.get("with_")
+            if clause is not None:
+                waiting.append((clause, False))
+            continue
+        if isinstance(node, exp.Select):
+            yield node
+        waiting.extend((each, False) for each in reversed(_children(node)))
+
+
+def _children(node: exp.Expression) -> list[exp.Expression]:
+    found: list[exp.Expression] = []
+    for name, value in node.args.items():
+        if name != "with_":
+            values = value if isinstance(value, list) else (value,)
+            found += [each for each in values if isinstance(each, exp.Expression)]
+    return found
+
+
+def _end(tokens: Sequence[Token], start: int) -> int:
+    """Behind the last token of the SELECT that begins there."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        kind = tokens[place].token_type
+        if kind is TokenType.L_PAREN:
+            depth += 1
+        elif kind is TokenType.R_PAREN:
+            depth -= 1
+            if depth < 0:
+                return place
+    return len(tokens)

@@ -40,7 +40,7 @@ from exuvia.sql.parse.tokens import (
     read_expression,
     tokenize,
 )
-from exuvia.sql.parse.with_clause import with_written, written_at
+from exuvia.sql.parse.with_clause import skip_with, with_written, written_at
 
 SCHEMA_CHANGES = (
     nodes.AlterDatabase,
@@ -175,8 +175,9 @@ def item_texts(tree: exp.Expression) -> list[str]:
 
 def list_items(cursor: Cursor) -> list[tuple[int, int]]:
     """(first token, token behind) of each item of the first select list. [] where unknown."""
-    while cursor.at("("):
-        cursor.take()
+    while cursor.at_any(("(", "WITH")):
+        if cursor.take().text.upper() == "WITH":
+            skip_with(cursor)
     if not cursor.accept("SELECT"):
         return []
     if not cursor.done and cursor.peek().startswith("/*+"):

@@ -1,10 +1,13 @@
-"""WITH x AS (..) UPDATE ..; WITH x AS (..) DELETE ..: the clause goes to the source of the rows."""
+"""WITH x AS (..) UPDATE ..; WITH x AS (..) DELETE ..: the clause goes to the source of the rows.
+WITH x AS (..) SELECT ..: where the query itself begins.
+"""
 
 from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import Delete, Update
+from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.tokens import read
 
@@ -24,6 +27,20 @@ def written_at(tokens: list[Token]) -> int:
         elif depth == 0 and token.text.upper() in _WRITES:
             return place
     return 0
+
+
+def skip_with(cursor: Cursor) -> None:
+    """[RECURSIVE] x [(a, ..)] AS (..), ..., behind WITH."""
+    cursor.accept("RECURSIVE")
+    while True:
+        cursor.take()
+        if cursor.at("("):
+            cursor.skip_parentheses()
+        if not cursor.accept("AS"):
+            return
+        cursor.skip_parentheses()
+        if not cursor.accept(","):
+            return
 
 
 def with_written(text: str, clause: list[Token], node: Any) -> Update | Delete:

@@ -78,9 +78,12 @@ def use(session: Running, node: Use, text: str) -> Result:
         raise hidden
     txn = session.services.store.begin()
     try:
-        session.database = session.services.schemas.database(txn, node.database).db_name.O
+        found = session.services.schemas.database(txn, node.database)
     finally:
         txn.rollback()
+    session.database = found.db_name.O
+    session.settings.put("character_set_database", found.charset)
+    session.settings.put("collation_database", found.collate)
     return Result()
 
 
