@@ -21,8 +21,8 @@ from support.torture import (
 from support.torture_clients import Writer, expected, first_cells
 from support.torture_fill import Checkpoint, plan
 
-ROWS = 24_000
-SPAN_ROWS = 3_000
+ROWS = 12_000
+SPAN_ROWS = 1_500
 PARTITION = "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 3"
 KIND = "alter table partition by"
 
