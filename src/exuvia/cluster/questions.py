@@ -136,34 +136,45 @@ class Answering:
         txn = self._store.begin()
         try:
             asked = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
-            if not asked and not self._given:
-                return IDLE_S
-            self._member.guard(txn)
-            self._remove_orphans(txn, asked)
-            self._answer(txn, asked)
-            txn.commit()
-        except (Conflict, Deposed):
-            return _LOOK_S
         finally:
             txn.rollback()
+        if not asked and not self._given:
+            return IDLE_S
+        mine = {each.key: each for each in asked if self._member.id in each.whom}
+        self._find(mine)
+        try:
+            self._tell(mine, asked)
+        except (Conflict, Deposed):
+            return _LOOK_S
         return IDLE_S
 
-    def _answer(self, txn: Transaction, asked: list[Question]) -> None:
-        """Each once, for an answer may be an act; it is put again if its commit failed."""
-        mine = {each.key: each for each in asked if self._member.id in each.whom}
-        for key in self._given.keys() - mine.keys():
-            txn.write(Kind.REMOVE, self._given.pop(key)[0], b"")
+    def _find(self, mine: Mapping[bytes, Question]) -> None:
+        """Each answer once, for it may be an act; and outside of any transaction: it may be
+        long."""
         for key, question in mine.items():
             handler = self._handlers.get(question.kind)
-            if handler is None:
-                continue
-            if key not in self._given:
+            if handler is not None and key not in self._given:
                 answer = msgspec.json.encode(handler(question.body))
                 self._given[key] = question.told(self._member.id), answer
-            place, answer = self._given[key]
-            if txn.get(place) is None:
-                txn.write(Kind.PLACE, place, answer)
-                txn.notify(TOLD)
+
+    def _tell(self, mine: Mapping[bytes, Question], asked: list[Question]) -> None:
+        """Put the answers (again, if a commit failed), remove those that nobody waits for."""
+        gone = self._given.keys() - mine.keys()
+        txn = self._store.begin()
+        try:
+            self._member.guard(txn)
+            self._remove_orphans(txn, asked)
+            for key, (place, answer) in self._given.items():
+                if key in gone:
+                    txn.write(Kind.REMOVE, place, b"")
+                elif txn.get(place) is None and txn.get(key) is not None:
+                    txn.write(Kind.PLACE, place, answer)
+                    txn.notify(TOLD)
+            txn.commit()
+        finally:
+            txn.rollback()
+        for key in gone:
+            del self._given[key]
 
     def _remove_orphans(self, txn: Transaction, asked: list[Question]) -> None:
         living = {each.id for each in members.live(txn)}
