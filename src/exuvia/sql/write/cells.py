@@ -23,12 +23,15 @@ from exuvia.sql.result import Value
 Assign = Callable[[Value, int], Value]
 
 _NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+_NAMES_AND_BITS = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT)
 
 
 def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
-    """A hexadecimal or bit literal is a number where the column holds numbers."""
+    """A hexadecimal or bit literal is a number where the column holds numbers.
+
+    It is a name for an ENUM or SET, and bits for a BIT."""
     literal = isinstance(tree, exp.HexString | exp.BitString)
-    if not literal or column.type.Tp == TypeCode.BIT or column.type.family not in _NUMBERS:
+    if not literal or column.type.Tp in _NAMES_AND_BITS or column.type.family not in _NUMBERS:
         return tree
     return exp.Cast(this=tree, to=exp.DataType(this=exp.DType.UBIGINT, nested=False))
 
