@@ -64,7 +64,7 @@ def test_small_tables_are_known_exactly(world: World) -> None:
     counted(world, "a", [["", 4, 1]])
     assert rows(s, f"SHOW STATS_HEALTHY {where}")[0][3] == 75
     (status,) = rows(
-        s, "SELECT job_info, state, processed_rows FROM information_schema.analyze_status"
+        s, f"SELECT job_info, state, processed_rows FROM information_schema.analyze_status {where}"
     )
     info = "analyze table all indexes, all columns with 256 buckets, 100 topn, 1 samplerate"
     assert status == [info, "finished", 4]
