@@ -8,7 +8,7 @@ import pytest
 from exuvia.catalog import meta
 from exuvia.sql.session.session import Session
 from support.node_processes import until
-from support.world import World, rows, run
+from support.world import World, error, rows, run
 
 CHANGES = [
     "ADD INDEX by_amount (amount)",
@@ -49,6 +49,39 @@ def revision(world: World, session: Session) -> Callable[[], int]:
             txn.rollback()
 
     return found
+
+
+LOCKING = [
+    "SELECT * FROM account WHERE id = 1 FOR UPDATE",
+    "SELECT * FROM account JOIN beside USING (id) FOR UPDATE",
+]
+
+
+@pytest.mark.parametrize("read", LOCKING)
+def test_who_read_for_update_can_write_though_a_change_has_begun(
+    session: Session, another: Session, revision: Callable[[], int], read: str
+) -> None:
+    before = revision()
+    run(another, "BEGIN")
+    rows(another, read)
+    change = threading.Thread(
+        target=run, args=(session, f"ALTER TABLE account {CHANGES[0]}"), daemon=True
+    )
+    change.start()
+    until(lambda: revision() == before + 1)
+    change.join(0.3)
+    assert change.is_alive() and revision() == before + 1
+    run(another, "UPDATE account SET amount = 7 WHERE id = 1")
+    run(another, "COMMIT")
+    change.join(20)
+    assert not change.is_alive()
+    assert rows(session, "SELECT id FROM account FORCE INDEX (by_amount) WHERE amount = 7") == [[1]]
+
+
+def test_nothing_is_read_for_update_in_a_read_only_transaction(session: Session) -> None:
+    run(session, "START TRANSACTION READ ONLY")
+    for read in LOCKING:
+        assert error(session, read) == (1792, "25006")
 
 
 @pytest.mark.parametrize("change", CHANGES)

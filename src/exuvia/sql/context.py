@@ -6,8 +6,8 @@
     Context.parameters           values of `?` in order, with `parameter_types` beside them
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
-names. `writing(table)` must be called before the first write to a table: it takes the metadata
-lock. `locks` is there while rows are locked: for what writes or reads FOR UPDATE, and is not in an
+names. `writing(table)` must be called before the first write to a table, and before its rows are
+read FOR UPDATE: it takes the metadata lock. `locks` is there while rows are locked: for what writes or reads FOR UPDATE, and is not in an
 optimistic transaction.
 """
 

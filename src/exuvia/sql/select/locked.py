@@ -46,6 +46,8 @@ class LockedQuery(Plan):
     def run(self, context: Context) -> Result:
         """Lock, then read."""
         self._be_patient(context)
+        for table in self._tables:
+            context.writing(table)
         if self._tables:
             require, width = context.txn.require, len(self._tables)
             keys = [table.row_key for table in self._tables]

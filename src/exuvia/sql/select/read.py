@@ -108,7 +108,10 @@ class ReadRows(KeptPlan):
             yield found.rows
 
     def _run_here(self, context: Context) -> Result | None:
-        skipped = self._be_patient(context) if self.locks else None
+        skipped = None
+        if self.locks:
+            context.writing(self.table)
+            skipped = self._be_patient(context)
         opened = self.filter.rows(context, -1 if self.locks else MOST_ROWS, skipped)
         if opened is None:
             return None
