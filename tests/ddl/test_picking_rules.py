@@ -13,9 +13,10 @@ from exuvia.ddl.ready import ReadySet
 DROP_SCHEMA = ActionCode.DROP_SCHEMA
 
 
-def job(number, schema=1, table=0, action=ActionCode.ADD_COLUMN, tables=(), schemas=()):
+def job(number, schema=1, table=0, action=ActionCode.ADD_COLUMN, tables=(), schemas=(), **more):
     """`tables` and `schemas`: others that it involves, as RENAME and EXCHANGE do."""
     return Job(
+        **more,
         id=number,
         type=action,
         schema_id=schema,
@@ -96,6 +97,41 @@ def test_rule_4_a_drop_of_a_schema_waits_for_every_older_job_in_it():
     ready.remove(1)
     assert taken(ready) == [3]
     ready.remove(3)
+    assert taken(ready) == [4]
+
+
+RENAMED = (
+    {
+        "table_id": 7,
+        "old_schema_id": 1,
+        "old_schema": "d",
+        "old_name": "T",
+        "new_schema_id": 2,
+        "new_schema": "e",
+        "new_name": "U",
+    },
+)
+FREES_T = {
+    "drop": {"action": ActionCode.DROP_TABLE, "table_name": "T"},
+    "rename": {"action": ActionCode.RENAME_TABLE, "raw_args": RENAMED, "schemas": (2,)},
+}
+
+
+@pytest.mark.parametrize("freed", sorted(FREES_T))
+def test_a_name_is_taken_after_the_job_that_frees_it_has_ended(freed):
+    """Else history could tell of a second table of that name before the first has gone."""
+    create = {"action": ActionCode.CREATE_TABLE, "table_name": "t"}
+    many = {"action": ActionCode.CREATE_TABLES, "raw_args": ({"name": {"O": "t", "L": "t"}},)}
+    ready = add_all(
+        job(1, table=7, **FREES_T[freed]),
+        job(2, table=8, **create),
+        job(3, schema=3, table=9, **create),
+        job(4, **many),
+    )
+    assert taken(ready) == [1, 3] and ready.blocker(2) == 1
+    ready.remove(1)
+    assert taken(ready) == [2]
+    ready.remove(2)
     assert taken(ready) == [4]
 
 

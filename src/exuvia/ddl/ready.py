@@ -7,6 +7,9 @@ A job may run when (seed 000, with running jobs and both pools counted as unfini
     3  no older unfinished job drops its schema
     4  and, if it drops a schema, no older unfinished job touches that schema
 
+A name that is taken or given up is involved like a table: a table is made under a name after the
+job that frees the name has ended, so that the order of history is one in which both are possible.
+
 Every job that may not run waits for one older job, its *blocker*: its predecessor at a table (2),
 at its schema (4), or the last drop before it (3). When the blocker ends, only those who waited for
 it are looked at again. Lines are linked lists: ids join in ascending order and leave from anywhere.
@@ -21,10 +24,22 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from exuvia.ddl import queue
+from exuvia.ddl.actions.arguments import renamings_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 
 Place = tuple[str, int]
+
+_NAMING = (
+    ActionCode.CREATE_TABLE,
+    ActionCode.CREATE_VIEW,
+    ActionCode.CREATE_SEQUENCE,
+    ActionCode.DROP_TABLE,
+    ActionCode.DROP_VIEW,
+    ActionCode.DROP_SEQUENCE,
+    ActionCode.RECOVER_TABLE,
+)
+_RENAMING = (ActionCode.RENAME_TABLE, ActionCode.RENAME_TABLES)
 
 
 class Policy(Protocol):
@@ -123,8 +138,8 @@ class ReadySet:
             if job.type == ActionCode.DROP_SCHEMA:
                 drops.join(job.id)
             self._lines["schema", schema].join(job.id)
-        for table in queue.table_ids(job):
-            self._lines["table", table].join(job.id)
+        for place in _elements(job):
+            self._lines[place].join(job.id)
         self._judge(job)
 
     def remove(self, job_id: int) -> None:
@@ -180,8 +195,8 @@ class ReadySet:
         heappush(self._ready[queue.is_reorg(job)], job.id)
 
     def _find_blocker(self, job: Job) -> int:
-        for table in queue.table_ids(job):
-            before = self._lines["table", table].before(job.id)
+        for place in _elements(job):
+            before = self._lines[place].before(job.id)
             if before:
                 return before
         for schema in queue.schema_ids(job):
@@ -207,4 +222,18 @@ def _places(job: Job) -> list[Place]:
     places: list[Place] = [("schema", schema) for schema in queue.schema_ids(job)]
     if job.type == ActionCode.DROP_SCHEMA:
         places += [("drops", schema) for schema in queue.schema_ids(job)]
-    return places + [("table", table) for table in queue.table_ids(job)]
+    return places + _elements(job)
+
+
+def _elements(job: Job) -> list[Place]:
+    """Its tables, and the names that it takes or gives up."""
+    found: list[Place] = [("table", table) for table in queue.table_ids(job)]
+    if job.type in _NAMING and job.table_name:
+        found.append(("name " + job.table_name.lower(), job.schema_id))
+    elif job.type == ActionCode.CREATE_TABLES:
+        found += [("name " + each["name"]["L"], job.schema_id) for each in job.raw_args]
+    elif job.type in _RENAMING:
+        for each in renamings_of(job):
+            found.append(("name " + each.old_name.lower(), each.old_schema_id))
+            found.append(("name " + each.new_name.lower(), each.new_schema_id))
+    return list(dict.fromkeys(found))
