@@ -19,10 +19,11 @@ Row = Sequence[Any]
 
 
 def quota_of(context: Any) -> int:
-    """Bytes; 0 where there is no limit."""
-    if context.variable("tidb_mem_oom_action").upper() == "LOG":
+    """Bytes; 0 where there is no limit, as without a session."""
+    asked = getattr(context, "variable", None)
+    if asked is None or asked("tidb_mem_oom_action").upper() == "LOG":
         return 0
-    return max(0, int(context.variable("tidb_mem_quota_query")))
+    return max(0, int(asked("tidb_mem_quota_query")))
 
 
 def exceeded(context: Any) -> Exception:
