@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,20 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
         gave_way = took_turns
     assert seen == [gave_way, took_turns, gave_way, gave_way, took_turns]
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cores, "_SCHEDULE", tmp_path / "none")
+    mine, seen = cores.allowed(), []
+
+    def work() -> None:
+        Place(mine).beside_clients(True)
+        seen.append(os.sched_getscheduler(0))
+
+    elsewhere(work)
+    assert seen == [os.SCHED_OTHER]
 
 
 def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:

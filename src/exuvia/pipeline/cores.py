@@ -21,6 +21,7 @@ from pathlib import Path
 from exuvia.pipeline.priority import can_idle, is_idle, run_idle
 
 _LOOK_NS = 200_000_000
+_SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
 
 Cores = tuple[int, ...]
 
@@ -42,10 +43,15 @@ def move_to(cores: Sequence[int]) -> None:
             os.sched_setaffinity(0, cores)
 
 
+def may_idle() -> bool:
+    """Whether a thread may go to the idle class and come back, and sees what it gets there."""
+    return _SCHEDULE.exists() and can_idle()
+
+
 def ran_and_waited_ns() -> tuple[int, int]:
     """How long the calling thread computed, and how long it could have and did not (proc(5),
     schedstat)."""
-    ran, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    ran, waited, _ = _SCHEDULE.read_text().split()
     return int(ran), int(waited)
 
 
@@ -70,7 +76,7 @@ class Place:
         if wanted != self._now:
             move_to(wanted)
             self._now = wanted
-        idles = there_are_some and can_idle() and not self._is_starved()
+        idles = there_are_some and may_idle() and not self._is_starved()
         if idles != self._idles:
             run_idle(idles)
             self._idles = idles
