@@ -17,9 +17,11 @@ from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.acknowledger import Acknowledger
+from exuvia.cluster.asking import WRITERS, writers
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.questions import Answering
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
@@ -76,7 +78,8 @@ class World:
         )
         acknowledger = Acknowledger(store, member, locks)
         fresh = FreshStatistics(store, services.plans.forget)
-        self._loops.start(member, loader, acknowledger, self.deltas, fresh)
+        answering = Answering(store, member, {WRITERS: writers(locks)})
+        self._loops.start(member, loader, acknowledger, self.deltas, fresh, answering)
         return services
 
     def _back(self) -> None:

@@ -4,7 +4,6 @@ transactions wrote the table with an older plan, and says which do."""
 from collections.abc import Mapping
 
 from exuvia.base.errors import Deposed
-from exuvia.cluster import member as members
 from exuvia.cluster.locks import Hold, MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.versions import (
@@ -15,7 +14,6 @@ from exuvia.cluster.versions import (
     ack,
     ack_key,
     announced,
-    finish,
 )
 from exuvia.kv import keys
 from exuvia.kv.entry import Kind
@@ -27,13 +25,6 @@ BLOCKED_S = 0.02
 REASON_S = 1.0
 SHOWN = 10
 LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
-
-
-def _orphans(txn: Transaction, wanted: Mapping[int, Announcement]) -> list[int]:
-    """Questions whose askers have ended: nobody waits for the answers, and nobody takes them back
-    otherwise."""
-    asked = [(question, each.asker) for question, each in wanted.items() if each.asker]
-    return [question for question, asker in asked if members.find(txn, asker) is None]
 
 
 def _blocker(hold: Hold, now: float) -> Blocker:
@@ -57,9 +48,6 @@ class Acknowledger:
         txn = self._store.begin()
         try:
             wanted = announced(txn)
-            for question in _orphans(txn, wanted):
-                finish(txn, question)
-                del wanted[question]
             self._tidy(txn, wanted)
             fresh = {j: a for j, a in wanted.items() if self._answered.get(j, NOTHING) < a.place}
             blocked = self._blocked(txn, fresh)

@@ -2,11 +2,11 @@
 
     who asks    m/ask/{member}{n}        kind, body, whom          channel "ask"
     each asked  m/told/{member}{n}{who}  its answer                channel "told"
-    who asks    reads the answers, takes its question back; ANSWER_S at most
+    who asks    reads the answers, takes question and answers back; ANSWER_S at most
 
 A front that is silent is told of, never waited for longer and never left out without a word; one
 whose process has ended is not waited for at all.
-Answers whose question is gone are removed by who gave them, questions of members that are gone by
+Answers that come too late are removed by who gave them, questions of members that are gone by
 whoever sees them.
 """
 
@@ -87,17 +87,18 @@ class Asking:
             return {}
         number = next(self._numbers)
         question = Question(member=self._member.id, number=number, kind=kind, body=body, whom=asked)
-        self._write(question.key, msgspec.json.encode(question))
+        self._write(Kind.PLACE, [question.key], msgspec.json.encode(question))
         try:
             return self._wait(question, self._clock.monotonic() + patience_s)
         finally:
-            self._write(question.key, None)
+            self._write(Kind.REMOVE, [question.key, *map(question.told, asked)])
 
-    def _write(self, key: bytes, payload: bytes | None) -> None:
+    def _write(self, kind: Kind, places: Iterable[bytes], payload: bytes = b"") -> None:
         txn = self._store.begin()
         try:
             self._member.guard(txn)
-            txn.write(Kind.REMOVE if payload is None else Kind.PLACE, key, payload or b"")
+            for key in places:
+                txn.write(kind, key, payload)
             txn.notify(ASK)
             txn.commit()
         finally:

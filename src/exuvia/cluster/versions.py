@@ -15,12 +15,10 @@ A silent step moves revisions and no version: its announcement has the version o
 and the next number. A front of an older build acknowledges without numbers, and is believed.
 
 Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
-the steps of other jobs. A front removes its own leftovers once a job's announcement is gone, and
-the questions of members that ended while they asked (cluster/asking.py).
+the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
 """
 
 import sys
-import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -43,12 +41,11 @@ LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """What a job's last step published: table id -> revision. `asker`: the member that asks what
-    is nobody's job. `number` counts the announcements of one version, from 1."""
+    """What a job's last step published: table id -> revision. `number` counts the announcements
+    of one version, from 1."""
 
     version: int
     tables: dict[int, int]
-    asker: str = ""
     number: int = 0
 
     @property
@@ -104,15 +101,13 @@ def _read_ack(payload: bytes | None) -> tuple[Place, list[Blocker]]:
     return (keys.read_number(payload[:8]), number), [each for each in told if not each.number]
 
 
-def announce(
-    txn: Transaction, job_id: int, version: int, tables: Mapping[int, int], asker: str = ""
-) -> None:
+def announce(txn: Transaction, job_id: int, version: int, tables: Mapping[int, int]) -> None:
     """Ask every front to acknowledge, in the transaction that publishes the version."""
     key = keys.meta("sync", job_id)
     before = txn.get(key)
     last = NOTHING if before is None else _announcement.decode(before).place
     number = last[1] + 1 if last[0] == version else 1
-    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), asker, number)))
+    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), number)))
     txn.notify("version")
 
 
@@ -133,17 +128,6 @@ def finish(txn: Transaction, job_id: int) -> None:
 def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
     """The open transactions that a job's last version waits for, on every front."""
     return [each for _, found in _behind(txn, job_id) for each in found]
-
-
-def question_of(member_id: str) -> int:
-    """In a job id's place: what that member asks of the others (cluster/asking.py)."""
-    return 1 << 63 | zlib.crc32(member_id.encode())
-
-
-def answer_of(txn: Transaction, question: int, member_id: str) -> list[Blocker] | None:
-    """The transactions a front names, None while it has said nothing."""
-    payload = txn.get(ack_key(question, member_id))
-    return None if payload is None else _read_ack(payload)[1]
 
 
 def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:

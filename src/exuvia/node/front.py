@@ -25,7 +25,9 @@ from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
 from exuvia.cluster.acknowledger import Acknowledger
+from exuvia.cluster.asking import WRITERS, writers
 from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.node.assemble import Backoff, Base, Options, assemble
@@ -37,7 +39,7 @@ from exuvia.server.http import Http, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.pool import Pool
-from exuvia.server.processes import ClusterProcesses, answering
+from exuvia.server.processes import ClusterProcesses, answers
 from exuvia.server.reaper import Reaper
 from exuvia.server.statements import WireSession, quoted
 from exuvia.server.status import Status
@@ -99,6 +101,7 @@ class Front:
         base = self._base = assemble(self._options, "front", address, self._clock)
         self._services = self._wire(base)
         self._loops = Loops(base.store, self._clock, lambda name: None)
+        told = {**answers(self.connections), WRITERS: writers(self._services.locks)}
         self._loops.start(
             base.member,
             base.loader,
@@ -107,7 +110,7 @@ class Front:
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
-            answering(base.store, base.member, self.connections),
+            Answering(base.store, base.member, told),
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
         self._supervisor.start()

@@ -12,7 +12,7 @@ from typing import Any
 from exuvia.base.clock import Clock
 from exuvia.base.mysql import refuse
 from exuvia.cluster.member import Member, MemberInfo
-from exuvia.cluster.questions import Answering, Asking, has_ended, other_fronts
+from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
 from exuvia.kv.store import Store
 from exuvia.server.connections import Connections, front_of
 from exuvia.sql.session.services import Everywhere, Killed, Process
@@ -74,8 +74,8 @@ class ClusterProcesses:
         return told
 
 
-def answering(store: Store, member: Member, connections: Connections) -> Answering:
-    """The loop of a front that answers such questions."""
+def answers(connections: Connections) -> dict[str, Handler]:
+    """What a front answers to such questions."""
 
     def listed(body: Any) -> Any:
         return [each._replace(info=each.info[:_MOST_TEXT]) for each in connections.list()]
@@ -84,4 +84,4 @@ def answering(store: Store, member: Member, connections: Connections) -> Answeri
         connection_id, query_only, only_of = body
         return connections.kill(int(connection_id), bool(query_only), only_of)
 
-    return Answering(store, member, {_LIST: listed, _KILL: killed})
+    return {_LIST: listed, _KILL: killed}
