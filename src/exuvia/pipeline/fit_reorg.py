@@ -1,9 +1,9 @@
 """The reorg of an exchange: rows of both sides are read once, and nothing is written.
 
-    the table's rows -> "check fits" tasks (moved.py): each belongs to the partition
-    with CHECKs: the table's rows, then the partition's -> "check rows" tasks (checking.py): each
-    obeys those of the other side
-    -> Done, or Failed with 1737
+the table's rows -> "check fits" tasks (moved.py): each belongs to the partition
+with CHECKs: the table's rows, then the partition's -> "check rows" tasks (checking.py): each
+obeys those of the other side
+-> Done, or Failed with 1737
 """
 
 from msgspec.structs import replace

@@ -7,8 +7,8 @@
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
 names. `writing(table)` must be called before the first write to a table, and before its rows are
-read FOR UPDATE: it takes the metadata lock. `locks` is there while rows are locked: for what writes or reads FOR UPDATE, and is not in an
-optimistic transaction.
+read FOR UPDATE: it takes the metadata lock. `locks` is there while rows are locked: for what writes
+or reads FOR UPDATE, and is not in an optimistic transaction.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -141,10 +141,10 @@ def _missing(code: int, *words: str) -> Shower:
 
     return shower
 
+
 def _privileges(context: Context, node: Show) -> Result:
     columns = columns_of("Privilege Context Comment:255")
     return listing(context, columns, privilege_rows(), node.like, node.where)
-
 
 
 _ROUTINES = (
