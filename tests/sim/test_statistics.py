@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from exuvia.cli.sim import run
 from exuvia.events.change import Kind
 from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
@@ -39,6 +40,13 @@ def test_killed_at_every_transaction_boundary(seed: int, fate: str) -> None:
 def test_a_seed_replays_to_the_letter() -> None:
     assert simulate(7) == simulate(7)
     assert killed_at(1, 30, "after") == killed_at(1, 30, "after")
+
+
+def test_people_run_it_by_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(3, 0, False, "statistics") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("3 seeds, ")
+    assert "statistics create table" in told
 
 
 @contextmanager

@@ -9,7 +9,7 @@ Data goes to standard output, everything else to standard error. Exit codes: 0 d
 not healthy, 2 wrong usage.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -117,11 +117,15 @@ def sim(
     seeds: Annotated[int, typer.Option(help="How many worlds; 0 is no end.", min=0)] = 2000,
     first: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
     trace: Annotated[bool, typer.Option("--trace", help="Print every commit.")] = False,
+    world: Annotated[
+        Literal["changes", "statistics"],
+        typer.Option(help="Clients beside a schema change, or events, row counts and the queue."),
+    ] = "changes",
 ) -> None:
     """Simulate clusters by seed: kills, pauses, lost wake-ups; laws judged at every commit."""
     from exuvia.cli.sim import run
 
-    raise typer.Exit(run(seeds, first, trace))
+    raise typer.Exit(run(seeds, first, trace, world))
 
 
 def main() -> None:

@@ -4,24 +4,28 @@ import sys
 from collections import Counter
 from itertools import count
 
-from exuvia.sim.run import search, simulate
+from exuvia.sim import run as changes
+from exuvia.sim import statistics
+from exuvia.sim.run import search
 
 EVERY = 500
+WORLDS = {"changes": changes.simulate, "statistics": statistics.simulate}
 
 
-def run(seeds: int, first: int, trace: bool) -> int:
+def run(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
     """Simulate `seeds` worlds from `first` on (0 seeds: for ever); the exit code."""
+    simulate = WORLDS[world]
     endings: Counter[str] = Counter()
     commits = crashes = 0
     numbers = range(first, first + seeds) if seeds else count(first)
-    verdicts = map(simulate, numbers) if trace else search(numbers)
+    verdicts = map(simulate, numbers) if trace else search(numbers, simulate)
     for done, verdict in enumerate(verdicts, 1):
         if trace or verdict.broken:
             sys.stdout.write(verdict.told(1_000_000 if trace else 40) + "\n")
         if verdict.broken:
-            sys.stdout.write(f"replay: exuvia sim --first {verdict.seed} --seeds 1 --trace\n")
+            sys.stdout.write(f"{_replay(verdict.seed, world)}\n")
             return 1
-        endings[f"{verdict.change} {verdict.ending}"] += 1
+        endings.update(f"{verdict.change} {each}" for each in verdict.ending.split(", "))
         commits += verdict.commits
         crashes += verdict.crashes
         if done % EVERY == 0 or done == seeds:
@@ -29,3 +33,8 @@ def run(seeds: int, first: int, trace: bool) -> int:
     for ending, seen in sorted(endings.items()):
         sys.stdout.write(f"  {seen:>7}  {ending}\n")
     return 0
+
+
+def _replay(seed: int, world: str) -> str:
+    named = "" if world == "changes" else f" --world {world}"
+    return f"replay: exuvia sim --first {seed} --seeds 1 --trace{named}"

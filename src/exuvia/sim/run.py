@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
@@ -52,16 +52,18 @@ def simulate(seed: int, plans: Sequence[Plan] = PLANS) -> Verdict:
     )
 
 
-def search(seeds: Iterable[int]) -> Iterator[Verdict]:
-    """Verdicts one by one, in the seeds' order. Every core takes part: seeds share nothing."""
+def search(seeds: Iterable[int], judge: Callable[[int], Verdict] = simulate) -> Iterator[Verdict]:
+    """Verdicts one by one, in the seeds' order. Every core takes part: seeds share nothing.
+
+    `judge`: a function of a module, which other processes import."""
     workers = len(os.sched_getaffinity(0))
     batches = _batches(seeds)
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
-        waiting = deque(pool.submit(_all, batch) for batch in islice(batches, 2 * workers))
+        waiting = deque(pool.submit(_all, judge, batch) for batch in islice(batches, 2 * workers))
         while waiting:
             yield from waiting.popleft().result()
-            waiting.extend(pool.submit(_all, batch) for batch in islice(batches, 1))
+            waiting.extend(pool.submit(_all, judge, batch) for batch in islice(batches, 1))
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -72,5 +74,5 @@ def _batches(seeds: Iterable[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _all(seeds: Sequence[int]) -> list[Verdict]:
-    return [simulate(seed) for seed in seeds]
+def _all(judge: Callable[[int], Verdict], seeds: Sequence[int]) -> list[Verdict]:
+    return [judge(seed) for seed in seeds]
