@@ -116,7 +116,13 @@ class MemoryStore:
 
     def read(self, key: bytes, sequence: int) -> bytes | None:
         """Raw value of a key at a sequence."""
-        for at, raw in reversed(self._versions.get(key, ())):
+        versions = self._versions.get(key)
+        if versions is None:
+            return None
+        at, raw = versions[-1]
+        if at <= sequence:
+            return raw
+        for at, raw in reversed(tuple(versions)):  # a commit may shorten the list meanwhile
             if at <= sequence:
                 return raw
         return None
