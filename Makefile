@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.1
 
-.PHONY: help setup setup-test demo test check bench sim scripts clean
+.PHONY: help setup setup-test demo test test-all torture check bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -38,8 +38,14 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=1 for 6 M rows)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
-test: setup-test ## the whole suite
-	@$(BIN)/python -m pytest $(TESTS)
+test: setup-test ## one short path through each thing: under 15 minutes
+	@$(BIN)/python -m pytest -m "not long and not torture" $(TESTS)
+
+test-all: setup-test ## everything but torture: under 60 minutes
+	@$(BIN)/python -m pytest -m "not torture" -rs $(TESTS)
+
+torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60
+	@SEED=$(or $(SEED),1) TORTURE_S=$(or $(TORTURE_S),600) $(BIN)/python -m pytest -m torture -s -rs $(TESTS)
 
 check: setup-test ## format, lint, types, layers
 	@$(BIN)/ruff format --check src tests bench
