@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from exuvia import __version__
 from support.node_processes import ROOT, NodeProcess, until
 
 OLD_LINE = '"processing int -- 1 once a worker took it",'
@@ -23,7 +24,8 @@ def newer(tmp_path: Path) -> Path:
     source = tmp_path / "newer"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     change(source / "exuvia/catalog/system_tables.py", OLD_LINE, NEW_LINE)
-    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 2", "FORMAT_VERSION = 3")
+    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 3", "FORMAT_VERSION = 4")
+    change(source / "exuvia/__init__.py", __version__, "9.9.0")
     return source
 
 
@@ -74,7 +76,10 @@ def test_a_column_of_the_job_table_comes_by_the_old_owner_while_both_serve(
             assert "exuvia_region" in str(ask(node, "DESCRIBE mysql.tidb_ddl_job"))
             assert len(ask(node, "SHOW TABLES")) == 3 * ROUNDS
         refused = NodeProcess(store, tmp_path / "late.log")
-        with pytest.raises(AssertionError, match="the store has format 3"):
+        with pytest.raises(
+            AssertionError,
+            match=r"the store has format 4, which Exuvia 9\.9\.0 wrote; this is Exuvia",
+        ):
             refused.wait_ready()
     finally:
         for each in nodes:
@@ -86,7 +91,7 @@ def older(tmp_path: Path) -> Path:
     """Where the source of a version is that keeps jobs in lists."""
     source = tmp_path / "older"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 2", "FORMAT_VERSION = 1")
+    change(source / "exuvia/catalog/bootstrap.py", "FORMAT_VERSION = 3", "FORMAT_VERSION = 1")
     return source
 
 

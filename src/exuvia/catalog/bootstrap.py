@@ -5,14 +5,20 @@
 
 Only this writes the catalog without a job.
 
-    format   what it holds                                    who reads it
-    1        jobs in lists under `m` (ddl/lists.py)           this program, which upgrades it
-    2        jobs in tables                                   this program
-    above    a newer program's                                refused, never guessed at
+    format   release   what it holds                          who reads it
+    1        none      jobs in lists under `m` (ddl/lists.py) this program, which upgrades it
+    2        0.1.0     jobs in tables                         this program, which upgrades it
+    3        0.2.0     as 2; who writes it fences every       this program
+                       table that it took evidence from
+    above              a newer program's                      refused by its name, never guessed at
+
+A format rises with what is stored, and also with what a writer must do: a program that knows less
+must not join. The release that wrote a format stands beside it, so that older ones can name it.
 
 The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store is only refused.
 """
 
+from exuvia import __version__
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.catalog import meta, system_rows, variables
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
@@ -20,7 +26,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 OLDEST_FORMAT = 1
 CREATE_SCHEMA = 1  # action code the first version's diff bears
 
@@ -50,9 +56,10 @@ def _is_filled(txn: Transaction) -> bool:
         return False
     found = keys.read_number(payload)
     if found > FORMAT_VERSION:
+        newer = (txn.get(keys.RELEASE) or b"a newer version").decode()
         raise Unavailable(
-            f"the store has format {found}, this program reads formats up to {FORMAT_VERSION}: "
-            "a newer version of the program upgraded it; start that version or a later one"
+            f"the store has format {found}, which Exuvia {newer} wrote; this is Exuvia "
+            f"{__version__}, it reads formats up to {FORMAT_VERSION}: start Exuvia {newer} or later"
         )
     if found < OLDEST_FORMAT:
         raise Unavailable(f"the store has format {found}, which no version of this program wrote")
@@ -78,6 +85,7 @@ def _complete(txn: Transaction) -> None:
 
 def _fill(txn: Transaction) -> None:
     txn.insert(keys.FORMAT, keys.number(FORMAT_VERSION))
+    txn.put(keys.RELEASE, __version__.encode())
     txn.put(keys.LAST_ID, keys.number(LAST_SYSTEM_ID))
     for database in DATABASES:
         meta.put_database(txn, database)

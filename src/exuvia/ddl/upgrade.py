@@ -14,6 +14,7 @@ the moment of the migration refuses what it overtook, and that is tried again.
 
 from collections.abc import Iterator
 
+from exuvia import __version__
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import bootstrap, meta
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
@@ -80,6 +81,7 @@ class Upgrade:
         self._campaign.guard(txn)
         jobs = lists.migrate(txn) if wanted == TABLES_FORMAT else []
         txn.put(keys.FORMAT, keys.number(wanted))
+        txn.put(keys.RELEASE, __version__.encode())
         for job in jobs:
             queue.insert(txn, job)
         txn.notify("job")

@@ -1,7 +1,7 @@
 """Every key prefix of the system in one table, and the order-preserving encoding of numbers.
 
     m                       meta
-    m/format                store format version
+    m/format                store format version    m/release   the program that wrote it
     m/id                    last id given to a database, table or job (one counter: ids are unique)
     m/version               global schema version
     m/diff/{version}        SchemaDiff of that version
@@ -54,6 +54,7 @@ _U64 = Struct(">Q")
 _U32 = Struct(">I")
 
 FORMAT = b"m/format"
+RELEASE = b"m/release"
 LAST_ID = b"m/id"
 VERSION = b"m/version"
 LAST_EPOCH = b"m/epoch"

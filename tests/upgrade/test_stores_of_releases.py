@@ -1,0 +1,107 @@
+"""The store that each release left behind opens in today's program: rows, jobs, rights, garbage."""
+
+import json
+import lzma
+from pathlib import Path
+
+import lmdb
+import pymysql
+import pytest
+
+from exuvia import __version__
+from exuvia.catalog.bootstrap import FORMAT_VERSION
+from exuvia.kv import keys
+from support.node_processes import NodeProcess, running_nodes, until
+
+HERE = Path(__file__).resolve().parent
+RELEASES = sorted(path.parent.name for path in HERE.glob("*/data.mdb.xz"))
+TABLES = (
+    "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = 'shop' AND table_type = 'BASE TABLE'"
+)
+# What a later release answers otherwise, and rightly: {question: reason}.
+CHANGED: dict[str, str] = {}
+
+
+def ask(node: NodeProcess, text: str) -> list[list[str]]:
+    with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(text)
+        return [[repr(value) for value in row] for row in cursor.fetchall()]
+
+
+def unpacked(release: str, folder: Path) -> Path:
+    """The release's store below `folder`, where `running_nodes` looks for it."""
+    store = folder / "store"
+    store.mkdir()
+    packed = (HERE / release / "data.mdb.xz").read_bytes()
+    (store / "data.mdb").write_bytes(lzma.decompress(packed))
+    return store
+
+
+def test_there_is_a_store_of_every_release() -> None:
+    named = (HERE.parents[1] / "docs/releases.md").read_text()
+    assert [
+        line.split()[1] for line in named.splitlines() if line[:3] in ("| 0", "| 1")
+    ] == RELEASES
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_store_of_the_release_serves_and_finishes_what_it_had_begun(
+    release: str, tmp_path: Path
+) -> None:
+    store = unpacked(release, tmp_path)
+    answers = json.loads((HERE / release / "answers.json").read_text())
+    assert len(answers) > 30
+    with running_nodes(tmp_path) as (node,):
+        different = {
+            question: found
+            for question, wanted in answers.items()
+            if question not in CHANGED and (found := ask(node, question)) != wanted
+        }
+        assert different == {}
+        finishes_its_jobs(node)
+        goes_on_from_what_is_stored(node)
+        for [name] in ask(node, TABLES):
+            ask(node, f"ADMIN CHECK TABLE shop.{name[1:-1]}")
+    with lmdb.open(str(store), map_size=1 << 40) as environment, environment.begin() as txn:
+        assert txn.get(keys.FORMAT)[8:] == keys.number(FORMAT_VERSION)
+        assert txn.get(keys.RELEASE)[8:].decode() == __version__
+
+
+def finishes_its_jobs(node: NodeProcess) -> None:
+    """The paused ADD INDEX waits on until it is resumed, the job behind it waits for it."""
+    [[job], *_] = waiting = ask(node, "SELECT job_id FROM mysql.tidb_ddl_job ORDER BY job_id")
+    assert len(waiting) == 2
+    assert "paused" in str(ask(node, "ADMIN SHOW DDL JOBS 2"))
+    ask(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+    ask(node, f"ADMIN RESUME DDL JOBS {job}")
+    until(lambda: ask(node, "SELECT job_id FROM mysql.tidb_ddl_job") == [], 60)
+    created = ask(node, "SHOW CREATE TABLE shop.many")[0][1]
+    assert "KEY `by_a` (`a`)" in created and "`late` int" in created
+    assert ask(node, "SELECT COUNT(*) FROM shop.many FORCE INDEX (by_a) WHERE a > 0") == ask(
+        node, "SELECT COUNT(*) FROM shop.many IGNORE INDEX (by_a) WHERE a > 0"
+    )
+
+
+def goes_on_from_what_is_stored(node: NodeProcess) -> None:
+    """Ids, sequences, rights, a dropped table, constraints, a changed column."""
+    ask(node, "INSERT INTO shop.kinds (t, v) VALUES (9, 'nine')")
+    assert ask(node, "SELECT COUNT(*), MAX(id) > 3 FROM shop.kinds") == [["4", "1"]]
+    assert int(ask(node, "SELECT NEXTVAL(shop.numbers)")[0][0]) > 100
+    ask(node, "RECOVER TABLE shop.lost")
+    assert ask(node, "SELECT id FROM shop.lost WHERE v = 2") == [["2"]]
+    ask(node, "UPDATE shop.changed SET a = 'x' WHERE id = 1")
+    assert ask(node, "SELECT g FROM shop.changed WHERE id = 1") == [["'x-5'"]]
+    with pytest.raises(pymysql.Error, match="1452"):
+        ask(node, "INSERT INTO shop.children VALUES (9, 9, NULL)")
+    with pytest.raises(pymysql.Error, match="3819"):
+        ask(node, "INSERT INTO shop.children VALUES (-1, 1, NULL)")
+    ask(node, "DELETE FROM shop.parents WHERE id = 1")
+    assert ask(node, "SELECT id FROM shop.children") == [["2"]]
+    login = {"user": "reader", "password": "secret"}
+    with pymysql.connect(host="127.0.0.1", port=node.port, **login) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT COUNT(*) FROM shop.byhash")
+        with pytest.raises(pymysql.Error, match="1142"):
+            cursor.execute("DELETE FROM shop.byhash")
