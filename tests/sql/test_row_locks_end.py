@@ -7,6 +7,7 @@ import pytest
 
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
+from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.session import Session
 from support.later import Later
 from support.world import World, error, rows, run
@@ -252,3 +253,93 @@ def test_a_lock_too_many_is_not_taken() -> None:
     assert locks.take(two, [b"b"], 0) == STALE
     locks.release(two)
     assert len(locks) == 0
+
+
+# -- beside others ---------------------------------------------------------------------------------
+
+
+def test_a_bulk_write_is_not_run_again_for_commits_to_another_table(
+    world: World, session: Session, another: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 rows beside 40 one-row commits a second took half a minute, or ended in 1213."""
+    count, commits = 4_000, 200
+    run(session, "CREATE TABLE many (id int PRIMARY KEY, n int)")
+    run(session, "INSERT INTO many VALUES " + ",".join(f"({n}, 0)" for n in range(count)))
+    looked: list[StatementLocks] = []
+    look = StatementLocks.look
+
+    def counted(self: StatementLocks) -> None:
+        look(self)
+        if threading.get_ident() == bulk:
+            looked.append(self)
+            for n in range(commits):
+                keys.take(one := Locker(), [b"another table, row %d" % n], keys.now)
+                keys.release(one, committed=True)
+
+    bulk, keys = threading.get_ident(), world.services.row_locks
+    monkeypatch.setattr(StatementLocks, "look", counted)
+    for _ in range(3):
+        run(session, "UPDATE many SET n = n + 1")
+    assert len(looked) == 3
+    run(session, "BEGIN")
+    run(session, "UPDATE many SET n = n + 1")
+    assert len(looked) == 4
+    run(session, "COMMIT")
+    assert rows(another, "SELECT SUM(n) FROM many") == [[4 * count]]
+
+
+def test_a_bulk_write_ends_beside_writers_of_its_own_rows(session: Session, world: World) -> None:
+    """Each run newly takes what the one before it missed: no more runs than there are reasons."""
+    count = 1_500
+    run(session, "CREATE TABLE many (id int PRIMARY KEY, n int)")
+    run(session, "INSERT INTO many VALUES " + ",".join(f"({n}, 0)" for n in range(count)))
+    stop, written = threading.Event(), [0]
+
+    def write() -> None:
+        mine, random = world.session(session.database), Random(1)
+        while not stop.is_set():
+            run(mine, f"UPDATE many SET n = n + 1 WHERE id = {random.randrange(count)}")
+            written[0] += 1
+        mine.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            run(session, "UPDATE many SET n = n + 1000")
+    finally:
+        stop.set()
+        writer.join(20)
+    assert rows(session, "SELECT SUM(n) FROM many") == [[3 * 1000 * count + written[0]]]
+
+
+def test_only_keys_newly_taken_are_judged() -> None:
+    locks, one, other = RowLocks(), Locker(), Locker()
+    held = [b"%d" % n for n in range(20_000)]
+    seen = locks.now
+    locks.take(other, held[:1], seen)
+    locks.release(other, committed=True)
+    assert locks.take(one, held, seen) == STALE, "one of them was let go meanwhile"
+    assert locks.take(one, held, seen) is None, "all were held"
+    for n in range(5_000):
+        locks.take(other, [b"other %d" % n], locks.now)
+        locks.release(other, committed=True)
+    assert locks.take(one, [*held, b"new"], seen) is None
+    assert locks.take(one, [b"other 4999"], seen) == STALE
+    locks.release(one)
+    assert len(locks) == 0
+
+
+def test_what_changed_is_remembered_in_bounded_room_and_never_wrongly() -> None:
+    locks, one, other = RowLocks(remembered=100), Locker(), Locker()
+    seen = locks.now
+    for n in range(1_000):
+        before = locks.now
+        locks.take(other, [b"%d" % n], locks.now)
+        locks.release(other, committed=True)
+        assert locks.take(one, [b"%d" % n], before) == STALE
+        assert locks.take(one, [b"never %d" % n], before) is None
+        locks.release(one)
+    assert len(locks._changed) + len(locks._changed_before) <= 200
+    assert locks.take(one, [b"0"], seen) == STALE, "forgotten: it may have changed"
+    assert locks.take(one, [b"never"], locks.now) is None

@@ -12,8 +12,11 @@ nodes need not share them, and when there is no room for another one it is simpl
 waits for whom is a graph with one edge out of each waiter; the edge that would close a cycle is
 refused (1213). Nobody polls: a waiter sleeps until the key is its own, its time is up, or `wake`.
 
-`now` counts releases by commit. What changed since is kept by a hash of the key: two keys of one
-hash cost a statement that is run again in vain, and nothing else.
+`now` counts releases by commit, and each key let go by one is remembered with its number. A key
+that the locker held before it looked cannot have changed since, so only keys newly taken are
+asked about: a statement that is run again holds what it took, and ends however much others commit.
+The memory is bounded: when `remembered` keys are younger, the older ones are forgotten all at once,
+and a statement that looked before the last forgotten one is told STALE for any key it newly takes.
 """
 
 import threading
@@ -27,7 +30,7 @@ from exuvia.base.mysql import refuse
 STALE: Final = b""
 MOST_LOCKS = 4 << 20
 AT_ONCE = 10_000
-HASHES = 4096  # a power of two
+REMEMBERED = 1 << 17
 
 
 class Locker:
@@ -50,7 +53,7 @@ class Locker:
 class RowLocks:
     """Thread-safe. `unwaiting` is the thread (its ident) that must never wait here."""
 
-    def __init__(self, most: int = MOST_LOCKS) -> None:
+    def __init__(self, most: int = MOST_LOCKS, remembered: int = REMEMBERED) -> None:
         self.unwaiting = 0
         self.now = 0
         self.waits = 0
@@ -58,7 +61,11 @@ class RowLocks:
         self._lock = threading.Lock()
         self._held: dict[bytes, Locker] = {}
         self._queues: dict[bytes, deque[Locker]] = {}
-        self._changed = [0] * HASHES
+        self._remembered = remembered
+        self._changed: dict[int, int] = {}  # hash of a key (64 bits) -> number of its release
+        self._changed_before: dict[int, int] = {}  # the same, older
+        self._forgotten = 0  # the last number of which nothing is remembered
+        self._young_since = 0  # the last number in `_changed_before`
 
     def __len__(self) -> int:
         return len(self._held)
@@ -68,15 +75,12 @@ class RowLocks:
         they may have changed; else the first key that is another's.
 
         Many keys are taken some at a time; those before the other's key are kept then."""
+        before = len(locker.keys)
         for start in range(0, len(keys), AT_ONCE):
             blocked = self._take(locker, keys[start : start + AT_ONCE])
             if blocked is not None:
                 return blocked
-        changed = self._changed
-        for key in keys:
-            if changed[hash(key) % HASHES] > seen:
-                return STALE
-        return None
+        return STALE if self._any_changed(locker.keys[before:], seen) else None
 
     def _take(self, locker: Locker, keys: Sequence[bytes]) -> bytes | None:
         held = self._held
@@ -89,6 +93,19 @@ class RowLocks:
                     held[key] = locker
                     locker.keys.append(key)
         return None
+
+    def _any_changed(self, newly: Sequence[bytes], seen: int) -> bool:
+        """Whether one of these was let go by a commit since then."""
+        if not newly or seen == self.now:
+            return False
+        with self._lock:
+            if seen < self._forgotten:
+                return True
+            young, old = self._changed, self._changed_before
+            for key in map(hash, newly):
+                if young.get(key, 0) > seen or old.get(key, 0) > seen:
+                    return True
+        return False
 
     def is_others(self, locker: Locker, key: bytes) -> bool:
         """Whether another locker holds the key now."""
@@ -155,10 +172,11 @@ class RowLocks:
                     self._hand_over(key)
 
     def _note(self, keys: Sequence[bytes]) -> None:
+        if len(self._changed) >= self._remembered:
+            self._changed_before, self._changed = self._changed, {}
+            self._forgotten, self._young_since = self._young_since, self.now
         self.now += 1
-        changed, now = self._changed, self.now
-        for key in keys:
-            changed[hash(key) % HASHES] = now
+        self._changed.update(dict.fromkeys(map(hash, keys), self.now))
 
     def _hand_over(self, key: bytes) -> None:
         queue = self._queues.get(key)

@@ -112,8 +112,7 @@ class Transacting(Beginning):
         open_ = self._open(explicit=False)
         try:
             context = self.context_in(open_, parameters, letters, locks)
-            with open_.statement():
-                result = work(context)
+            result = work(context)
             if context.warnings:
                 result.warnings = context.warnings
             if locks is not None:
@@ -146,8 +145,7 @@ class Transacting(Beginning):
         for _ in range(BEGINNINGS):
             current.about = self.statement
             try:
-                with current.statement():
-                    result = run(current, work, parameters, letters)
+                result = run(current, work, parameters, letters)
             except Refused as error:
                 if current.answered or error.code not in OUTDATED:
                     raise
