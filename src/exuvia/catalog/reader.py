@@ -1,16 +1,36 @@
 """Rows and index entries as a transaction sees them, one at a time. Whoever reads many uses
-catalog/vector.py."""
+catalog/vector.py.
 
+A transaction sees the rows of its snapshot, and in their place those it wrote itself. An index has
+to tell of the same rows:
+
+    row of the snapshot           its entries in the snapshot
+    own row                       the keys that follow from it as it is now
+
+For a snapshot that is as new as every own write these are the snapshot's entries with the own ones
+over them, key by key. For an older one (a plain read beside current reads, `Transaction.is_mixed`)
+they are not: between the two another transaction changed what the own write then left as it was.
+
+    own row was written over      entries in the old snapshot    entries not written here
+    what the snapshot has too     right, but for own writes      in the snapshot
+    a later version               all of them stale              computed from the row
+    nothing                       all of them stale              none: its insert wrote all
+
+Two rows may then have one unique key: one of the snapshot, and an own one that took its place.
+Whoever reads index entries for a client reads them here."""
+
+from bisect import bisect_left, insort
 from collections.abc import Iterator
+from heapq import merge
 from typing import Any
 
 from exuvia.catalog.keycodec import handle_values, split_entry
 from exuvia.catalog.layout import Row
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import Table
-from exuvia.kv.entry import is_live
-from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import Span
+from exuvia.catalog.table import IndexForm, Table
+from exuvia.kv.entry import LIVE, is_live
+from exuvia.kv.keys import HANDLE_AT, VALUES_AT
+from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.kv.transaction import Transaction
 
 Value = Any
@@ -55,8 +75,134 @@ def scan_index(
             handle = key[HANDLE_AT:]
             yield (handle_values(table, handle) if table.handle_is_faithful else None), handle
         return
-    faithful = table.form(index).keys.faithful
-    for key, payload in txn.scan(span or table.index_span(index), reverse=reverse):
+    form = table.form(index)
+    faithful = form.keys.faithful
+    for key, payload in entries(txn, table, form, span or table.index_span(index), reverse):
         if is_live(payload):
             values, handle = split_entry(table, index, key, payload)
             yield (values if faithful else None), handle
+
+
+# -- entries -----------------------------------------------------------------------------------
+
+
+def entries(
+    txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool = False
+) -> Iterator[tuple[bytes, bytes]]:
+    """(key, payload) of an index's entries in key order, live or not: of the snapshot's rows and
+    of the transaction's own, see the module. `table` is one partition."""
+    if not txn.is_mixed:
+        return txn.scan(span, reverse=reverse)
+    own = _own_entries(txn, table, form, span)
+    if reverse:
+        own.reverse()
+    return merge(
+        _snapshot_entries(txn, table, form, span, reverse), own, key=_key_of, reverse=reverse
+    )
+
+
+def unique_handles(txn: Transaction, table: Table, form: IndexForm, key: bytes) -> list[bytes]:
+    """Handles of the rows with a key of a unique index, no part of it NULL: mostly one at most."""
+    if not txn.is_mixed:
+        payload = txn.get(key)
+        return [payload[1:]] if payload is not None and is_live(payload) else []
+    found = entries(txn, table, form, Span(key, key + b"\0"))
+    return [payload[1:] for _, payload in found if is_live(payload)]
+
+
+def _key_of(pair: tuple[bytes, bytes]) -> bytes:
+    return pair[0]
+
+
+def _handle_of(form: IndexForm, key: bytes, payload: bytes) -> bytes:
+    return payload[1:] or key[form.keys.decode(key, VALUES_AT)[1] :]
+
+
+def _snapshot_entries(
+    txn: Transaction, table: Table, form: IndexForm, span: Span, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    """Live entries of the snapshot that are still true."""
+    prefix, is_own = table.row_prefix, txn.is_own
+    for key, raw in txn.snapshot.scan(span, reverse):
+        payload = raw[SEQUENCE_BYTES:]
+        if not is_live(payload):
+            continue
+        row_key = prefix + _handle_of(form, key, payload)
+        if is_own(row_key):
+            base = txn.base_of(row_key)
+            if not base or txn.is_later(row_key) or is_own(key):
+                continue
+        yield key, payload
+
+
+def _own_entries(
+    txn: Transaction, table: Table, form: IndexForm, span: Span
+) -> list[tuple[bytes, bytes]]:
+    """Live entries of own rows: those written here, and those that follow from a row that was
+    written over a later version."""
+    prefix = table.row_prefix
+    found = [
+        (key, payload)
+        for key, payload in txn.own_writes(span)
+        if payload is not None
+        and is_live(payload)
+        and txn.is_own(prefix + _handle_of(form, key, payload))
+    ]
+    left = _view(txn, table, form).entries
+    for at in range(bisect_left(left, (span.start,)), len(left)):
+        key, handle, unique = left[at]
+        if key >= span.end:
+            break
+        if not txn.is_own(key):
+            insort(found, (key, LIVE + handle if unique else LIVE))
+    return found
+
+
+class _View:
+    """The keys of one index that follow from `Transaction.own_later`, kept up as it writes."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[bytes, bytes, bool]] = []  # (key, handle, unique), sorted
+        self.of: dict[bytes, tuple[bytes, bytes, bool]] = {}
+        self.mark = self.undone = -1
+
+    def set(self, row_key: bytes, entry: tuple[bytes, bytes, bool] | None) -> None:
+        """The entry of a row, None where it has gone."""
+        former = self.of.pop(row_key, None)
+        if former == entry:
+            if entry is not None:
+                self.of[row_key] = entry
+            return
+        if former is not None:
+            del self.entries[bisect_left(self.entries, former)]
+        if entry is not None:
+            insort(self.entries, entry)
+            self.of[row_key] = entry
+
+
+def _view(txn: Transaction, table: Table, form: IndexForm) -> _View:
+    prefix, mark = table.row_prefix, txn.mark()
+
+    def entry_of(row_key: bytes, payload: bytes | None) -> tuple[bytes, bytes, bool] | None:
+        if payload is None:
+            return None
+        handle = row_key[HANDLE_AT:]
+        key, unique = form.key(table.decode(payload), handle)
+        return key, handle, unique
+
+    name = form.prefix, table.revision
+    view = txn.views.get(name)
+    if not isinstance(view, _View) or view.undone != txn.undone:
+        view = _View()
+        for row_key, payload in txn.own_later(prefix):
+            entry = entry_of(row_key, payload)
+            if entry is not None:
+                view.of[row_key] = entry
+        view.entries = sorted(view.of.values())
+    else:
+        for row_key in set(txn.written_since(view.mark)):
+            if row_key.startswith(prefix) and txn.is_later(row_key):
+                view.set(row_key, entry_of(row_key, txn.get(row_key)))
+    view.mark, view.undone = mark, txn.undone
+    txn.views[name] = view
+    return view

@@ -10,7 +10,12 @@ A scan sees the transaction as it was when the scan was asked for: what is writt
 changes nothing of it.
 
 `read_from` lends it another snapshot for one statement (a current read): what that statement
-writes expects the keys as they stand there, what it has written before is read through as ever."""
+writes expects the keys as they stand there, what it has written before is read through as ever.
+
+Own writes made over a newer snapshot than the one that is read now (`is_mixed`) no longer fit its
+keys one by one: an own row may have an entry that nobody wrote here (its value is as another
+transaction left it), and the old snapshot an entry of what that row was. Keys of rows stay true;
+whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -53,6 +58,10 @@ class Transaction:
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
         self._shared: set[bytes] = set()
         self._channels: list[str] = []
+        self._newest = snapshot.sequence
+        self._later: dict[bytes, None] = {}
+        self.undone = 0
+        self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -106,6 +115,38 @@ class Transaction:
             self._sorted.sort()
         self._unsorted.clear()
 
+    # -- own writes over a newer snapshot ----------------------------------------------------------
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether something was written over a newer snapshot than the one that is read now."""
+        return self.snapshot.sequence < self._newest and bool(self._overlay)
+
+    def is_own(self, key: bytes) -> bool:
+        """Whether the transaction wrote the key."""
+        return key in self._overlay
+
+    def base_of(self, key: bytes) -> int:
+        """The sequence of what an own row was written over; 0: there was none."""
+        found = self._requirements.get((Unchanged, key))
+        return found.sequence if isinstance(found, Unchanged) else 0
+
+    def own_later(self, prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+        """(key, payload or None if removed) of own rows below the prefix that were written over
+        what the first snapshot does not have."""
+        overlay = self._overlay
+        for key in self._later:
+            if key.startswith(prefix) and key in overlay:
+                yield key, overlay[key]
+
+    def is_later(self, key: bytes) -> bool:
+        """Whether `own_later` has it, if it is an own row."""
+        return key in self._later
+
+    def written_since(self, mark: int) -> list[bytes]:
+        """Keys written since then, in order, maybe more than once."""
+        return [each.key for each in self._writes[mark:]]
+
     # -- writing ---------------------------------------------------------------------------------
 
     def put(self, key: bytes, payload: bytes) -> None:
@@ -151,9 +192,12 @@ class Transaction:
     def _expect(self, key: bytes, anomaly: str) -> None:
         if (Unchanged, key) not in self._requirements:
             raw = self.snapshot.get(key)
-            self._requirements[Unchanged, key] = Unchanged(
-                key, 0 if raw is None else sequence_of(raw), anomaly
-            )
+            sequence = 0 if raw is None else sequence_of(raw)
+            self._requirements[Unchanged, key] = Unchanged(key, sequence, anomaly)
+            if sequence > self.sequence:
+                self._later[key] = None
+            if self.snapshot.sequence > self._newest:
+                self._newest = self.snapshot.sequence
 
     def require_equal(self, key: bytes, payload: bytes) -> None:
         """The key must hold exactly this when this commits, else Deposed: an epoch."""
@@ -206,7 +250,9 @@ class Transaction:
     def forget_expected(self, expecting: int) -> None:
         """Forget what was required after that point, for writes and reads that are undone."""
         while len(self._requirements) > expecting:
-            self._shared.discard(self._requirements.popitem()[0][1])
+            key = self._requirements.popitem()[0][1]
+            self._shared.discard(key)
+            self._later.pop(key, None)
 
     def back_to(self, mark: int) -> None:
         """Forget the writes made after the mark.
@@ -223,6 +269,7 @@ class Transaction:
             else:
                 del self._overlay[key]
                 forgotten.add(key)
+        self.undone += 1
         if forgotten:
             self._sorted = [key for key in self._sorted if key not in forgotten]
             self._unsorted = [key for key in self._unsorted if key not in forgotten]

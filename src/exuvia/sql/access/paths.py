@@ -159,12 +159,13 @@ class UniquePoints(Matched):
         return Found(self._rows(context, sorted(wanted, reverse=reverse)), self.covers)
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
+        txn, table = context.txn, self.table
+        form = table.form(self.match.key)
         for key in wanted:
-            payload = context.txn.get(key)
-            if payload is not None and is_live(payload):
-                row = reader.get(context.txn, self.table, payload[1:])
+            for handle in reader.unique_handles(txn, table, form, key):
+                row = reader.get(txn, table, handle)
                 if row is not None:
-                    yield payload[1:], row
+                    yield handle, row
 
 
 class KeyRange(Matched):
@@ -200,7 +201,7 @@ class IndexRange(Matched):
         txn, table = context.txn, self.table
         form = table.form(self.match.key)
         for span in ranges:
-            for key, payload in txn.scan(span, reverse=reverse):
+            for key, payload in reader.entries(txn, table, form, span, reverse):
                 if not is_live(payload):
                     continue
                 handle = payload[1:] or key[form.keys.decode(key, keys.VALUES_AT)[1] :]
