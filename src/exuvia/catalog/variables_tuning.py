@@ -30,7 +30,7 @@ _FLAGS = """
     tidb_check_mb4_value_in_utf8=ON/G tidb_constraint_check_in_place_pessimistic=ON
     tidb_enable_1pc=ON tidb_enable_alter_placement=ON/G tidb_enable_async_commit=ON
     tidb_enable_async_merge_global_stats=ON tidb_enable_batch_dml=OFF/G
-    tidb_enable_cascades_planner=OFF tidb_enable_change_multi_schema=ON
+    tidb_enable_cascades_planner=OFF tidb_enable_chunk_rpc=ON/S tidb_enable_change_multi_schema=ON
     tidb_enable_collect_execution_info=ON tidb_enable_column_tracking=ON/G
     tidb_enable_enhanced_security=OFF/G tidb_enable_exchange_partition=ON
     tidb_enable_extended_stats=OFF tidb_enable_fast_analyze=OFF tidb_enable_global_index=ON

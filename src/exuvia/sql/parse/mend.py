@@ -5,6 +5,7 @@ NEXT VALUE FOR s       NEXTVAL(s)
 DATE 'x', {d 'x'}      DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
 SIGNED INT             SIGNED, in casts
 INTERVAL 1.5 SECOND    INTERVAL (1.5) SECOND
+a JOIN b               a INNER JOIN b, so that a comma is the only join without a word
 """
 
 import re
@@ -14,7 +15,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
 _BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
-_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", *LITERALS))
+_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", "JOIN", *LITERALS))
+_JOIN_WORDS = {
+    *(TokenType.INNER, TokenType.CROSS, TokenType.OUTER, TokenType.LEFT, TokenType.RIGHT),
+    *(TokenType.FULL, TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
+}
 _UNIT = re.compile("(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.I)
 
 
@@ -44,6 +49,10 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
     if word in LITERALS and kinds[:1] == [TokenType.STRING]:
         return _called(token, LITERALS[word], [tokens[place + 1]]), 2
+    if token.token_type is TokenType.JOIN and place:
+        if tokens[place - 1].token_type in _JOIN_WORDS:
+            return None
+        return [_like(token, TokenType.INNER, "INNER"), token], 1
     if token.token_type is TokenType.INTERVAL:
         return _interval(tokens, place)
     if token.token_type is TokenType.L_BRACE:

@@ -62,7 +62,7 @@ def data_type(cursor: Cursor) -> DataType:
     if name == "char" and cursor.accept("VARYING"):
         name = "varchar"
     if name == "bool":
-        return DataType("tinyint", length=1)
+        return _attributes(cursor, "tinyint", 1, None, None)
     if name in ("enum", "set"):
         cursor.expect("(")
         elems = cursor.listed(lambda: _element(cursor))

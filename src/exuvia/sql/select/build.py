@@ -98,10 +98,10 @@ class Frame:
         self.places += places
         return moved
 
-    def scope(self, clause: str = "field list") -> Scope:
-        """The names in sight."""
+    def scope(self, clause: str = "field list", since: int = 0) -> Scope:
+        """The names in sight; those of an ON begin with the columns of its own join."""
         outer = None if self.parent is None else self.parent.scope()
-        found = Scope(self.fields, self.build.context, outer, clause)
+        found = Scope(self.fields[since:], self.build.context, outer, clause)
         found.hidden = self.hidden
         found.query = self._query
         return found

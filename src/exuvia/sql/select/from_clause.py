@@ -1,6 +1,7 @@
 """FROM: tables, derived tables, common table expressions and their joins.
 
 a, b               CROSS JOIN            a JOIN b ON ..      JOIN
+a, b JOIN c        a CROSS JOIN (b JOIN c): a comma binds last, and an ON sees its own join only
 a LEFT JOIN b      b's columns lose NOT NULL
 USING, NATURAL     one column of each pair is shown
 """
@@ -52,6 +53,11 @@ def _is_dual(tree: exp.Expression) -> bool:
     return isinstance(tree, exp.Table) and not tree.db and tree.name.lower() == NO_TABLE
 
 
+def _is_comma(join: exp.Join) -> bool:
+    """JOIN without a word before it was given INNER (parse/mend.py)."""
+    return not any(join.args.get(word) for word in ("kind", "side", "method", "on", "using"))
+
+
 def _where_of(tree: exp.Select) -> exp.Expression | None:
     where = tree.args.get("where")
     return None if where is None else where.this
@@ -76,9 +82,15 @@ class _From:
 
     def joined(self, sql: str, joins: list[exp.Join], start: Mark) -> str:
         """The item that began at `start`, with what is joined to it."""
+        parts = []
         for join in joins:
-            sql = self._join(sql, join, start)
-        return sql
+            if _is_comma(join):
+                parts.append(sql)
+                start = Mark.of(self.frame)
+                sql = self.item(join.this)
+            else:
+                sql = self._join(sql, join, start)
+        return " CROSS JOIN ".join((*parts, sql)) if parts else sql
 
     def _join(self, left_sql: str, join: exp.Join, start: Mark) -> str:
         frame, middle = self.frame, Mark.of(self.frame)
@@ -96,7 +108,7 @@ class _From:
         using = [each.name for each in join.args.get("using") or ()]
         if natural:
             using = common_names(frame, left, right)
-        condition = self._condition(join, using, left, right, side)
+        condition = self._condition(join, using, left, right, side, start)
         frame.order[start.shown :] = shown_order(frame, left, right, using, side)
         lost = range(middle.fields, len(frame.fields)) if side == "LEFT" else range(0)
         for position in range(start.fields, middle.fields) if side == "RIGHT" else lost:
@@ -111,7 +123,13 @@ class _From:
         return f"({left_sql} JOIN {right_sql} ON {condition})"
 
     def _condition(
-        self, join: exp.Join, using: list[str], left: list[int], right: list[int], side: str
+        self,
+        join: exp.Join,
+        using: list[str],
+        left: list[int],
+        right: list[int],
+        side: str,
+        start: Mark,
     ) -> str | None:
         frame = self.frame
         parts = []
@@ -122,7 +140,7 @@ class _From:
             frame.hidden.add(a.position if side == "RIGHT" else b.position)
         on = join.args.get("on")
         if on is not None:
-            bound = bind_condition(on, frame.scope("on clause"))
+            bound = bind_condition(on, frame.scope("on clause", start.fields))
             parts.append(frame.renderer().condition(bound))
         return " AND ".join(parts) if parts else None
 
