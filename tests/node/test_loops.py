@@ -31,8 +31,8 @@ class Scripted:
 
 
 class Running:
-    def __init__(self, loop: Scripted) -> None:
-        self.store = MemoryStore()
+    def __init__(self, loop: Scripted, store: MemoryStore | None = None) -> None:
+        self.store = store or MemoryStore()
         self.broken: list[str] = []
         self.loops = Loops(self.store, SystemClock(), self.broken.append)
         self.loops.start(loop)
@@ -51,6 +51,7 @@ class Running:
         Deposed("fenced"),
         Unavailable("the store is away"),
         Refused(1114, "HY000", "full"),
+        OSError(24, "too many open files"),
     ],
 )
 def test_what_may_pass_is_tried_again(error: Exception) -> None:
@@ -58,6 +59,44 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
     with Running(loop) as running:
         until(lambda: loop.steps > 4)
         assert (running.broken, running.loops.broken()) == ([], [])
+
+
+class FailingOnce(MemoryStore):
+    """A store of which one call fails, once."""
+
+    def __init__(self, call: str, error: Exception) -> None:
+        super().__init__()
+        self.left = {call: error}
+
+    def counter(self, channel: str) -> int:
+        self._fail("counter")
+        return super().counter(channel)
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        self._fail("wait")
+        return super().wait(channel, after, timeout_s)
+
+    def _fail(self, call: str) -> None:
+        error = self.left.pop(call, None)
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("call", ["counter", "wait"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("too many snapshots are open"),
+        Refused(1021, "HY000", "input/output error"),
+        OSError(5, "input/output error"),
+    ],
+)
+def test_a_store_that_fails_once_beside_the_step_ends_no_loop(call: str, error: Exception) -> None:
+    loop, store = Scripted(pause_s=0.01), FailingOnce(call, error)
+    with Running(loop, store) as running:
+        until(lambda: loop.steps > 2)
+        assert not store.left
+        assert running.broken == []
 
 
 @pytest.mark.parametrize("error", [Broken("two owners"), ZeroDivisionError("a bug")])

@@ -1,14 +1,17 @@
-"""The front keeps its back alive; the back does not outlive its front."""
+"""Who keeps whom alive, and who does not outlive whom."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pymysql
+
 from exuvia.base.clock import SystemClock
 from exuvia.node.supervise import Supervisor
-from support.node_processes import ROOT, is_alive, until
+from support.node_processes import ROOT, NodeProcess, is_alive, until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -72,3 +75,40 @@ def test_a_back_ends_when_its_front_is_killed(tmp_path: Path) -> None:
     parent.stdout.close()
     until(lambda: not is_alive(back), timeout_s=5)
     assert "the back stopped" in log.read_text()
+
+
+def test_a_front_that_breaks_or_is_killed_is_started_again_on_its_ports(tmp_path: Path) -> None:
+    fault, log = tmp_path / "fault", tmp_path / "log"
+    program = (str(ROOT / "tests/support/front_that_breaks.py"), str(fault))
+    node = NodeProcess(f"lmdb://{tmp_path}/store", log, program=program).wait_ready()
+    try:
+        first = node.pid
+        fault.touch()
+        second = until(lambda: node.pid not in (0, first) and node.pid, 30)
+        said = log.read_text()
+        assert "a loop is broken and stops" in said and "ZeroDivisionError: planted" in said
+        assert '"message": "the front ended", "exit_code": 70' in said
+        until(lambda: serves(node), 30)
+        os.kill(second, signal.SIGKILL)
+        until(lambda: node.pid not in (0, second) and serves(node), 30)
+        assert '"exit_code": -9' in log.read_text()
+    finally:
+        front = node.pid
+        node.stop()
+    assert node.process.returncode == 0 and not is_alive(front)
+
+
+def serves(node: NodeProcess) -> bool:
+    """Whether clients are served, on the port that they know."""
+    with contextlib.suppress(pymysql.MySQLError, OSError), node.connect() as connection:
+        connection.cursor().execute("SELECT 1")
+        return node.get("/readyz")[0] == 200
+    return False
+
+
+def test_a_front_ends_with_its_keeper(tmp_path: Path) -> None:
+    node = NodeProcess(f"lmdb://{tmp_path}/store", tmp_path / "log").wait_ready()
+    front, back = node.pid, node.back_pid()
+    os.kill(node.process.pid, signal.SIGKILL)
+    until(lambda: not is_alive(front) and not is_alive(back), timeout_s=10)
+    node.kill()

@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class NodeProcess:
-    """One `exuvia serve`. `stop` (or `kill`) must be called in the end."""
+    """One `exuvia serve`: a keeper, its front, and the front's back. `stop` (or `kill`) must be
+    called in the end. `program` is what Python runs instead of the command, with its arguments."""
 
     def __init__(
         self,
@@ -36,9 +37,10 @@ class NodeProcess:
         lease_s: float = 45.0,
         options: tuple[str, ...] = (),
         source: Path = ROOT / "src",
+        program: tuple[str, ...] = ("-m", "exuvia.cli.main"),
     ):
         self.log = log
-        command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
+        command = [sys.executable, *program, "serve", "--store", store]
         command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
         command += ["--lease", str(lease_s), *options]
         environment = os.environ | {"PYTHONPATH": str(source)}
@@ -63,8 +65,11 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """The front's process id."""
-        return self.process.pid
+        """The front's process id: of the keeper's child, or of one that keeps itself (older
+        builds). 0 between two fronts."""
+        children = children_of(self.process.pid)
+        back_only = any("exuvia.node.back" in command_of(each) for each in children)
+        return self.process.pid if back_only else next(iter(children), 0)
 
     def connect(self, database: str | None = None, **settings: Any) -> Any:
         """A PyMySQL connection."""
@@ -92,9 +97,12 @@ class NodeProcess:
         return int(until(lambda: self.status()["back_pid"]))
 
     def send(self, number: int) -> None:
-        """Send the front a signal."""
+        """Send a signal: the keeper one to end, the front any other."""
         if self.process.poll() is None:
-            self.process.send_signal(number)
+            if number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+                self.process.send_signal(number)
+            else:
+                os.kill(self.pid, number)
 
     def stop(self) -> float:
         """SIGTERM; how long it took to end. Kills it (and fails) after STOP_S. Unit: s."""
@@ -110,9 +118,11 @@ class NodeProcess:
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """SIGKILL the front; its back has to end by itself."""
+        """SIGKILL the keeper, and so the front; its back has to end by itself."""
+        front = self.pid
         self.send(signal.SIGKILL)
         self.process.wait(STOP_S)
+        until(lambda: not front or not is_alive(front), STOP_S)
         self._close()
 
     def _close(self) -> None:
@@ -138,6 +148,25 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def children_of(pid: int) -> list[int]:
+    """Its living child processes."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+                if int(parent) == pid and state != "Z":
+                    found.append(int(folder.name))
+    return found
+
+
+def command_of(pid: int) -> str:
+    """How a process was called."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
 
 
 @contextlib.contextmanager

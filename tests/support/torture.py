@@ -1,7 +1,7 @@
 """Nodes that meet with accidents, and what of them still runs.
 
-    slot 0   node process, started again after it was killed      front -> back -> JVM -> daemon
-    slot 1   likewise                                                                 -> workers
+    slot 0   node process, started again after it was killed   keeper -> front -> back -> JVM
+    slot 1   likewise                                          -> daemon -> workers
 
 Every process below a test carries the test's mark in its environment, so whatever is left behind
 is found even after its parents are gone.
@@ -20,7 +20,7 @@ import pytest
 
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
-from support.node_processes import NodeProcess, end_all, until
+from support.node_processes import NodeProcess, end_all, is_alive, until
 
 MARK = "EXUVIA_TEST_MARK"
 PATIENCE_S = 90.0
@@ -56,16 +56,20 @@ class Nodes:
         """kill -9 of a slot's front and back at once."""
         node, back = self.slots[slot], self.slots[slot].status()["back_pid"]
         self.killed.add(node)
+        front = node.pid
         node.send(signal.SIGKILL)
-        if back:
-            end_by_pid(back)
+        for each in filter(None, (front, back)):
+            end_by_pid(each)
         node.process.wait(PATIENCE_S)
 
     def kill_front(self, slot: int) -> None:
         """kill -9 of a slot's front; its back has to end by itself."""
-        self.killed.add(self.slots[slot])
-        self.slots[slot].send(signal.SIGKILL)
-        self.slots[slot].process.wait(PATIENCE_S)
+        node = self.slots[slot]
+        front = node.pid
+        self.killed.add(node)
+        node.send(signal.SIGKILL)
+        node.process.wait(PATIENCE_S)
+        until(lambda: not front or not is_alive(front))
 
     def begin_again(self, slot: int) -> NodeProcess:
         """Start the slot's node anew; returns before it is ready."""

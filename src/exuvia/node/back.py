@@ -27,13 +27,12 @@ from exuvia.kv.store import Store
 from exuvia.node import logs
 from exuvia.node.assemble import JUDGE, Base, Options, assemble
 from exuvia.node.loops import Loops, in_thread
-from exuvia.node.supervise import GRACE_S, end_by_force, end_with_parent
+from exuvia.node.supervise import CRASHED, GRACE_S, end_by_force, end_with_parent
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 
-BROKEN_CODE = 70
 LOOPS_STOP_S = 1.5
 IDLE_S = 2.0
 
@@ -93,7 +92,7 @@ class Back:
         return open_reorg(store, job_id, epoch, table, plan, self._spark, JUDGE, keep)
 
     def _broken(self, name: str) -> None:
-        self.code = BROKEN_CODE
+        self.code = CRASHED
         self._end()
 
     def start(self) -> None:

@@ -6,6 +6,9 @@
     http thread      status and metrics
     supervisor       keeps the back alive (supervise.py)
 
+A loop of it that breaks ends the process with code 70, and `exuvia serve` starts another one: a
+front that lives on without it would be waited for by every schema change, or serve no more.
+
 It listens before it joins, so that the cluster knows its address, and accepts when it may serve.
 """
 
@@ -17,6 +20,7 @@ import signal
 import ssl
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
@@ -32,7 +36,7 @@ from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.node.assemble import Backoff, Base, Options, assemble
 from exuvia.node.loops import Loops
-from exuvia.node.supervise import Supervisor, end_by_force
+from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import mysql
 from exuvia.server.connections import Connections
 from exuvia.server.http import Http, application
@@ -62,9 +66,13 @@ _log = logging.getLogger(__name__)
 class Front:
     """All parts of the front, running from `run`'s beginning to its end."""
 
-    def __init__(self, options: Options, clock: Clock) -> None:
+    def __init__(
+        self, options: Options, clock: Clock, announce: Callable[[int, int], None]
+    ) -> None:
+        self.code = 0
         self._options = options
         self._clock = clock
+        self._announce = announce
         self._stopping = asyncio.Event()
         self.connections = Connections(
             clock, options.most_connections, lambda: self._base.member.info.number
@@ -74,7 +82,7 @@ class Front:
 
     async def run(self) -> None:
         """Serve until a signal comes."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         http = Http(self._options.host, self._options.status_port)
@@ -93,6 +101,7 @@ class Front:
         await self._begin(http, f"{self._options.host}:{port}")
         await server.start_serving()
         self._announce(port, http.port)
+        _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
         await self._stopping.wait()
         server.close()
         await self._end(http)
@@ -100,7 +109,7 @@ class Front:
     async def _begin(self, http: Http, address: str) -> None:
         base = self._base = assemble(self._options, "front", address, self._clock)
         self._services = self._wire(base)
-        self._loops = Loops(base.store, self._clock, lambda name: None)
+        self._loops = Loops(base.store, self._clock, self._broken)
         told = {**answers(self.connections), WRITERS: writers(self._services.locks)}
         self._loops.start(
             base.member,
@@ -171,19 +180,14 @@ class Front:
             session.execute(f"USE {quoted(login.database)}")
         return session  # type: ignore[no-any-return]
 
-    def _announce(self, port: int, status_port: int) -> None:
-        """The one line on standard output: clients may come."""
-        host = self._options.host
-        sys.stdout.write(
-            f"exuvia ready: mysql {host}:{port}, status http://{host}:{status_port}, "
-            f"store {self._options.store}\n"
-        )
-        sys.stdout.flush()
-        _log.info("the front serves", extra={"member": self._base.member.id, "port": port})
+    def _broken(self, name: str) -> None:
+        """A loop's thread has ended: what it did is done by nobody now."""
+        self.code = CRASHED
+        self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def _end(self, http: Http) -> None:
         """Stop in order, everything within STOP_S; what hangs is cut off."""
-        end_by_force(STOP_S, 0)
+        end_by_force(STOP_S, self.code)
         self._supervisor.begin_stop()
         for client in self.connections.all():
             client.kill()
@@ -191,7 +195,8 @@ class Front:
         while self.connections.all() and self._clock.monotonic() < deadline:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(self._end_threads, http)
-        _log.info("the front stopped", extra={"threads": threading.active_count()})
+        told = {"threads": threading.active_count(), "exit_code": self.code}
+        _log.info("the front stopped", extra=told)
 
     def _end_threads(self, http: Http) -> None:
         self.pool.close()
@@ -211,15 +216,18 @@ def _tls(options: Options) -> ssl.SSLContext | None:
     return context_of(options.ssl_cert, options.ssl_key) if options.ssl_cert else None
 
 
-def serve(options: Options) -> int:
-    """Run a node until SIGTERM or SIGINT; the exit code. Unavailable when it cannot start."""
+def serve(options: Options, announce: Callable[[int, int], None]) -> int:
+    """Run a node until SIGTERM or SIGINT, or a loop breaks; the exit code.
 
-    async def run() -> None:
-        await Front(options, SystemClock()).run()
+    `announce` is told the two ports once clients may come. Unavailable when it cannot start."""
+
+    async def run() -> int:
+        front = Front(options, SystemClock(), announce)
+        await front.run()
+        return front.code
 
     _allow_files(FILES_PER_CONNECTION * options.most_connections)
-    asyncio.run(run())
-    return 0
+    return asyncio.run(run())
 
 
 def _allow_files(wanted: int) -> None:

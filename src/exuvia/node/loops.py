@@ -4,9 +4,13 @@ counter -> step(now) -> seconds      a notice that comes during the step is not 
    ^                       |         was read before it
    `---- store.wait(channel, counter, seconds) <--'
 
-Conflict      again, a little later each time        Unavailable   logged once; again in RETRY_S
-Deposed       again when the member has joined anew  Broken, and   logged with its traceback; this
-                                                     any other     loop ends and `broken` is told
+Conflict      again, a little later each time        Unavailable,       logged once; again in
+                                                     Refused, OSError   RETRY_S
+Deposed       again when the member has joined anew  Broken, and any    logged with its traceback;
+                                                     other              this loop ends, and `broken`
+                                                                        is told: its process ends
+All three touches of the store are judged alike, the counter and the wait as the step: a store that
+has no room for one more look, or fails once, must not end a loop for good.
 """
 
 import logging
@@ -66,37 +70,38 @@ class LoopThread:
         self._stopping.set()
 
     def _run(self) -> None:
-        channel = self.channel
         while not self._stopping.is_set():
             try:
-                seen = self._store.counter(channel)
-                pause_s, woken = self._step()
-                if pause_s <= 0:
-                    continue
-                if woken and channel:
-                    self._store.wait(channel, seen, min(pause_s, LONGEST_S))
-                else:
-                    self._stopping.wait(min(pause_s, LONGEST_S))
+                self._turn()
             except Exception as error:  # the last stop of a thread: nothing may end it silently
                 self._stop_loudly(error)
                 return
 
-    def _step(self) -> tuple[float, bool]:
-        """(seconds to wait, whether a notice ends the wait)."""
+    def _turn(self) -> None:
+        """One step and the wait after it. Raises what no repetition mends."""
         try:
-            pause_s = self._loop.step(self._clock.monotonic())
+            self._step_and_wait()
         except Conflict:
             self._conflicts += 1
-            return min(LEAST_CONFLICT_S * 2**self._conflicts, RETRY_S), False
+            self._stopping.wait(min(LEAST_CONFLICT_S * 2**self._conflicts, RETRY_S))
         except Deposed:
-            return DEPOSED_S, False
-        except (Unavailable, Refused) as error:
-            if str(error) != self._missing:
+            self._stopping.wait(DEPOSED_S)
+        except (Unavailable, Refused, OSError) as error:
+            if str(error) != self._missing and not self._stopping.is_set():
                 self._missing = str(error)
                 _log.warning("a loop waits", extra={"loop": self.name, "reason": self._missing})
-            return RETRY_S, False
+            self._stopping.wait(RETRY_S)
+
+    def _step_and_wait(self) -> None:
+        seen = self._store.counter(self.channel)
+        pause_s = self._loop.step(self._clock.monotonic())
         self._conflicts, self._missing = 0, ""
-        return pause_s, True
+        if pause_s <= 0:
+            return
+        if self.channel:
+            self._store.wait(self.channel, seen, min(pause_s, LONGEST_S))
+        else:
+            self._stopping.wait(min(pause_s, LONGEST_S))
 
     def _stop_loudly(self, error: Exception) -> None:
         if self._stopping.is_set():

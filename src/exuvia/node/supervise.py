@@ -1,9 +1,16 @@
-"""The front keeps its back alive; the back does not outlive its front.
+"""Who keeps whom alive: `exuvia serve` its front, that its back; nobody outlives its parent.
 
-    front                                      back (python -m exuvia.node.back)
-    start, wait for its end, start it again    prctl PDEATHSIG: SIGTERM when the front's thread ends
-    0.1 s later, twice as long each time       its standard input: end of file when the front ends
-    up to 5 s; from anew after a quiet minute  then it stops in order, and after GRACE_S by force
+    exuvia serve (Keeper)      front (a fork of it)      back (python -m exuvia.node.back)
+    starts it, and again       starts it, and again      prctl PDEATHSIG: SIGTERM
+    when it ends by itself:    when it ends by itself    its standard input: end of file
+    with a broken loop,        prctl PDEATHSIG:          when the front ends; then it stops
+    killed, ...                SIGKILL                   in order, after GRACE_S by force
+    passes SIGTERM on          stops in order on it
+
+Again after 0.1 s, twice as long each time up to 5 s; from anew after a quiet minute. A front that
+was never ready is not started again: what it said is why the node cannot start. One that is started
+again takes the ports it had. The keeper loads nothing and holds nothing open: it forks a process
+that has one thread. Killing it by force means the node.
 
 Spark's JVM ends when its own standard input does, and that is held by the back: so it ends with it.
 """
@@ -16,6 +23,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 
 from exuvia.base.clock import Clock
 
@@ -23,9 +31,99 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 QUIET_S = 60.0
 GRACE_S = 3.0
+CRASHED = 70
 _PR_SET_PDEATHSIG = 1
+_ASKED_TO_STOP = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
+
+Ready = Callable[[str], None]
+
+
+def _next_pause(pause_s: float, lived_s: float) -> float:
+    """How long to wait before the next life."""
+    return FIRST_PAUSE_S if lived_s >= QUIET_S else min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+class Keeper:
+    """Runs `life(before, ready)` in a forked process, again whenever that ends by itself.
+
+    `life` calls `ready` with a line once it serves, and gives its exit code; `before` is the line
+    of the life before, "" in the first. For the main thread of a process that has no other."""
+
+    def __init__(self, life: Callable[[str, Ready], int], clock: Clock) -> None:
+        self._life = life
+        self._clock = clock
+        self._child = 0
+        self._stopping = False
+        self._stops: SimpleQueue[None] = SimpleQueue()  # see back.py: an Event may deadlock
+
+    def run(self) -> int:
+        """Until a signal comes, or the first life ends before it was ready; the exit code."""
+        for number in _ASKED_TO_STOP:
+            signal.signal(number, self._stop)
+        pause_s, before = FIRST_PAUSE_S, ""
+        while True:
+            began = self._clock.monotonic()
+            code, line = self._one_life(before)
+            before = line or before
+            if self._stopping:
+                return 0 if -code in _ASKED_TO_STOP else abs(code)
+            if code == 0 or not before:
+                return abs(code)
+            pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
+            _log.error("the front ended", extra={"exit_code": code, "again_in_s": pause_s})
+            try:
+                self._stops.get(timeout=pause_s)
+            except Empty:
+                continue
+            return 0
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+        self._stops.put(None)
+        if self._child:
+            os.kill(self._child, signal.SIGTERM)
+
+    def _one_life(self, before: str) -> tuple[int, str]:
+        """(exit code, minus the signal that ended it; the line it was ready with, or "")."""
+        keeper = os.getpid()
+        told, tell = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_TO_STOP)  # none is lost between the two
+        child = os.fork()
+        if child == 0:
+            os.close(told)
+            self._be_the_front(keeper, before, tell)
+        os.close(tell)
+        self._child = child
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
+        with os.fdopen(told) as lines:
+            line = lines.readline().strip()
+        _, status = os.waitpid(child, 0)
+        self._child = 0
+        return os.waitstatus_to_exitcode(status), line
+
+    def _be_the_front(self, keeper: int, before: str, tell: int) -> None:
+        """The whole of the forked process."""
+        code = CRASHED
+        try:
+            for number in _ASKED_TO_STOP:
+                signal.signal(number, signal.SIG_DFL)
+            _end_with(keeper, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
+
+            def ready(line: str) -> None:
+                os.write(tell, f"{line}\n".encode())
+
+            code = self._life(before, ready)
+        except BaseException as error:  # the last stop of a process: nothing may end it silently
+            _log.critical("the front failed", exc_info=error)
+        finally:
+            try:
+                logging.shutdown()
+                sys.stdout.flush()
+            finally:
+                os._exit(code)
 
 
 class Supervisor:
@@ -54,11 +152,14 @@ class Supervisor:
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             began = self._clock.monotonic()
-            code = self._one_life()
+            try:
+                code = self._one_life()
+            except OSError as error:  # no process, no memory: there may be some later
+                _log.error("the back was not started", extra={"reason": str(error)})
+                code = 1
             if self._stopping.is_set():
                 return
-            quiet = self._clock.monotonic() - began >= QUIET_S
-            pause_s = FIRST_PAUSE_S if quiet else min(pause_s * 2, LONGEST_PAUSE_S)
+            pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
             _log.warning("the back ended", extra={"exit_code": code, "again_in_s": pause_s})
             self._stopping.wait(pause_s)
 
@@ -101,10 +202,15 @@ def end_with_parent(parent_pid: int, stop: Callable[[], None]) -> None:
     """Call `stop` when the parent ends, however it ends, and end by force GRACE_S later.
 
     For the child's main thread, before anything else. Exits at once if the parent is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent_pid:
-        raise SystemExit("the front ended before its back began")
+    _end_with(parent_pid, signal.SIGTERM)
     threading.Thread(target=_watch_input, args=(stop,), name="parent-watch", daemon=True).start()
+
+
+def _end_with(parent_pid: int, number: int) -> None:
+    """The kernel sends this process that signal when its parent ends. Exits if it has ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent_pid:
+        raise SystemExit("the parent ended before its child began")
 
 
 def _watch_input(stop: Callable[[], None]) -> None:

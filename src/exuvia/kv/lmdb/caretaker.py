@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable
 from itertools import count
 
-import lmdb
-
 from exuvia.base.clock import Clock
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.overdue import Overdue
@@ -77,7 +75,7 @@ class Loop:
         while not self._stop.wait(wait_s):
             try:
                 wait_s = self._step(self._clock.monotonic())
-            except (lmdb.Error, OSError):
+            except Exception:  # without it snapshots are never ended, nor processes that hang
                 log.exception("the store's caretaker failed once")
                 wait_s = CHECK_READERS_S
 

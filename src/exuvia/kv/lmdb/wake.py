@@ -8,6 +8,7 @@ lost that matters: a full queue means that the receiver will look anyway, and it
 commit. A socket nobody listens on is removed by the first sender who finds out. `fallback_s` covers
 what is left, such as a process that could not bind."""
 
+import logging
 import os
 import socket
 import threading
@@ -18,6 +19,8 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 
 READ_AT_ONCE = 16
+
+_log = logging.getLogger(__name__)
 
 
 class _Waiter:
@@ -100,8 +103,13 @@ class Wake:
         if self._inbox is not None or self._why:
             return
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self._inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._inbox.bind(self._address(self._name))
+        inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            inbox.bind(self._address(self._name))
+        except OSError:
+            inbox.close()
+            raise  # the next waiter tries again
+        self._inbox = inbox
         self._listener = threading.Thread(
             target=self._receive, args=(self._inbox,), name="exuvia-wake", daemon=True
         )
@@ -113,8 +121,11 @@ class Wake:
             with suppress(BlockingIOError):
                 for _ in range(READ_AT_ONCE):  # one look answers them all
                     inbox.recv(1, socket.MSG_DONTWAIT)
-            with suppress(Unavailable):  # it is being closed, or has no room to look:
-                self._look()  # then the waiters look by themselves, a little later
+            try:
+                self._look()
+            except Exception as error:  # closed, or no room to look: the waiters look a little
+                if not self._why:  # later by themselves, and this thread must live on
+                    _log.warning("a wake-up was not passed on", extra={"reason": str(error)})
 
     def _look(self) -> None:
         """Wake whoever waits on a channel whose counter has moved."""
