@@ -7,6 +7,8 @@ node that was killed may be lost.
 
 import random
 import threading
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import pymysql
 
@@ -21,9 +23,21 @@ _REST_S = 0.02
 class Writer:
     """One client on a thread of its own; its rows are those whose id % of == number."""
 
-    def __init__(self, nodes: Nodes, table: str, number: int, of: int, rows: int) -> None:
-        self.changed: dict[int, Cells | None] = {}
+    def __init__(
+        self,
+        nodes: Nodes,
+        table: str,
+        number: int,
+        of: int,
+        rows: int,
+        known: Mapping[int, Cells | None] = MappingProxyType({}),
+        refusals: Collection[int] = (),
+    ) -> None:
+        """`refusals` are codes that say a statement was not done, and that are no fault."""
+        self.changed: dict[int, Cells | None] = dict(known)  # what one before it has changed
         self.errors: list[str] = []
+        self.refused = 0
+        self._refusals = refusals
         self.written = 0
         self.lost = 0
         self._nodes, self._table = nodes, table
@@ -46,6 +60,9 @@ class Writer:
             try:
                 self._change_one()
             except pymysql.err.MySQLError as error:
+                if error.args[0] in self._refusals:
+                    self.refused += 1
+                    continue
                 self.errors.append(f"{error!r} on {self._node and self._node.log.name}")
         self._hang_up()
 
@@ -55,7 +72,7 @@ class Writer:
         wish: Cells = (self._chance.randrange(5000), self._chance.randrange(1 << 30))
         after = None if before and self._chance.random() < 0.3 else wish
         if before is None:
-            text = f"INSERT INTO {self._table} VALUES ({row_id}, {wish[0]}, {wish[1]})"
+            text = f"INSERT INTO {self._table} (id, k, v) VALUES ({row_id}, {wish[0]}, {wish[1]})"
         elif after is None:
             text = f"DELETE FROM {self._table} WHERE id = {row_id}"
         else:
@@ -82,7 +99,7 @@ class Writer:
         found = None
         while found is None:
             found = self._execute(f"SELECT k, v FROM {self._table} WHERE id = {row_id}")
-        seen = (found[0][0], found[0][1]) if found else None
+        seen = (int(found[0][0]), int(found[0][1])) if found else None
         if seen not in (before, after):
             self.errors.append(f"row {row_id}: {seen}, neither {before} nor {after}")
         return seen
