@@ -60,6 +60,27 @@ def test_a_snapshot_ends_when_idle_or_old_and_says_so(opened: LmdbStore) -> None
     idle.rollback()
 
 
+def test_a_snapshot_in_use_by_a_statement_is_not_idle_and_yet_ends_when_old(
+    opened: LmdbStore,
+) -> None:
+    opened.limit_snapshots(idle_s=60, query_s=600)
+    short, long = opened.begin(), opened.begin()
+    for txn in (short, long):
+        txn.snapshot.in_use(True)
+    opened._caretaker.step(10_000)
+    opened._caretaker.step(10_300)
+    for txn in (short, long):
+        assert txn.get(b"ta") is None
+    short.snapshot.in_use(False)
+    for now in (10_310, 10_371):
+        opened._caretaker.step(now)
+    with pytest.raises(Unavailable, match="not used for 60 s"):
+        short.get(b"ta")
+    opened._caretaker.step(10_601)
+    with pytest.raises(Unavailable, match="open longer than 600 s"):
+        long.get(b"ta")
+
+
 def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store?sync=0&idle_s=0.2"
     store = cast(LmdbStore, open_store(url))

@@ -147,5 +147,9 @@ class _View:
         while part := list(islice(pairs, rows)):
             yield [key for key, _ in part], [raw for _, raw in part]
 
+    def in_use(self, running: bool) -> None:
+        """As its base."""
+        self._base.in_use(running)
+
     def close(self) -> None:
         """The snapshot is the chain's."""

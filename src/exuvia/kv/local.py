@@ -59,6 +59,10 @@ class LocalSnapshot:
         """Raw keys and values, `rows` at a time."""
         return self._of(span.start).chunks(span, rows)
 
+    def in_use(self, running: bool) -> None:
+        """As the store's."""
+        self._shared.in_use(running)
+
     def close(self) -> None:
         """Give both back."""
         self._shared.close()

@@ -55,6 +55,9 @@ class MemorySnapshot:
             part = pairs[start : start + rows]
             yield [key for key, _ in part], [raw for _, raw in part]
 
+    def in_use(self, running: bool) -> None:
+        """Nothing: it ends with its user."""
+
     def close(self) -> None:
         """Let the versions go that only this view needed."""
         self._store.forget(self)

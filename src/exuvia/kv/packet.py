@@ -113,6 +113,9 @@ class Snapshot(Protocol):
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """The same as lists of at most `rows` keys and values: the fast way to read much."""
 
+    def in_use(self, running: bool) -> None:
+        """A statement runs on it, or no longer: what a statement runs on is not idle."""
+
     def close(self) -> None:
         """Give the snapshot back. Twice is harmless."""
 

@@ -82,6 +82,9 @@ class _Nothing:
     def chunks(self, span: Span, rows: int = 0) -> Iterator[tuple[list[bytes], list[bytes]]]:
         return iter(())
 
+    def in_use(self, running: bool) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -2,9 +2,10 @@
 
 LMDB keeps every page a reader may still need, so one forgotten reader lets the file grow without
 bound. A snapshot therefore ends when it was not used for `idle_s`, or is older than `query_s`;
-its next use raises Unavailable. Ending may happen while another thread reads: every touch of LMDB
-is made under the snapshot's own lock, cursors live only inside one touch, and a scan goes on from
-its last key."""
+its next use raises Unavailable. While a statement runs on it (`in_use`) it is not idle, whatever it
+reads: SLEEP, a long sort, the wait for a row lock; `query_s` holds then too. Ending may happen
+while another thread reads: every touch of LMDB is made under the snapshot's own lock, cursors live
+only inside one touch, and a scan goes on from its last key."""
 
 import threading
 from bisect import bisect_left
@@ -29,6 +30,7 @@ class LmdbSnapshot:
         "_born_s",
         "_forget",
         "_forked",
+        "_in_use",
         "_lock",
         "_touched",
         "_transaction",
@@ -51,6 +53,7 @@ class LmdbSnapshot:
         self._forked = False
         self._lock = threading.Lock()
         self._touched = True
+        self._in_use = False
         self._born_s = self._used_s = -1.0
         self._why = "the snapshot is closed"
 
@@ -161,6 +164,11 @@ class LmdbSnapshot:
         self.end("the snapshot is closed")
         self._forget(self)
 
+    def in_use(self, running: bool) -> None:
+        """See kv/packet.py."""
+        self._in_use = running
+        self._touched = True
+
     def end(self, why: str) -> None:
         """Give the reader back for a reason that later uses are told."""
         with self._lock:
@@ -172,7 +180,7 @@ class LmdbSnapshot:
         """Called by the caretaker now and then: end it if it is due. True if it has ended."""
         if self._born_s < 0:
             self._born_s = now
-        if self._touched:
+        if self._touched or self._in_use:
             self._touched, self._used_s = False, now
         if now - self._born_s > query_s:
             self.end(f"the snapshot was open longer than {query_s:g} s")

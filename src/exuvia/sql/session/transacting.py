@@ -112,7 +112,8 @@ class Transacting(Beginning):
         open_ = self._open(explicit=False)
         try:
             context = self.context_in(open_, parameters, letters, locks)
-            result = work(context)
+            with open_.statement():
+                result = work(context)
             if context.warnings:
                 result.warnings = context.warnings
             if locks is not None:
@@ -145,7 +146,8 @@ class Transacting(Beginning):
         for _ in range(BEGINNINGS):
             current.about = self.statement
             try:
-                result = run(current, work, parameters, letters)
+                with current.statement():
+                    result = run(current, work, parameters, letters)
             except Refused as error:
                 if current.answered or error.code not in OUTDATED:
                     raise

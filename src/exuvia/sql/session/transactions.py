@@ -12,6 +12,8 @@ this transaction instead of refusing it (DESIGN section 6). The fence of the mem
 every commit (law 2); a member without a lease commits nothing (law 8).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from exuvia.base.errors import (
@@ -117,12 +119,23 @@ class OpenTransaction:
     def read_newest(self) -> None:
         """Read what is committed now, until `read_first`: a current read."""
         newest = self._services.store.snapshot()
+        newest.in_use(True)  # until it is closed: it is the statement's alone
         self.first = self.txn.read_from(newest)
         try:
-            self.first.get(keys.FORMAT)  # it is in use: an idle snapshot would be ended
+            self.first.get(keys.FORMAT)  # it may have ended
         except Unavailable:
             self.read_first()
             raise
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """While a statement runs in it, the snapshot it began with is not idle."""
+        snapshot = self.txn.snapshot
+        snapshot.in_use(True)
+        try:
+            yield
+        finally:
+            snapshot.in_use(False)
 
     def read_first(self) -> None:
         """Read the transaction's own snapshot again."""
