@@ -2,7 +2,7 @@
 
 import pytest
 
-from exuvia.base.errors import Unavailable
+from exuvia.base.errors import OutcomeUnknown, OutOfSpace, StorageFailed, Unavailable
 from exuvia.catalog import meta
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
@@ -137,13 +137,13 @@ def test_a_table_dropped_meanwhile_is_refused_to_who_waited():
 class Broken:
     """A reorg that meets an error, again and again, or only at first."""
 
-    def __init__(self, times):
-        self.times = times
+    def __init__(self, times, error=Unavailable):
+        self.times, self.error = times, error
 
     def __call__(self, *about):
         self.times -= 1
         if self.times >= 0:
-            raise Unavailable("the disk is full")
+            raise self.error("the disk is full")
         return self
 
     def step(self, now):
@@ -179,6 +179,12 @@ def test_beyond_the_error_count_limit_the_job_rolls_back_with_its_first_error():
         1105,
         "DDL job rollback, error msg: the disk is full",
     )
+
+
+@pytest.mark.parametrize("error", [OutOfSpace, StorageFailed, OutcomeUnknown])
+def test_a_job_waits_for_its_store_as_long_as_it_takes_and_is_not_to_blame(error):
+    job = add_index_with(Broken(8, error), 4)
+    assert (job.state, job.err_count, job.error()) == (JobState.SYNCED, 0, None)
 
 
 def test_columns_take_their_place_and_carry_their_indexes():

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.errors import OutOfSpace, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
@@ -82,7 +82,7 @@ def test_a_snapshot_in_use_by_a_statement_is_not_idle_and_yet_ends_when_old(
 
 
 def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) -> None:
-    url = f"lmdb://{tmp_path}/store?sync=0&idle_s=0.2"
+    url = f"lmdb://{tmp_path}/store?sync=0&idle_s=1"
     store = cast(LmdbStore, open_store(url))
     put(store, 0, MB)
     forgotten = store.begin()
@@ -161,12 +161,12 @@ def test_a_full_map_refuses_keeps_the_data_and_may_be_made_larger(tmp_path: Path
     url = f"lmdb://{tmp_path}/store"
     store = cast(LmdbStore, open_store(f"{url}?map_bytes={2 * MB}"))
     done = 0
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(OutOfSpace) as refused:
         for done in range(1000):
             put(store, done, 20_000)
     assert refused.value.code == 1114
     assert done > 50
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(OutOfSpace) as refused:
         store.bulk([b"t" + k.number(2000)], b"x" * 100_000)
     assert refused.value.code == 1114
     assert store.count(ALL) == done
@@ -186,7 +186,7 @@ def test_in_a_full_map_only_the_packet_that_does_not_fit_is_refused(tmp_path: Pa
         try:
             put(store, number, size)
             outcomes[number] = "done"
-        except Refused as error:
+        except OutOfSpace as error:
             outcomes[number] = str(error.code)
 
     sizes = {1: 100, 2: 3 * MB, 3: 100, 4: 100}

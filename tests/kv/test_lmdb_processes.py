@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
-from typing import cast
+from typing import IO, cast
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_kill_loses_nothing_acknowledged_and_blocks_nobody(url: str, children: C
         children.append(child)
         told = [int(hear(child)) for _ in range(40)]
         child.kill()
-        rest = cast(str, child.communicate()[0]).split("\n")
+        rest = cast(IO[str], child.stdout).read().split("\n")
         told += [int(line) for line in rest[:-1]]
         assert put(store, b"tz" + name.encode()) < SOON_S
         txn = store.begin()

@@ -3,6 +3,7 @@
 A child says what it has reached by one line on its standard output; `hear` waits for one.
 """
 
+import errno
 import os
 import resource
 import signal
@@ -10,13 +11,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from exuvia.base.errors import Conflict, ExuviaError, Refused
+from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
+from exuvia.kv.store import Store
+from support.store_faults import FOREVER, SYNC, inherited
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,7 +170,7 @@ def run_out_of_disk(url: str, most_bytes: int) -> None:
         try:
             txn.commit()
             number += 1
-        except Refused as refused:
+        except OutOfSpace as refused:
             code = refused.code
     say(f"{code} {number}")
     resource.setrlimit(resource.RLIMIT_FSIZE, kept)
@@ -194,3 +199,97 @@ def keep_writing(url: str) -> None:
         while time.monotonic() < until:
             pass
         gate.leave()
+
+
+# -- under a failing disk (support/store_faults.py) ------------------------------------------------
+
+
+def _put(store: Store, key: bytes, payload: bytes = b"1") -> None:
+    txn = store.begin()
+    txn.put(key, payload)
+    txn.commit()
+
+
+def _error_of(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except ExuviaError as error:
+        return f"{type(error).__name__} | {error}"
+    return "no error | "
+
+
+def commit_under_faults(url: str, error: int) -> None:
+    """Fail each call of a commit in turn; say the error, what is there, and how it goes on."""
+    faults = inherited()
+    store = open_store(url)
+    _put(store, b"t0")
+    before = faults.calls
+    _put(store, b"t0")
+    for number in range(1, faults.calls - before + 1):
+        key = b"tk%d" % number
+        faults.fail(number, error)
+        said = _error_of(partial(_put, store, key))
+        txn = store.begin()
+        found = "absent" if txn.get(key) is None else "present"
+        txn.rollback()
+        after = _error_of(partial(_put, store, key)).split()[0]
+        say(f"{number} | {said} | {found} | {'written' if after == 'no' else after}")
+    say("end")
+    store.close()
+
+
+def commit_and_stay_failed(url: str, error: int) -> None:
+    """From the fdatasync of a commit on every call fails, until it is healed."""
+    faults = inherited()
+    store = open_store(url)
+    _put(store, b"t0")
+    faults.fail(1, error, times=FOREVER, kinds=SYNC)
+    say(_error_of(partial(_put, store, b"tk")))
+    say(_error_of(store.begin))
+    faults.heal()
+    txn = store.begin()
+    found = "absent" if txn.get(b"tk") is None else "present"
+    txn.rollback()
+    written = _error_of(partial(_put, store, b"tk")).startswith("no error")
+    say(f"healed: {found}, {'written' if written else 'not written'}")
+    store.close()
+
+
+def read_across_a_failure(url: str) -> None:
+    """A snapshot from before a failed commit, and one from after it."""
+    faults = inherited()
+    store = open_store(url)
+    _put(store, b"t0", b"before")
+    old = store.begin()
+    faults.fail(1, errno.EIO)
+    _error_of(partial(_put, store, b"t0", b"after"))
+    say(_error_of(partial(old.get, b"t0")))
+    txn = store.begin()
+    say(f"fresh: {(txn.get(b't0') or b'').decode()}")
+    txn.rollback()
+    store.close()
+
+
+def commit_together_under_faults(url: str) -> None:
+    """Four commits that share one transaction, whose fdatasync fails; how many stand."""
+    faults = inherited()
+    store = cast(LmdbStore, open_store(url))
+    _put(store, b"t0")
+    said: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        said[number] = _error_of(partial(_put, store, b"tk%d" % number)).split()[0]
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    with store._environment.write():
+        for thread in threads:
+            thread.start()
+        while len(store._committer._queue) < 3:
+            time.sleep(0.001)
+    faults.fail(1, errno.EIO, kinds=SYNC)
+    for thread in threads:
+        thread.join()
+    say(" ".join(said.values()))
+    txn = store.begin()
+    say(sum(txn.get(b"tk%d" % n) is not None for n in range(4)))
+    store.close()

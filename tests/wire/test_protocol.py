@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mysql.connector.constants import ClientFlag
 
-from exuvia.base.errors import Broken, Conflict, Deposed, SchemaChanged, Unavailable
+from exuvia.base.errors import (
+    Broken,
+    Conflict,
+    Deposed,
+    OutcomeUnknown,
+    OutOfSpace,
+    SchemaChanged,
+    StorageFailed,
+    Unavailable,
+)
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
@@ -87,6 +96,10 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(quick: bool) -> No
         (SchemaChanged(), 8028, "HY000"),
         (Deposed("gone"), 8027, "HY000"),
         (Unavailable("the disk is away"), 8022, "HY000"),
+        (OutOfSpace("Disk full (data.mdb)"), 1021, "HY000"),
+        (OutOfSpace("the store has reached its bound", 1114), 1114, "HY000"),
+        (StorageFailed("Error writing file 'data.mdb' (errno: 5)"), 1026, "HY000"),
+        (OutcomeUnknown("nobody knows; read and see"), 1180, "08007"),
         (Broken("two owners"), 1105, "HY000"),
         (ZeroDivisionError("inside"), 1105, "HY000"),
     ],

@@ -7,6 +7,9 @@
     |   `-- SchemaChanged   the table moved more than one revision ahead of the plan (8028)
     |-- Deposed        an epoch was lost: stop at once, write nothing more
     |-- Unavailable    a wait ended or a resource is missing: wait, bounded, then say so
+    |   |-- OutOfSpace      the disk or the store's map is full; nothing was applied
+    |   |-- StorageFailed   the disk answered with an error; nothing was applied
+    |   `-- OutcomeUnknown  an error in a commit: nobody knows whether it was applied
     |-- WouldWait      this thread must not wait: run the statement again in one that may
     `-- Broken         an invariant does not hold: stop the loop that saw it, loudly
 
@@ -81,6 +84,27 @@ class Deposed(ExuviaError):
 
 class Unavailable(ExuviaError):
     """Something needed is not there now. The text says what, and what to do."""
+
+
+class OutOfSpace(Unavailable):
+    """No room for what was to be written; nothing of it was applied.
+
+    `code`: 1021 where the disk is full, 1114 where the store's own bound is reached."""
+
+    def __init__(self, message: str, code: int = 1021) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (str(self), self.code))
+
+
+class StorageFailed(Unavailable):
+    """The disk answered a write with an error; nothing of the transaction was applied."""
+
+
+class OutcomeUnknown(Unavailable):
+    """A commit met an error after which nobody can tell whether it was applied: read and see."""
 
 
 class WouldWait(ExuviaError):

@@ -5,6 +5,7 @@
       decide(job, world)                  a wait -> note for what; the reorg is to run -> `filling`
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
+                                          no room, or the disk fails -> noted; it waits, uncounted
                                           another error -> counted, backed off, at last turned back
                                           an unforeseen one -> said loudly; this job waits, parked
 
@@ -19,7 +20,16 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Broken, Conflict, ExuviaError, Refused, Unavailable
+from exuvia.base.errors import (
+    Broken,
+    Conflict,
+    ExuviaError,
+    OutcomeUnknown,
+    OutOfSpace,
+    Refused,
+    StorageFailed,
+    Unavailable,
+)
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
@@ -121,6 +131,9 @@ class JobWorker:
         except Conflict:
             self._conflicts += 1
             return min(0.001 * self._conflicts, LEAST_BACK_OFF_S)
+        except (OutOfSpace, StorageFailed, OutcomeUnknown) as error:
+            txn.rollback()
+            return self._wait_for_store(error, now)
         except (Refused, Unavailable) as error:
             txn.rollback()
             return self._count_error(error)
@@ -268,6 +281,26 @@ class JobWorker:
             txn.rollback()
         self._drop_filling()
         self.parked = True
+        return MOST_BACK_OFF_S
+
+    def _wait_for_store(self, error: Unavailable, now: float) -> float:
+        """No fault of the job: it goes on where it stands once the store can be written again.
+
+        Its row says so if there is room for that, and ADMIN SHOW DDL JOBS in any case."""
+        if not self._may_note(now):
+            return MOST_BACK_OFF_S
+        reason = f"waiting: {error}"[:MOST_REASON]
+        txn = self._parts.store.begin()
+        try:
+            job = queue.get(txn, self.job_id)
+            if job is not None and job.exuvia_wait != reason:
+                self._parts.campaign.guard(txn)
+                queue.update(txn, evolve(job, exuvia_wait=reason))
+                txn.commit()
+        except (Conflict, Unavailable):
+            return MOST_BACK_OFF_S
+        finally:
+            txn.rollback()
         return MOST_BACK_OFF_S
 
     def _count_error(self, error: Refused | Unavailable) -> float:

@@ -4,6 +4,9 @@ Refused        its own code, SQLSTATE and text
 SchemaChanged  8028, retryable          Conflict   1213 / 40001, retryable
 Deposed        8027: this node was fenced and is joining again
 Unavailable    8022 with the reason     Broken     1105, and the log
+OutOfSpace     1021 or 1114             StorageFailed  1026
+OutcomeUnknown 1180 with SQLSTATE 08007 (transaction resolution unknown): the one class 08 and 40
+               of clients' retry rules do not retry
 anything else  1105, and the log with its traceback: one statement's fault must not end the others
 """
 
@@ -14,8 +17,11 @@ from exuvia.base.errors import (
     Conflict,
     Deposed,
     ExuviaError,
+    OutcomeUnknown,
+    OutOfSpace,
     Refused,
     SchemaChanged,
+    StorageFailed,
     Unavailable,
 )
 from exuvia.base.mysql import refuse
@@ -47,6 +53,12 @@ def _classed(error: ExuviaError) -> Refused:
             return refuse(1213)
         case Deposed():
             return refuse(8027)
+        case OutOfSpace():
+            return Refused(error.code, "HY000", str(error))
+        case StorageFailed():
+            return Refused(1026, "HY000", str(error))
+        case OutcomeUnknown():
+            return Refused(1180, "08007", str(error))
         case Unavailable():
             return refuse(8022, f"{error}")
         case Broken():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 
 from exuvia.base.clock import Clock
+from exuvia.base.errors import Broken
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.overdue import Overdue
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
@@ -22,9 +23,10 @@ class Caretaker:
 
     def __init__(self, environment: Environment) -> None:
         settings = environment.settings
+        self._environment = environment
         self._tick_s = settings.tick_s
         self.watchdog = Watchdog(environment.gate, settings.stall_s, settings.tick_s)
-        self.overdue = Overdue(environment.lmdb, environment.locks)
+        self.overdue = Overdue(environment)
         self._checked_s = float("-inf")
         self._numbers = count()
         self._views: dict[int, weakref.ref[LmdbSnapshot]] = {}
@@ -48,6 +50,7 @@ class Caretaker:
     def step(self, now: float) -> float:
         """Do what is due; seconds until it wants to run again."""
         self.watchdog.step(now)
+        self._environment.look()
         for number, known in list(self._views.items()):
             view = known()
             if view is None or view.age(now, self.idle_s, self.query_s):
@@ -75,6 +78,8 @@ class Loop:
         while not self._stop.wait(wait_s):
             try:
                 wait_s = self._step(self._clock.monotonic())
+            except Broken:
+                return  # the store is lost: it has been said, and every use of it says so
             except Exception:  # without it snapshots are never ended, nor processes that hang
                 log.exception("the store's caretaker failed once")
                 wait_s = CHECK_READERS_S

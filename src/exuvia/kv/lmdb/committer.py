@@ -8,7 +8,8 @@ own result and hands the lead to the first who came since; nobody leads twice in
 nobody's latency is more than two transactions.
 
 If the shared transaction fails as a whole (map full, disk full) its packets are tried again one
-by one: only those that do not fit are refused."""
+by one: only those that do not fit are refused. After an error of the disk nothing is tried again:
+everybody is told what is known."""
 
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any
 
 import lmdb
 
-from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.base.errors import ExuviaError, OutcomeUnknown, StorageFailed, Unavailable
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.native import Writing
 
@@ -92,6 +93,9 @@ class Committer:
             if self._closed:
                 raise Unavailable(self._closed)
             self._together(batch)
+        except (StorageFailed, OutcomeUnknown) as error:
+            for each in batch:
+                each.error = type(error)(str(error))
         except ExuviaError as error:
             if len(batch) > 1:
                 self._singly(batch)
@@ -99,7 +103,9 @@ class Committer:
                 ticket.error = error
         except BaseException:
             for follower in batch[1:]:
-                follower.error = Unavailable("the commit was interrupted: its outcome is unknown")
+                follower.error = OutcomeUnknown(
+                    "the commit was interrupted; nobody knows whether it was applied; read and see"
+                )
             raise
         finally:
             self._hand_over(batch)

@@ -3,20 +3,44 @@
     DOOR taken -> am I alone? yes: record where we are / no: compare -> a member -> DOOR given back
 
 LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, the older one's 511,
-and an index on a VARCHAR(255) needs a thousand. Opened once per process, never across fork."""
+and an index on a VARCHAR(255) needs a thousand. Opened once per process, never across fork.
 
+    open --a commit met an error of the disk--> snapshots ended, closed, opened anew, synced -> open
+      |                                             ^                            | the disk fails
+      |                                             `---- at the next use -------'
+      `--data.mdb is not at its path any more, or was cut--> lost: every use is Broken, for ever
+
+Lost: whoever removed or replaced the files left this process with files that nobody else sees. What
+it acknowledged there would be gone with it, so it stops at the first commit, or look of the
+caretaker, after that."""
+
+import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
 import lmdb
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Unavailable
+from exuvia.base.errors import (
+    Broken,
+    ExuviaError,
+    OutcomeUnknown,
+    OutOfSpace,
+    StorageFailed,
+    Unavailable,
+)
 from exuvia.kv.lmdb import locality
-from exuvia.kv.lmdb.failures import translate
+from exuvia.kv.lmdb.failures import (
+    code_of,
+    damaged,
+    failed,
+    is_closed,
+    is_out_of_space,
+    translate,
+)
 from exuvia.kv.lmdb.gate import Gate
 from exuvia.kv.lmdb.locks import DOOR, MEMBERS, LockFile
 from exuvia.kv.lmdb.native import Reading, Writing
@@ -30,7 +54,11 @@ SEQUENCE_KEY = b"\x00sequence"
 
 8 bytes, little-endian. Keys below b"\\x01" are the engine's own."""
 
+UNKNOWN = "nobody knows whether it was applied; read and see"
+
 _opened: set[str] = set()
+
+log = logging.getLogger(__name__)
 
 
 class Environment:
@@ -40,6 +68,9 @@ class Environment:
         os.makedirs(path, exist_ok=True)
         self.path = os.path.realpath(path)
         self.settings = settings
+        self.before_closing: Callable[[str], None] = lambda why: None
+        self.lost = ""
+        self._opening = threading.RLock()
         if self.path in _opened:
             raise Unavailable(
                 f"the store {self.path} is already open in this process or its parent"
@@ -72,7 +103,9 @@ class Environment:
                     f"the store {self.path} is open in another pid namespace (container)"
                 )
             self.gate = Gate(self.locks, self.file("notes"))
-            self.lmdb = self._open(map_bytes)
+            locality.require_same_file(self.path, self._file())
+            self._map_bytes = map_bytes
+            self.lmdb = self._open()
         finally:
             self.locks.release(DOOR)
 
@@ -105,34 +138,130 @@ class Environment:
         finally:
             os.close(file)
 
-    def _open(self, map_bytes: int) -> lmdb.Environment:
-        data = self.file("data.mdb")
+    @property
+    def data_path(self) -> str:
+        """The file that has everything."""
+        return self.file("data.mdb")
+
+    def _open(self) -> lmdb.Environment:
+        data = self.data_path
         fresh = not os.path.exists(data) or os.path.getsize(data) == 0
         try:
-            return lmdb.open(
+            opened = lmdb.open(
                 self.path,
-                map_size=map_bytes,
+                map_size=self._map_bytes,
                 max_readers=self.settings.readers,
                 max_spare_txns=1,
                 sync=self.settings.sync,
                 metasync=self.settings.sync,
                 lib_version=cast(int, ENGINE if fresh else None),
             )
+        except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
+            raise Unavailable(damaged(data, str(error))) from error
         except (lmdb.Error, OSError) as error:
             raise Unavailable(f"cannot open the store {self.path}: {error}") from error
+        status = os.stat(data)
+        self._files = (status.st_dev, status.st_ino)
+        self._bytes = status.st_size
+        self._sign = locality.hang_sign(self.path, self._files)
+        return opened
+
+    def _file(self) -> tuple[int, int] | None:
+        """Device and inode of the data file; None if there is none."""
+        try:
+            status = os.stat(self.data_path)
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _shut(self, opened: lmdb.Environment) -> None:
+        opened.close()
+        self._sign.close()
+
+    def orphan(self) -> None:
+        """In a forked child: the files are the parent's."""
+        self._sign.close()
+
+    # -- the files are still ours ----------------------------------------------------------------
+
+    def look(self) -> None:
+        """Raises Broken once the data file is not the one that was opened, or was cut."""
+        if self.lost:
+            raise Broken(self.lost)
+        known = self._bytes  # before the look: another thread may have seen it larger since
+        try:
+            status = os.stat(self.data_path)
+            found = (status.st_dev, status.st_ino)
+        except FileNotFoundError:
+            status, found = None, None
+        if found != self._files:
+            what = "was removed" if found is None else "was replaced by another file"
+            self._lose(
+                f"{self.data_path} {what} while it was open: this process has only the old file, "
+                "where nothing would last, and stops; put the right file there and start it again"
+            )
+        elif status is not None and status.st_size < known:
+            self._lose(
+                f"{self.data_path} was cut from {known} to {status.st_size} bytes while it "
+                "was open: this process stops; restore the last good copy"
+            )
+        elif status is not None:
+            self._bytes = status.st_size
+
+    def _lose(self, why: str) -> None:
+        self.lost = why
+        log.critical("the store's file is lost", extra={"reason": why})
+        self.before_closing(why)
+        raise Broken(why)
+
+    # -- opened anew -----------------------------------------------------------------------------
+
+    def reopen(self, seen: lmdb.Environment, why: str) -> None:
+        """Open anew what failed, unless another thread has done it; all snapshots end.
+
+        Raises Unavailable while it cannot be opened and synced; the next use tries again."""
+        with self._opening:
+            if self.lmdb is not seen:
+                return
+            if self.lost:
+                raise Broken(self.lost)
+            log.warning("the store is opened anew", extra={"reason": why})
+            self.before_closing(f"the store was opened anew: {why}")
+            self._shut(seen)
+            if not os.path.exists(self.data_path):
+                self.look()
+            opened = self._open()
+            try:
+                opened.sync(True)  # LMDB put the old meta page back where writing it failed
+            except lmdb.Error as error:
+                self._shut(opened)
+                raise StorageFailed(failed(self.data_path, code_of(error))) from error
+            self.lmdb = opened
+
+    # -- transactions ----------------------------------------------------------------------------
 
     def read(self) -> Reading:
         """A read transaction. The caller ends it. Raises Unavailable when there are too many."""
-        try:
-            return cast(Reading, self.lmdb.begin())
-        except lmdb.ReadersFullError:
-            self.lmdb.reader_check()
-        except lmdb.Error as error:
-            raise translate(error) from error
-        try:
-            return cast(Reading, self.lmdb.begin())
-        except lmdb.Error as error:
-            raise translate(error) from error
+        return self._begin(write=False)
+
+    def _begin(self, write: bool) -> Reading | Writing:
+        """A transaction; where the environment has failed, of one that is opened anew."""
+        if self.lost:
+            raise Broken(self.lost)
+        for last in (False, True):
+            opened = self.lmdb
+            try:
+                return cast(Writing, opened.begin(write=write))
+            except lmdb.ReadersFullError as error:
+                if last:
+                    raise translate(error, self.data_path) from error
+                opened.reader_check()
+            except lmdb.Error as error:
+                again = is_closed(error) or isinstance(error, lmdb.PanicError)
+                if last or not again:
+                    raise translate(error, self.data_path) from error
+                self.reopen(opened, str(error))
+        raise Unavailable("the store does not open")
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
@@ -141,16 +270,55 @@ class Environment:
         Threads of one process exclude each other before they come here (see committer)."""
         self.gate.enter()
         try:
-            with self.lmdb.begin(write=True) as transaction:
-                yield cast(Writing, transaction)
+            self.look()
+            transaction = cast(Writing, self._begin(write=True))
+            try:
+                yield transaction
+            except BaseException:
+                transaction.abort()
+                raise
+            self._commit(transaction)
         except lmdb.Error as error:
-            raise translate(error) from error
+            raise translate(error, self.data_path) from error
         finally:
             self.gate.leave()
 
+    def _commit(self, transaction: Writing) -> None:
+        opened, number = self.lmdb, transaction.id()
+        try:
+            transaction.commit()
+        except lmdb.Error as error:
+            raise self._judge(error, opened, number) from error
+
+    def _judge(self, error: lmdb.Error, opened: lmdb.Environment, number: int) -> ExuviaError:
+        """What is known of transaction `number` after the error of its commit (see failures)."""
+        if is_out_of_space(error) and not _gave_up(opened):
+            return translate(error, self.data_path)
+        reason = failed(self.data_path, code_of(error))
+        try:
+            self.reopen(opened, reason)
+            applied = self.lmdb.info()["last_txnid"] >= number
+        except (ExuviaError, lmdb.Error, OSError) as second:
+            log.error("the store does not open again", extra={"reason": str(second)})
+            return OutcomeUnknown(f"{reason}; {UNKNOWN}")
+        if applied:
+            return OutcomeUnknown(f"{reason}; {UNKNOWN}")
+        if is_out_of_space(error):
+            return OutOfSpace(f"Disk full ({reason}); nothing was applied; free some space")
+        return StorageFailed(f"{reason}; nothing was applied")
+
     def close(self) -> None:
         """Leave the store. No transaction may be open."""
-        self.lmdb.close()
+        self._shut(self.lmdb)
         self.gate.close()
         self.locks.close()
         _opened.discard(self.path)
+
+
+def _gave_up(opened: lmdb.Environment) -> bool:
+    """Whether LMDB will do nothing more in this environment."""
+    try:
+        opened.begin().abort()
+    except lmdb.Error:
+        return True
+    return False

@@ -1,10 +1,20 @@
-"""All processes of a store share a kernel, a pid namespace and a local disk; here it is checked.
+"""All processes of a store share a kernel, a pid namespace, a local disk and its files; here it is
+checked.
 
 The first process to open a store (nobody else has it open) records where that is; the others
 compare. LMDB's shared memory and the kernel's locks mean nothing across hosts, and a holder's pid
-means nothing across pid namespaces."""
+means nothing across pid namespaces.
 
+Whoever removes a store's folder removes its locks and records too, while processes still have the
+files open: the next opener of that path would find nothing and begin an empty cluster. So each
+process binds a name that lies in no folder, an abstract socket made of path, file and pid; who
+opens looks whether a living process has *another* file open under the same path."""
+
+import hashlib
 import os
+import re
+import socket
+from contextlib import suppress
 
 import msgspec
 
@@ -77,3 +87,34 @@ def compare(path: str, recorded: Place, ours: Place) -> None:
         raise Unavailable(f"the store {path} is open on another host; one host at a time")
     if recorded.namespace != ours.namespace:
         raise Unavailable(f"the store {path} is open in another pid namespace (container)")
+
+
+def _sign(path: str) -> str:
+    return f"exuvia-store/{hashlib.sha256(os.fsencode(path)).hexdigest()[:24]}"
+
+
+def hang_sign(path: str, file: tuple[int, int]) -> socket.socket:
+    """Let others see, as long as it is open, that this process has that file (device, inode)."""
+    sign = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with suppress(OSError):  # another namespace's kernel may not allow it; then it is not noticed
+        sign.bind(f"\0{_sign(path)}/{file[0]}-{file[1]}/{os.getpid()}")
+    return sign
+
+
+def require_same_file(path: str, file: tuple[int, int] | None) -> None:
+    """Raises Unavailable where another process has other files open under this path.
+
+    `file`: device and inode of the data file now, None if there is none."""
+    signs = re.compile(re.escape(f"@{_sign(path)}/") + r"(\d+)-(\d+)/(\d+)$")
+    try:
+        with open("/proc/net/unix") as names:
+            found = [match.groups() for line in names if (match := signs.search(line.rstrip()))]
+    except OSError:
+        return
+    for device, inode, pid in found:
+        if int(pid) != os.getpid() and (int(device), int(inode)) != file:
+            raise Unavailable(
+                f"process {pid} still has the former files of {path} open, which were removed or "
+                "replaced: it stops by itself when it notices; end it, or put the files back, "
+                "before a store is opened here"
+            )

@@ -66,5 +66,11 @@ class Reading(Protocol):
 class Writing(Reading, Protocol):
     """The write transaction."""
 
+    def id(self) -> int:
+        """LMDB's number of it."""
+
+    def commit(self) -> None:
+        """End it, durably."""
+
     def delete(self, key: bytes) -> bool:
         """Remove a key if it is there."""

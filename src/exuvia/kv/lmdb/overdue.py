@@ -13,9 +13,7 @@ process is the cure.
 
 import logging
 
-import lmdb
-
-from exuvia.kv.lmdb.locks import LockFile
+from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.process import Process, end, identify, is_stopped
 
 log = logging.getLogger(__name__)
@@ -32,21 +30,21 @@ def readers_of(table: str) -> set[Reader]:
 class Overdue:
     """`step` is called every `every_s` by the caretaker, with the time that passed, bounded."""
 
-    def __init__(self, environment: lmdb.Environment, locks: LockFile) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._locks = locks
         self._seen: dict[Reader, float] = {}
         self.ended: list[Process] = []
 
     def step(self, elapsed_s: float, most_s: float) -> None:
         """Look once. `most_s` is how long a snapshot may last."""
-        self._environment.reader_check()
+        opened = self._environment.lmdb
+        opened.reader_check()
         known = self._seen
         self._seen = {
             reader: known.get(reader, -elapsed_s) + elapsed_s
-            for reader in readers_of(self._environment.readers())
+            for reader in readers_of(opened.readers())
         }
-        members = set(self._locks.members())
+        members = set(self._environment.locks.members())
         for (pid, _, _), age_s in self._seen.items():
             if age_s > most_s and pid in members:
                 self._end(pid)

@@ -10,9 +10,14 @@ only inside one touch, and a scan goes on from its last key."""
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import islice
+from typing import Any, TypeVar, cast
+
+import lmdb
 
 from exuvia.base.errors import Broken, Unavailable
+from exuvia.kv.lmdb.failures import translate
 from exuvia.kv.lmdb.native import Reading
 from exuvia.kv.packet import Span
 
@@ -20,6 +25,20 @@ FIRST_KEY = b"\x01"
 FIRST_ROWS, MOST_ROWS = 8, 2048
 
 Pairs = list[tuple[bytes, bytes]]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _reading(method: _Method) -> _Method:
+    """LMDB's errors become ours."""
+
+    @wraps(method)
+    def read(self: "LmdbSnapshot", *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except lmdb.Error as error:
+            raise translate(error, self.path) from error
+
+    return cast(_Method, read)
 
 
 class LmdbSnapshot:
@@ -37,6 +56,7 @@ class LmdbSnapshot:
         "_used_s",
         "_why",
         "number",
+        "path",
         "sequence",
     )
 
@@ -45,7 +65,9 @@ class LmdbSnapshot:
         transaction: Reading,
         sequence: int,
         forget: Callable[["LmdbSnapshot"], None],
+        path: str,
     ) -> None:
+        self.path = path
         self._transaction: Reading | None = transaction
         self.sequence = sequence
         self.number = -1
@@ -67,9 +89,13 @@ class LmdbSnapshot:
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
-        with self._lock:
-            return self._live().get(key)
+        try:
+            with self._lock:
+                return self._live().get(key)
+        except lmdb.Error as error:
+            raise translate(error, self.path) from error
 
+    @_reading
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw values of those keys that are there."""
         with self._lock, self._live().cursor() as cursor:
@@ -91,6 +117,7 @@ class LmdbSnapshot:
                 low = pairs[-1][0] + b"\0"
             size = min(2 * size, MOST_ROWS)
 
+    @_reading
     def _first(self, low: bytes, high: bytes, count: int) -> Pairs:
         """The first `count` pairs with low <= key < high."""
         with self._lock, self._live().cursor() as cursor:
@@ -101,6 +128,7 @@ class LmdbSnapshot:
             del pairs[bisect_left(pairs, (high,)) :]
         return pairs
 
+    @_reading
     def _last(self, low: bytes, high: bytes, count: int) -> Pairs:
         """The last `count` pairs with low <= key < high, backwards."""
         with self._lock, self._live().cursor() as cursor:
@@ -125,6 +153,7 @@ class LmdbSnapshot:
                 return
             low = keys[-1] + b"\0"
 
+    @_reading
     def _chunk(self, low: bytes, high: bytes, rows: int) -> tuple[list[bytes], list[bytes]]:
         with self._lock, self._live().cursor() as cursor:
             if not cursor.set_range(low):
@@ -136,6 +165,7 @@ class LmdbSnapshot:
             values = list(islice(cursor.iternext(keys=False, values=True), len(keys)))
         return keys, values
 
+    @_reading
     def keys(self, span: Span, limit: int) -> list[bytes]:
         """The first `limit` keys of the span."""
         with self._lock, self._live().cursor() as cursor:
@@ -151,6 +181,7 @@ class LmdbSnapshot:
         pairs = self._last(max(span.start, FIRST_KEY), span.end, 1)
         return pairs[0][0] if pairs else None
 
+    @_reading
     def beside(self, key: bytes) -> tuple[bytes, bytes]:
         """The last key before and the first at or after, both of which must exist."""
         with self._lock, self._live().cursor() as cursor:

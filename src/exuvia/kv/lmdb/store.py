@@ -9,7 +9,7 @@ from functools import partial
 import lmdb
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Broken, Unavailable
+from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.caretaker import Caretaker, Loop
 from exuvia.kv.lmdb.committer import Committer
@@ -50,6 +50,7 @@ class LmdbStore:
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
         self._environment = Environment(path, settings, clock)
+        self._environment.before_closing = self._end_views
         self._caretaker = Caretaker(self._environment)
         self._committer = Committer(self._environment)
         self._presences = Presences(self._environment.file("presence"))
@@ -72,7 +73,8 @@ class LmdbStore:
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""
         self._require_open()
         transaction, sequence = self._fresh()
-        view = LmdbSnapshot(transaction, sequence, self._caretaker.forget)
+        path = self._environment.data_path
+        view = LmdbSnapshot(transaction, sequence, self._caretaker.forget, path)
         self._caretaker.watch(view)
         return view
 
@@ -93,10 +95,11 @@ class LmdbStore:
                 return transaction, read_sequence(transaction)
             except lmdb.Error as error:
                 transaction.abort()
+                failure = error
                 if not isinstance(error, lmdb.CorruptedError):
-                    raise translate(error) from error
+                    raise translate(error, self._environment.data_path) from error
                 log.warning("a fresh snapshot was not readable", extra={"attempt": attempt})
-        raise Broken("the store's file is not as it should be")
+        raise translate(failure, self._environment.data_path)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -155,6 +158,8 @@ class LmdbStore:
         transaction, _ = self._fresh()
         try:
             raws = [transaction.get(k.meta("channel", channel)) for channel in channels]
+        except lmdb.Error as error:
+            raise translate(error, self._environment.data_path) from error
         finally:
             transaction.abort()
         return [k.read_number(raw and raw[SEQUENCE_BYTES:]) for raw in raws]
@@ -213,17 +218,21 @@ class LmdbStore:
         self._closed = True
         self._loop.close()
         self._wake.close(CLOSED)
-        for view in self._caretaker.views():
-            view.end(CLOSED)
+        self._end_views(CLOSED)
         self._presences.close()
         self._environment.close()
         _stores.discard(self)
+
+    def _end_views(self, why: str) -> None:
+        for view in self._caretaker.views():
+            view.end(why)
 
     def orphan(self) -> None:
         """In a forked child: nothing of the parent's may be used, or given back."""
         self._closed = self._forked = True
         for view in self._caretaker.views():
             view.orphan()
+        self._environment.orphan()
         self._wake.orphan()
 
 

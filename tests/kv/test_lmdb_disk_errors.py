@@ -1,0 +1,186 @@
+"""What a store says and does when its disk fails: the error, what is known, and what goes on."""
+
+import errno
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from exuvia.base.errors import Broken, OutOfSpace, StorageFailed, Unavailable
+from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.open import open_store
+from support.kv_children import hear, start, stop
+from support.store_faults import Faults
+
+APPLIED_IS_KNOWN = "nothing was applied"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LmdbStore]:
+    opened = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Faults:
+    return Faults(tmp_path)
+
+
+def put(store: LmdbStore, key: bytes = b"tk", payload: bytes = b"1") -> None:
+    txn = store.begin()
+    txn.put(key, payload)
+    txn.commit()
+
+
+def get(store: LmdbStore, key: bytes = b"tk") -> bytes | None:
+    txn = store.begin()
+    try:
+        return txn.get(key)
+    finally:
+        txn.rollback()
+
+
+# -- errors of writes and syncs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_an_error_at_any_call_of_a_commit_is_said_as_it_is_and_the_next_commit_works(
+    tmp_path: Path, faults: Faults, error: int
+) -> None:
+    """Calls of a commit: the pages, fdatasync, the meta page."""
+    with faults.preloaded():
+        child = start("commit_under_faults", f"lmdb://{tmp_path}/store", error)
+    said = [line.split(" | ") for line in iter(lambda: hear(child), "end")]
+    stop(child)
+    assert len(said) >= 3
+    kind, code = {
+        errno.EIO: ("StorageFailed", "errno: 5 - Input/output error"),
+        errno.ENOSPC: ("OutOfSpace", "Disk full"),
+    }[error]
+    for number, raised, text, found, afterwards in said:
+        assert raised == kind, number
+        assert code in text
+        assert APPLIED_IS_KNOWN in text
+        assert "retry" not in text
+        assert (found, afterwards) == ("absent", "written"), number
+
+
+def test_where_the_disk_fails_for_good_the_outcome_is_unknown_and_it_opens_when_it_is_well(
+    tmp_path: Path, faults: Faults
+) -> None:
+    with faults.preloaded():
+        child = start("commit_and_stay_failed", f"lmdb://{tmp_path}/store", errno.EIO)
+    raised, text = hear(child).split(" | ")
+    assert raised == "OutcomeUnknown"
+    assert "nobody knows whether it was applied; read and see" in text
+    assert "retry" not in text
+    assert hear(child).startswith("StorageFailed | Error writing file")
+    assert hear(child) == "healed: absent, written"
+    stop(child)
+
+
+def test_after_an_error_of_the_disk_no_snapshot_of_before_is_read(
+    tmp_path: Path, faults: Faults
+) -> None:
+    with faults.preloaded():
+        child = start("read_across_a_failure", f"lmdb://{tmp_path}/store")
+    assert re.match("Unavailable . the store was opened anew: Error writing file", hear(child))
+    assert hear(child) == "fresh: before"
+    stop(child)
+
+
+def test_everybody_in_a_group_is_told_the_same_and_nothing_is_tried_again(
+    tmp_path: Path, faults: Faults
+) -> None:
+    with faults.preloaded():
+        child = start("commit_together_under_faults", f"lmdb://{tmp_path}/store")
+    assert hear(child) == "StorageFailed StorageFailed StorageFailed StorageFailed"
+    assert hear(child) == "0"
+    stop(child)
+
+
+# -- files that are not there any more -----------------------------------------------------------
+
+
+def test_after_the_folder_is_removed_nothing_is_acknowledged(store: LmdbStore) -> None:
+    put(store)
+    reader = store.begin()
+    shutil.rmtree(store._environment.path)
+    with pytest.raises(Broken, match=r"data\.mdb was removed while it was open.*stops"):
+        put(store)
+    with pytest.raises(Broken, match="was removed"):
+        get(store)
+    with pytest.raises(Unavailable, match="was removed"):
+        reader.get(b"tk")
+    with pytest.raises(Broken, match="was removed"):
+        store.counter("job")
+
+
+@pytest.mark.parametrize("how", ["replaced", "moved", "cut"])
+def test_the_caretaker_notices_files_that_were_exchanged(
+    store: LmdbStore, tmp_path: Path, how: str
+) -> None:
+    put(store)
+    store._environment.look()
+    noticed = threading.Event()
+    store._environment.before_closing = lambda why: noticed.set()
+    data = Path(store._environment.data_path)
+    if how == "replaced":
+        shutil.copy(data, tmp_path / "copy")
+        os.replace(tmp_path / "copy", data)
+    elif how == "moved":
+        data.parent.rename(tmp_path / "elsewhere")
+    else:
+        os.truncate(data, 4096 * 2)
+    assert noticed.wait(10)
+    with pytest.raises(Broken, match=r"data\.mdb was (replaced|removed|cut)"):
+        put(store)
+
+
+def test_a_store_that_somebody_has_open_is_not_begun_anew_on_the_same_path(
+    store: LmdbStore,
+) -> None:
+    path = store._environment.path
+    shutil.rmtree(path)
+    child = start("open_there", f"lmdb://{path}")
+    said = hear(child)
+    stop(child)
+    assert said.startswith("Unavailable: ")
+    assert f"process {os.getpid()} still has the former files of {path} open" in said
+    store.close()
+    child = start("open_there", f"lmdb://{path}")
+    assert hear(child) == "opened"
+    stop(child)
+
+
+# -- damage --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pages", [(0,), (1,), (0, 1)])
+def test_a_zeroed_meta_page_is_a_sentence_that_says_what_to_do(
+    tmp_path: Path, pages: tuple[int, ...]
+) -> None:
+    store = open_store(f"lmdb://{tmp_path}/store")
+    store.close()
+    data = tmp_path / "store" / "data.mdb"
+    with data.open("r+b") as file:
+        for page in pages:
+            file.seek(4096 * page)
+            file.write(bytes(4096))
+    with pytest.raises(Unavailable, match=r"data\.mdb is damaged .*stop all nodes.*restore"):
+        open_store(f"lmdb://{tmp_path}/store")
+
+
+def test_out_of_space_and_storage_failed_travel_between_processes() -> None:
+    import pickle
+
+    for error in (OutOfSpace("full", 1114), StorageFailed("bad")):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+        assert getattr(again, "code", 0) == getattr(error, "code", 0)

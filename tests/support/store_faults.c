@@ -1,0 +1,122 @@
+/* A disk that fails when told: preloaded into the processes of a test (see store_faults.py).
+
+Every write and sync of a file named data.mdb is a call with a number, counted over all processes
+that share the control file. A call whose number lies in [first, first + times) fails with `error`
+and does nothing. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct control {
+    _Atomic int64_t calls; /* so far, of the chosen kinds */
+    _Atomic int64_t failed;
+    int64_t first; /* 0: none */
+    int64_t times;
+    int64_t error;
+    int64_t kinds; /* bits */
+    int64_t beyond; /* writes that end at or before this offset are not counted */
+};
+enum { WRITE = 1, SYNC = 2, TRUNCATE = 4 };
+
+static struct control *shared;
+
+__attribute__((constructor)) static void open_control(void) {
+    const char *path = getenv("EXUVIA_TEST_FAULTS");
+    if (!path) return;
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return;
+    void *map = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (map != MAP_FAILED) shared = map;
+    close(file);
+}
+
+static int is_data(int file) {
+    char link[64], path[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 8) return 0;
+    path[length] = 0;
+    return strcmp(path + length - 8, "data.mdb") == 0;
+}
+
+static int fails(int file, int kind, int64_t end) {
+    int kept = errno;
+    struct control *c = shared;
+    if (!c || !(c->kinds & kind) || (end >= 0 && end <= c->beyond) || !is_data(file)) {
+        errno = kept;
+        return 0;
+    }
+    errno = kept;
+    int64_t number = atomic_fetch_add(&c->calls, 1) + 1;
+    if (!c->first || number < c->first || number >= c->first + c->times) return 0;
+    atomic_fetch_add(&c->failed, 1);
+    errno = (int)c->error;
+    return 1;
+}
+
+#define REAL(name) \
+    static __typeof__(&name) real; \
+    if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+ssize_t pwrite(int file, const void *bytes, size_t size, off_t at) {
+    REAL(pwrite);
+    return fails(file, WRITE, at + (int64_t)size) ? -1 : real(file, bytes, size, at);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t at) {
+    REAL(pwrite64);
+    return fails(file, WRITE, at + (int64_t)size) ? -1 : real(file, bytes, size, at);
+}
+
+ssize_t write(int file, const void *bytes, size_t size) {
+    REAL(write);
+    if (file > 2 && fails(file, WRITE, lseek(file, 0, SEEK_CUR) + (int64_t)size)) return -1;
+    return real(file, bytes, size);
+}
+
+static int64_t sum(const struct iovec *parts, int count) {
+    int64_t total = 0;
+    for (int n = 0; n < count; n++) total += (int64_t)parts[n].iov_len;
+    return total;
+}
+
+ssize_t writev(int file, const struct iovec *parts, int count) {
+    REAL(writev);
+    if (file > 2 && fails(file, WRITE, lseek(file, 0, SEEK_CUR) + sum(parts, count))) return -1;
+    return real(file, parts, count);
+}
+
+ssize_t pwritev(int file, const struct iovec *parts, int count, off_t at) {
+    REAL(pwritev);
+    return fails(file, WRITE, at + sum(parts, count)) ? -1 : real(file, parts, count, at);
+}
+
+int fsync(int file) {
+    REAL(fsync);
+    return fails(file, SYNC, -1) ? -1 : real(file);
+}
+
+int fdatasync(int file) {
+    REAL(fdatasync);
+    return fails(file, SYNC, -1) ? -1 : real(file);
+}
+
+int ftruncate(int file, off_t size) {
+    REAL(ftruncate);
+    return fails(file, TRUNCATE, -1) ? -1 : real(file, size);
+}
+
+int ftruncate64(int file, off64_t size) {
+    REAL(ftruncate64);
+    return fails(file, TRUNCATE, -1) ? -1 : real(file, size);
+}

@@ -1,0 +1,94 @@
+"""A disk that fails when told, under real processes: see store_faults.c.
+
+faults = Faults(tmp_path)                  compiled once a run with `cc`
+with faults.preloaded(): node = ...        processes started inside have the library
+faults.fail(120, errno.EIO)                the 120th write or sync from now on fails
+faults.fail(1, errno.ENOSPC, times=FOREVER, beyond=size)    the file cannot grow any more
+faults.heal(); faults.calls; faults.failed
+"""
+
+import contextlib
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("store_faults.c")
+FOREVER = 1 << 60
+WRITE, SYNC, TRUNCATE = 1, 2, 4
+ANY = WRITE | SYNC | TRUNCATE
+_CONTROL = struct.Struct("<7q")
+_FIRST = struct.Struct("<5q")
+
+
+class Control:
+    """The control file: what is to fail."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), _CONTROL.size)
+
+    def fail(
+        self, after: int, error: int, times: int = 1, kinds: int = ANY, beyond: int = 0
+    ) -> None:
+        """The call number `after` from now on fails, and the `times` - 1 behind it.
+
+        Writes that end at or before the offset `beyond` are neither counted nor failed."""
+        self.heal()
+        _FIRST.pack_into(self._shared, 16, self.calls + after, times, error, kinds, beyond)
+
+    def heal(self) -> None:
+        """Fail nothing more; go on counting."""
+        _FIRST.pack_into(self._shared, 16, 0, 0, 0, ANY, 0)
+
+    def forget(self) -> None:
+        """Count from nothing."""
+        self._shared[:16] = bytes(16)
+
+    @property
+    def calls(self) -> int:
+        """Writes and syncs of the data file so far."""
+        return int.from_bytes(self._shared[0:8], "little")
+
+    @property
+    def failed(self) -> int:
+        """Those of them that were made to fail."""
+        return int.from_bytes(self._shared[8:16], "little")
+
+
+def inherited() -> Control:
+    """For a process that was started under the library."""
+    return Control(Path(os.environ["EXUVIA_TEST_FAULTS"]))
+
+
+class Faults(Control):
+    """The control file and the library, in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        compiler = shutil.which("cc")
+        assert compiler is not None, "the tests of a failing disk need a C compiler (gcc, clang)"
+        self._library = folder / "store_faults.so"
+        command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+        subprocess.run([*command, "-o", self._library, SOURCE, "-ldl"], check=True)
+        self._path = folder / "store_faults.control"
+        self._path.write_bytes(bytes(_CONTROL.size))
+        super().__init__(self._path)
+        self.heal()
+
+    @contextlib.contextmanager
+    def preloaded(self) -> Iterator[None]:
+        """Processes started meanwhile, and their children, meet the faults."""
+        names = {"LD_PRELOAD": str(self._library), "EXUVIA_TEST_FAULTS": str(self._path)}
+        before = {name: os.environ.get(name) for name in names}
+        os.environ.update(names)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
