@@ -85,6 +85,11 @@ NEWER: dict[int, tuple[str, str]] = {
         "table definition may be updated by other DDL ran in parallel). If you see this error "
         "often, try increasing `tidb_max_delta_schema_count`. [try again later]",
     ),
+    8048: (
+        "HY000",
+        "The isolation level '%s' is not supported. Set tidb_skip_isolation_level_check=1 to "
+        "skip this error",
+    ),
     8055: ("HY000", "snapshot is too old: %s"),
     8131: ("HY000", "Index '%s' in field list does not exist in table '%s'"),
     8137: ("HY000", "Column '%s' in ANALYZE column option does not exist in table '%s'"),

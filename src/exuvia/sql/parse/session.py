@@ -27,6 +27,12 @@ from exuvia.sql.parse.accounts import set_default_role, set_password, set_role
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.types import word_or_string
 
+_LEVELS = (
+    ("READ", "UNCOMMITTED"),
+    ("READ", "COMMITTED"),
+    ("REPEATABLE", "READ"),
+    ("SERIALIZABLE",),
+)
 _SCOPES = {"GLOBAL": "global", "SESSION": "session", "LOCAL": "session", "PERSIST": "global"}
 
 
@@ -222,8 +228,22 @@ def set_statement(cursor: Cursor) -> Node:
     if cursor.peek(ahead) == "TRANSACTION":
         found = _SCOPES[cursor.take().text.upper()] if ahead else None
         cursor.take()
-        return SetStatement((Assignment("transaction", cursor.rest().upper(), None, found),))
+        parts = ",".join(cursor.listed(lambda: _characteristic(cursor)))
+        return SetStatement((Assignment("transaction", parts, None, found),))
     return SetStatement(cursor.listed(lambda: _set_item(cursor)))
+
+
+def _characteristic(cursor: Cursor) -> str:
+    """ISOLATION LEVEL level | READ ONLY | READ WRITE, as `SET TRANSACTION` has them."""
+    if cursor.accept("ISOLATION", "LEVEL"):
+        for words in _LEVELS:
+            if cursor.accept(*words):
+                return f"ISOLATION LEVEL {' '.join(words)}"
+        raise cursor.error()
+    if cursor.accept("READ", "ONLY"):
+        return "READ ONLY"
+    cursor.expect("READ", "WRITE")
+    return "READ WRITE"
 
 
 def _set_item(cursor: Cursor) -> Assignment:

@@ -2,7 +2,8 @@
 
 SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the store, for all nodes
 SET @x = v                        this session's own SET NAMES c         three variables at once
-SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads what is newest; all others one snapshot
+SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads what is newest, REPEATABLE READ one snapshot;
+                                  the other two are 8048 (docs/isolation.md)
 SET autocommit = 1                commits what is open
 """
 
@@ -25,6 +26,7 @@ from exuvia.sql.nodes.session import Assignment, SetStatement
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.running import Running
+from exuvia.sql.session.settings import ISOLATION
 
 _GLOBAL_ATTEMPTS = 16
 _BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_lock"})
@@ -99,7 +101,9 @@ def _global(session: Running, item: Assignment) -> Refused | None:
                 variables.reset_global(txn, item.name)
                 warning = None
             else:
-                warning = variables.set_global(txn, item.name, value).warning
+                checked = variables.set_global(txn, item.name, value)
+                judged = session.settings.judge(variables.canonical(item.name), checked.text)
+                warning = judged or checked.warning
             txn.commit()
             return warning
         except Conflict:
@@ -152,26 +156,28 @@ def _charset(session: Running, item: Assignment) -> Refused | None:
 def _transaction(session: Running, item: Assignment) -> Refused | None:
     if item.extra is None and session.current is not None:
         raise refuse(1568)
-    for part in item.name.split(","):
-        _characteristic(session, item, part.strip())
-    return None
+    said = [_characteristic(session, item, part) for part in item.name.split(",")]
+    return next((warning for warning in said if warning is not None), None)
 
 
-def _characteristic(session: Running, item: Assignment, text: str) -> None:
+def _characteristic(session: Running, item: Assignment, text: str) -> Refused | None:
+    """Of the next transaction alone where the statement names no scope."""
+    is_level = text.startswith("ISOLATION LEVEL")
     level = text.removeprefix("ISOLATION LEVEL").strip().replace(" ", "-")
-    if item.extra is None:  # of the next transaction alone
-        if text.startswith("ISOLATION LEVEL"):
-            session.next_isolation = level
-        else:
-            session.next_is_read_only = text == "READ ONLY"
-        return
-    if text.startswith("ISOLATION LEVEL"):
-        name, value = "transaction_isolation", level
+    if item.extra is None and is_level:
+        warning = session.settings.judge(ISOLATION, level)
+        session.next_isolation = level
+        return warning
+    if item.extra is None:
+        session.next_is_read_only = text == "READ ONLY"
+        return None
+    if is_level:
+        name, value = ISOLATION, level
     else:
         name, value = "transaction_read_only", "ON" if text == "READ ONLY" else "OFF"
     scope = "global" if item.extra == "global" else "session"
     literal = exp.Literal.string(value)
-    _SCOPES[scope](session, Assignment(scope, name, literal))
+    return _SCOPES[scope](session, Assignment(scope, name, literal))
 
 
 _SCOPES = {

@@ -9,11 +9,14 @@ What statements ask at every turn (autocommit, the locks) is kept beside the tex
 from datetime import tzinfo
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.catalog.variable import Setting
 from exuvia.sql.bind.zones import zone_of
 from exuvia.sql.session.services import Services
 
+ISOLATION = "transaction_isolation"
+_NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
 _FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
 
 
@@ -40,7 +43,7 @@ class Settings:
         self.autocommit = self.get("autocommit") == "ON"
         self.metadata_lock = self.get("tidb_enable_metadata_lock") == "ON"
         self.pessimistic = self.get("tidb_txn_mode") == "pessimistic"
-        self.isolation = self.get("transaction_isolation")
+        self.isolation = self.get(ISOLATION)
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
         self.zone = zone_of(self.get("time_zone"))
         self._flavours = {}
@@ -76,9 +79,20 @@ class Settings:
         Raises 1193, 1229, 1231 ..."""
         found = variables.find_settable(name, False)
         checked = variables.check(found, value)
+        warning = self.judge(found.name, checked.text) or checked.warning
         self._texts[found.name] = checked.text
         self._refresh()
-        return checked.warning
+        return warning
+
+    def judge(self, name: str, text: str) -> Refused | None:
+        """What is to be said of a value in any scope: of an isolation level that is not delivered
+        (docs/isolation.md). Raises 8048, or returns it where the session skips the check."""
+        if name != ISOLATION or text not in _NOT_DELIVERED:
+            return None
+        refusal = refuse(8048, text)
+        if self.get("tidb_skip_isolation_level_check") != "ON":
+            raise refusal
+        return refusal
 
     def reset_session(self, name: str) -> None:
         """Back to the global value. Raises 1193, 1229."""
