@@ -32,8 +32,11 @@ class Writer:
         rows: int,
         known: Mapping[int, Cells | None] = MappingProxyType({}),
         refusals: Collection[int] = (),
+        may_lose: bool = False,
     ) -> None:
-        """`refusals` are codes that say a statement was not done, and that are no fault."""
+        """`refusals` are codes that say a statement was not done, and that are no fault.
+        `may_lose`: any connection may be lost, its node may be started again by its keeper."""
+        self._may_lose = may_lose
         self.changed: dict[int, Cells | None] = dict(known)  # what one before it has changed
         self.errors: list[str] = []
         self.refused = 0
@@ -89,7 +92,8 @@ class Writer:
                 cursor.execute(text)
                 return list(cursor.fetchall())
         except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as error:
-            if self._node not in self._nodes.killed or error.args[0] not in (0, *_GONE):
+            accident = self._may_lose or self._node in self._nodes.killed
+            if not accident or error.args[0] not in (0, *_GONE):
                 raise
             self.lost += 1
             self._hang_up()

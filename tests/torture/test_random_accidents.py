@@ -25,7 +25,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, until
+from support.node_processes import NodeProcess, children_of, command_of, until
 from support.torture import PATIENCE_S, Nodes, end_by_pid, jobs, nodes_to_hurt, run
 from support.torture_clients import Writer, expected
 
@@ -211,29 +211,14 @@ class Accidents:
 
     def _hit(self, kind: str, slot: int) -> bool:
         node = self._nodes.slots[slot]
-        if kind.startswith("back"):
-            back = node.status()["back_pid"]
-            if not back:
-                return False  # it is being started again
-            return self._sleeps(back) if kind == "back sleeps" else end_by_pid(back)
-        if kind == "front sleeps":
-            return self._front_sleeps(slot, node)
-        if kind == "front killed":
-            self._nodes.kill_front(slot)
-        else:
+        if kind == "node killed":
             self._nodes.kill_node(slot)
-        self._nodes.begin_again(slot).wait_ready(PATIENCE_S)
-        return True
-
-    def _front_sleeps(self, slot: int, node: NodeProcess) -> bool:
-        """It may be ended meanwhile: whoever is stopped as the store's writer is."""
-        self._nodes.killed.add(node)
-        slept = self._sleeps(node.pid)
-        if node.process.poll() is None:
-            self._nodes.killed.discard(node)
-        else:
             self._nodes.begin_again(slot).wait_ready(PATIENCE_S)
-        return slept
+            return True
+        victim = node.pid if kind.startswith("front") else back_of(node)
+        if not victim:
+            return False  # it is being started again
+        return self._sleeps(victim) if kind.endswith("sleeps") else end_by_pid(victim)
 
     def _sleeps(self, pid: int) -> bool:
         """For longer than the lease."""
@@ -242,6 +227,15 @@ class Accidents:
         self._wait(LEASE_S * self._chance.uniform(1.2, 2.0))
         end_by_pid(pid, signal.SIGCONT)
         return True
+
+
+def back_of(node: NodeProcess) -> int:
+    """The pid of its back; 0 while there is none."""
+    for front in children_of(node.process.pid):
+        for child in children_of(front):
+            if "exuvia.node.back" in command_of(child):
+                return child
+    return 0
 
 
 def prepare(node: NodeProcess) -> None:
@@ -284,6 +278,14 @@ def whole(nodes: Nodes, writers: dict[str, list[Writer]]) -> None:
             )
 
 
+def answers(node: NodeProcess) -> bool:
+    try:
+        return run(node, "SELECT 1") == [(1,)]
+    except pymysql.err.MySQLError as error:
+        assert error.args[0] in (*LOST, *SILENT), error
+        return False
+
+
 def unfinished(node: NodeProcess) -> list[dict[str, Any]]:
     return [job for job in jobs(node) if job["END_TIME"] is None]
 
@@ -300,13 +302,17 @@ def play(nodes: Nodes, seed: str, accidents: int, a_round: int, seconds: float) 
     while sum(hurt.seen.values()) < accidents and (time.monotonic() < deadline or not rounds):
         rounds += 1
         for t in TABLES:
-            writers[t] = [Writer(nodes, t, n, 2, ROWS // 2, known[t, n], SILENT) for n in range(2)]
+            writers[t] = [
+                Writer(nodes, t, n, 2, ROWS // 2, known[t, n], SILENT, True) for n in range(2)
+            ]
         others = [Changer(nodes, f"{seed} {rounds} {n}") for n in range(2)]
         others += [Family(nodes, f"{seed} {rounds} {n}") for n in range(2)]
         hurt.happen(min(a_round, accidents - sum(hurt.seen.values())), deadline)
         clients = [*others, *writers["t0"], *writers["t1"]]
         for each in clients:
             each.stop()
+        for node in nodes.living():
+            until(lambda node=node: answers(node), PATIENCE_S, "a node does not serve again")
         errors = [error for each in clients for error in each.errors]
         assert not errors, f"{len(errors)} errors: {errors[:20]}"
         for other in others:
