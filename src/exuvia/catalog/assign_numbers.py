@@ -16,7 +16,6 @@ from exuvia.catalog.assignment import Mode, incorrect, out_of_range, too_long, t
 Value = Any
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
-_MOST_EXPONENT = 400
 _WORDS = {  # of a type in 1366, as TiDB says them
     TypeCode.TINY: "tinyint",
     TypeCode.SHORT: "smallint",
@@ -75,11 +74,7 @@ def leading_number(text: str, kind: str) -> tuple[Decimal, bool]:
     found = _NUMBER.match(text)
     if found is None:
         incorrect(kind, text)
-    number = Decimal(found[1])
-    if number and abs(number.adjusted()) > _MOST_EXPONENT:
-        sign = int(number.is_signed())
-        number = Decimal((sign, (1,), _MOST_EXPONENT)) if number.adjusted() > 0 else Decimal(0)
-    return number, found.end() == len(text)
+    return decimals.parsed(found[1]), found.end() == len(text)
 
 
 def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:

@@ -27,7 +27,8 @@ SMALL_DIGITS = 18
 MIDDLE_DIGITS = 38
 GROUP_DIGITS = 9
 GROUP = 10**GROUP_DIGITS
-WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
+MOST_EXPONENT = 400  # of a double 308; beyond both ends nothing differs for any type
+WIDE = Context(prec=MOST_EXPONENT + 2 * MOST_SCALE, rounding=ROUND_HALF_UP)
 
 _U32 = Struct(">I")
 _INVERT = bytes(range(255, -1, -1))
@@ -64,6 +65,21 @@ def unscaled(integer: int, scale: int) -> Decimal:
 def rounded(value: Decimal, scale: int) -> Decimal:
     """The value with exactly `scale` digits behind the point, halves away from zero."""
     return value.quantize(Decimal(1).scaleb(-scale), context=WIDE)
+
+
+def parsed(text: str) -> Decimal:
+    """The number that digits, a point and an exponent are. What is too large or too small for any
+    type is cut, so that it stays finite: 1e99999 is 1e400, 1e-99999 is 0."""
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = exponent.lstrip("+-0")
+    power = int(exponent[: len(exponent) - len(digits) + 9] or 0)  # nine digits are beyond all
+    number = Decimal(mantissa)
+    if not number:
+        return number
+    if -MOST_EXPONENT <= number.adjusted() + power <= MOST_EXPONENT:
+        return Decimal(text)
+    sign = int(number.is_signed())
+    return Decimal((sign, (1,), MOST_EXPONENT)) if power > 0 else Decimal(0)
 
 
 def key_of(value: Decimal) -> bytes:

@@ -1,6 +1,7 @@
 """Arithmetic and bits.
 
-+ - *   integers: 1690 beyond 64 bits; decimals exact; doubles: 1690 where infinite
++ - *   integers: 1690 beyond 64 bits; decimals exact, 1690 beyond 81 digits before the point;
+        doubles: 1690 where infinite
 / DIV % NULL for a zero divisor, with 1365; a decimal quotient keeps whole words of nine digits
 & | ^   on 64 unsigned bits
 """
@@ -20,6 +21,8 @@ from exuvia.sql.evaluate.texts import DIGITS
 from exuvia.sql.expr import Call
 from exuvia.sql.types import family_of
 
+_MOST_WHOLE = 81  # digits before the point: nine words of nine
+
 
 def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[Any, Any], Any]:
     family = family_of(call.type)
@@ -36,7 +39,14 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
 
         return double
     if family is Family.DECIMAL:
-        return run
+
+        def exact(a: Any, b: Any) -> Any:
+            found = run(a, b)
+            if found.adjusted() >= _MOST_WHOLE:
+                raise refuse(1690, "DECIMAL", operation(call, sign, (a, b)))
+            return found
+
+        return exact
     unsigned = family is Family.UINT
     least, most = (0, MOST_UINT) if unsigned else (LEAST_INT, MOST_INT)
     what = "BIGINT UNSIGNED" if unsigned else "BIGINT"

@@ -22,6 +22,7 @@ from typing import Any
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
+from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.evaluate.cast_moments import to_date, to_moment, to_time
 from exuvia.sql.evaluate.env import Env
 from exuvia.sql.evaluate.texts import DIGITS, Caster, Value, plain_number, round_to, text_of
@@ -180,6 +181,7 @@ def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
     family = family_of(source)
     scale, precision = max(0, target.Decimal), target.Flen
     limit = Decimal(10) ** (precision - scale)
+    most = unscaled(10**precision - 1, scale)
     if family in (Family.INT, Family.UINT) and scale == 0 and precision >= 20:
         return lambda value, env: Decimal(value)
     if family is Family.DECIMAL and source.Decimal == scale and source.Flen <= precision:
@@ -187,11 +189,12 @@ def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
     read = _decimal_reader(source, hexadecimal)
 
     def convert(value: Value, env: Env) -> Decimal:
-        number = round_to(read(value, env), scale)
+        number = read(value, env)
+        if number.adjusted() < precision or not number:  # else it is too large to be rounded
+            number = round_to(number, scale)
         if abs(number) >= limit:
             env.warn(1690, "DECIMAL", f"({precision}, {scale})")
-            most = limit - Decimal(1).scaleb(-scale)
-            return most if number > 0 else -most
+            return most.copy_sign(number)
         return number
 
     return convert
@@ -202,7 +205,7 @@ def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, En
     if hexadecimal:
         return lambda value, env: Decimal(int.from_bytes(value[-8:], "big"))
     if family is Family.FLOAT:
-        return lambda value, env: Decimal(repr(value)) if abs(value) < 1e65 else Decimal("9e65")
+        return lambda value, env: Decimal(repr(value))
     if is_text_like(source) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
         text = text_of(source)
         return lambda value, env: _decimal_from_text(text(value), env)
@@ -216,7 +219,7 @@ def _decimal_from_text(text: str, env: Env) -> Decimal:
     found = _NUMBER.match(text)
     if found is None or found.end() != len(text):
         env.warn(1292, "DECIMAL", text)
-    return Decimal(0) if found is None else DIGITS.create_decimal(found[1])
+    return Decimal(0) if found is None else DIGITS.plus(parsed(found[1]))
 
 
 # -- text ------------------------------------------------------------------------------------------

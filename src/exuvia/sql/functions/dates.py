@@ -176,8 +176,9 @@ def _seconds_of_time(micros: int) -> int:
 
 
 def _time_of_seconds(seconds: Any) -> int:
-    micros = round(seconds * 1_000_000)
-    return int(max(-temporal.MOST_TIME, min(micros, temporal.MOST_TIME)))
+    most = temporal.MOST_TIME
+    micros: int = round(max(-most, min(seconds * 1_000_000, most)))
+    return micros
 
 
 def _time_difference(left: int, right: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from exuvia.base.types import pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
+from exuvia.catalog.decimals import parsed
 from exuvia.sql.functions import date_format, moment
 
 _UNITS_US = {
@@ -47,7 +48,7 @@ def amount(value: Any, unit: str) -> tuple[int, int] | None:
         return _of_parts(str(value), unit)
     if unit == "SECOND" and not isinstance(value, int):
         found = _NUMBER.match(value) if isinstance(value, str) else None
-        exact = Decimal(found[1] if found else 0 if isinstance(value, str) else str(value))
+        exact = parsed(found[1] if found else "0" if isinstance(value, str) else str(value))
         return (0, int(exact * 1_000_000)) if abs(exact) < _MOST else None
     number = _whole(value)
     if unit in _MONTHS:

@@ -11,6 +11,7 @@ from exuvia.sql.functions import date_format, moment
 from exuvia.sql.functions.table import Function, always
 
 _BIG = always(types.integer(20))
+_TOO_LATE = 32_536_771_200  # seconds; the year 3001, as in MySQL 8
 EPOCH_DAY = moment.day_number(pack_date(1970, 1, 1))
 
 
@@ -28,9 +29,9 @@ def _unix_exactly(env: Any, packed: int) -> Decimal:
 
 
 def _from_unix(env: Any, seconds: Any) -> int | None:
-    micros = round(seconds * 1_000_000)
-    if micros < 0 or micros > 32_536_771_199_999_999:
+    if not 0 <= seconds < _TOO_LATE:
         return None
+    micros = round(seconds * 1_000_000)
     found = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
     return None if found is None else temporal.shift_zone(found, None, env.zone)
 
