@@ -90,6 +90,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     ),
     1136: ("21S01", "Column count doesn't match value count at row %s"),
     1138: ("22004", "Invalid use of NULL value"),
+    1139: ("42000", "Got error '%s' from regexp"),
     1142: ("42000", "%s command denied to user '%s'@'%s' for table '%s'"),
     1146: ("42S02", "Table '%s.%s' doesn't exist"),
     1149: (

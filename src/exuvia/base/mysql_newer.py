@@ -1,6 +1,10 @@
 """MySQL 8's newer error codes and TiDB's own (8000 and above): SQLSTATE and text. See mysql.py."""
 
 NEWER: dict[int, tuple[str, str]] = {
+    3024: (
+        "HY000",
+        "Query execution was interrupted, maximum statement execution time exceeded",
+    ),
     3057: ("42000", "Incorrect user-level lock name '%s'."),
     3058: (
         "HY000",
@@ -41,6 +45,7 @@ NEWER: dict[int, tuple[str, str]] = {
         "Recursive query aborted after %s iterations. Try increasing "
         "@@cte_max_recursion_depth to a larger value",
     ),
+    3699: ("HY000", "Timeout exceeded in regular expression match."),
     3753: (
         "HY000",
         "Cannot create an expression index on a function that returns a JSON or GEOMETRY value",

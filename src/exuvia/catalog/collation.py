@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from exuvia.base.interruption import PIECE, in_pieces
 from exuvia.base.mysql import refuse
 from exuvia.catalog.folds import general_fold, unicode_fold
 
@@ -36,15 +37,32 @@ END_PAD = b" \x01"
 END_NO_PAD = b"\x00\x00"
 
 
+class _OneForOne(dict[int, str]):
+    """The fold of each character met, cut to one; forgotten when it has become many."""
+
+    MOST = 1 << 16
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        if len(self) >= self.MOST:
+            self.clear()
+        found = self[code] = (self._fold(sign) or sign)[0]
+        return found
+
+
 class Collation:
     """One collation. `fold` is None where the text itself is compared; `pads` is PAD SPACE."""
 
-    __slots__ = ("fold", "name", "pads")
+    __slots__ = ("_each", "fold", "name", "pads")
 
     def __init__(self, name: str, fold: Fold | None, pads: bool) -> None:
         self.name = name
         self.fold = fold
         self.pads = pads
+        self._each = _OneForOne(fold or str)
 
     @property
     def keeps_text(self) -> bool:
@@ -56,6 +74,14 @@ class Collation:
     def is_short(self) -> bool:
         """Whether a character takes at most four bytes of a key."""
         return self.fold is not unicode_fold
+
+    def fold_each(self, text: str) -> str:
+        """The text folded, one character for each: what LIKE, LOCATE and the like compare by."""
+        if self.fold is None:
+            return text
+        if len(text) <= PIECE:
+            return text.translate(self._each)
+        return "".join(in_pieces(text, lambda piece: piece.translate(self._each)))
 
     def sort_key(self, text: str) -> bytes:
         """The key; ends itself."""

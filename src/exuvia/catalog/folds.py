@@ -12,6 +12,8 @@ The results sort by code point and are used by nothing but sort keys.
 
 import unicodedata
 
+from exuvia.base.interruption import PIECE, in_pieces
+
 _OLD = unicodedata.ucd_3_2_0  # MySQL's table is of that age
 _BEYOND = "\ufffd"
 _ACCENTED = (range(0x600), range(0x1E00, 0x2000))  # Latin, Greek and Cyrillic
@@ -29,6 +31,8 @@ class _General(dict[int, str]):
     """Fold of each character, found once."""
 
     def __missing__(self, code: int) -> str:
+        if code > 0xFFFF:  # as many as there are: not worth the room
+            return _BEYOND
         folded = _general(code)
         self[code] = folded
         return folded
@@ -61,11 +65,25 @@ _GENERAL = _General()
 
 def general_fold(text: str) -> str:
     """The text as utf8mb4_general_ci compares it."""
+    if len(text) <= PIECE:
+        return _general_piece(text)
+    return "".join(in_pieces(text, _general_piece))
+
+
+def _general_piece(text: str) -> str:
     return text.upper() if text.isascii() else text.translate(_GENERAL)
 
 
 def unicode_fold(text: str) -> str:
     """The text as utf8mb4_unicode_ci and utf8mb4_0900_ai_ci compare it, about."""
+    if len(text) <= PIECE:
+        return _unicode_piece(text)
+    return "".join(in_pieces(text, _unicode_piece))
+
+
+def _unicode_piece(text: str) -> str:
+    """Of any piece: compatibility forms are by character, and marks, whose order the pieces could
+    change, go."""
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text.casefold())
         text = "".join([c for c in apart if not unicodedata.combining(c)]).casefold()

@@ -73,21 +73,18 @@ def _in(call: Call, renderer: Renderer) -> str | None:
 
 
 def _like(call: Call, renderer: Renderer) -> str | None:
+    """DuckDB looks for the parts between % one after another, if nothing else is in the pattern;
+    with `_` or ESCAPE it backtracks, and nothing interrupts it (sql/matching.py)."""
     text, pattern, escape = call.arguments
     if text.family is not Family.STRING or collation(call.extra[0]).fold is not None:
         return None
     if not (isinstance(pattern, Constant) and isinstance(escape, Constant)):
         return None
-    if pattern.value is None or escape.value != "\\" or not _plain_escapes(pattern.value):
+    if pattern.value is None or "_" in pattern.value or "\\" in pattern.value:
         return None
-    shown = duck.text_literal(pattern.value)
-    return f"({renderer.value(text)} LIKE {shown} ESCAPE '\\')"
-
-
-def _plain_escapes(pattern: str) -> bool:
-    """Whether every backslash stands before a sign that both engines escape."""
-    signs = iter(pattern)
-    return all(next(signs, "") in ("%", "_", "\\") for sign in signs if sign == "\\")
+    if escape.value and escape.value in pattern.value:
+        return None
+    return f"({renderer.value(text)} LIKE {duck.text_literal(pattern.value)})"
 
 
 CONDITIONS: dict[str, Maker] = {

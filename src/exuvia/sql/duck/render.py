@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace as evolve
 
+from exuvia.base.interruption import checked
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
 from exuvia.sql import types
@@ -194,7 +195,7 @@ class Functions:
         def run(*vectors: Any) -> Any:
             try:
                 columns = [vector.to_pylist() for vector in vectors]
-                rows = zip(*columns, strict=True) if leaves else [()] * len(columns[0])
+                rows = checked(zip(*columns, strict=True) if leaves else [()] * len(columns[0]))
                 if not grows:
                     return _arrow([closure(row, env) for row in rows], kind)
                 made = (closure(row, env) for row in rows)

@@ -8,6 +8,7 @@ from exuvia.base.mysql import refuse
 from exuvia.sql import types
 from exuvia.sql.functions import json_values as values
 from exuvia.sql.functions.table import Function, always
+from exuvia.sql.matching import Matcher, like_matcher
 
 _JSON = always(types.JSON)
 _FLAG = always(types.BOOLEAN)
@@ -50,7 +51,7 @@ def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: st
     """JSON_SEARCH: paths of the strings that are LIKE the text."""
     if how.lower() not in ("one", "all"):
         raise refuse(3154)
-    pattern = _like(wanted, escape or "\\")
+    pattern = like_matcher(wanted, escape or "\\")
     place = values.load(document)
     roots = [
         (path, part) for path in paths or ("$",) for part in values.find(place, values.legs(path))
@@ -61,22 +62,9 @@ def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: st
     return values.dump(found[0] if how.lower() == "one" or len(found) == 1 else found)
 
 
-def _like(text: str, escape: str) -> "re.Pattern[str]":
-    parts, at = [], 0
-    while at < len(text):
-        sign = text[at]
-        if sign == escape and at + 1 < len(text):
-            at += 1
-            parts.append(re.escape(text[at]))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(sign, re.escape(sign)))
-        at += 1
-    return re.compile("".join(parts), re.S)
-
-
-def _hits(place: Any, path: str, pattern: "re.Pattern[str]") -> list[str]:
+def _hits(place: Any, path: str, pattern: Matcher) -> list[str]:
     if isinstance(place, str):
-        return [path] if pattern.fullmatch(place) else []
+        return [path] if pattern(place) else []
     if isinstance(place, list):
         inside = [(f"{path}[{n}]", part) for n, part in enumerate(place)]
     elif isinstance(place, dict):

@@ -167,12 +167,9 @@ def find_text(text: Any, part: Any, start: int, collate: str) -> int:
             if text.isascii() and part.isascii():
                 text, part = text.lower(), part.lower()
             else:
-                text, part = _folded(text, fold), _folded(part, fold)
+                each = collation(collate).fold_each
+                text, part = each(text), each(part)
     return int(text.find(part, start - 1)) + 1
-
-
-def _folded(text: str, fold: Any) -> str:
-    return "".join([(fold(sign) or sign)[0] for sign in text])
 
 
 def _strcmp_place(needle: Any, items: Sequence[Any]) -> int:

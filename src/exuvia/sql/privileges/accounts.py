@@ -20,8 +20,9 @@ from exuvia.catalog.system_rows import planned
 from exuvia.catalog.values import to_text
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.matching import name_matcher
 from exuvia.sql.privileges.names import DATABASE, GLOBAL, GRANT, column_of, word_of
-from exuvia.sql.privileges.rights import ALL, OnColumn, OnDatabase, OnTable, Rights, like
+from exuvia.sql.privileges.rights import ALL, OnColumn, OnDatabase, OnTable, Rights
 from exuvia.sql.privileges.roles import NOBODY, Edge, Name, Roles, names_of
 
 __all__ = ["ALL", "Account", "Accounts", "Book", "OnColumn", "OnDatabase", "OnTable", "Rights"]
@@ -236,7 +237,7 @@ def _matches(wanted: str, host: str) -> bool:
             return ipaddress.ip_address(host) in ipaddress.ip_network(wanted, strict=False)
         except ValueError:
             return False
-    return like(wanted).fullmatch(host) is not None
+    return name_matcher(wanted)(host)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,12 +7,9 @@ columns      (database, table) -> column -> set
 """
 
 from collections.abc import Iterable
-from fnmatch import translate
-from functools import cache
-from re import IGNORECASE, Pattern
-from re import compile as pattern
 from typing import NamedTuple
 
+from exuvia.sql.matching import name_matcher
 from exuvia.sql.privileges.names import EVERYTHING, GRANT
 
 
@@ -61,7 +58,7 @@ class Rights:
     ) -> None:
         self.everywhere = everywhere
         self.everything = everywhere >= EVERYTHING
-        self._databases = [(like(each.database), each.privileges) for each in databases]
+        self._databases = [(name_matcher(each.database), each.privileges) for each in databases]
         self._tables: dict[tuple[str, str], frozenset[str]] = {}
         for each in tables:
             place = each.database.lower(), each.table.lower()
@@ -80,8 +77,8 @@ class Rights:
     def on_database(self, database: str) -> frozenset[str]:
         """Privileges for all of a database."""
         found = self.everywhere
-        for like, privileges in self._databases:
-            if like.fullmatch(database):
+        for matches, privileges in self._databases:
+            if matches(database):
                 found |= privileges
         return found
 
@@ -110,17 +107,3 @@ class Rights:
 
 
 ALL = Rights(EVERYTHING)
-
-
-@cache
-def like(text: str) -> Pattern[str]:
-    """A pattern of LIKE as a regular expression."""
-    found, escaped = [], False
-    for sign in text:
-        if sign == "\\" and not escaped:
-            escaped = True
-            continue
-        found.append("*" if sign == "%" and not escaped else "?" if sign == "_" and not escaped
-                     else f"[{sign}]" if sign in "*?[" else sign)  # fmt: skip
-        escaped = False
-    return pattern(translate("".join(found)), IGNORECASE)

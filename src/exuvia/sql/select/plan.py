@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from exuvia.base import interruption
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family
 from exuvia.sql import types
@@ -111,7 +112,6 @@ class RelationalPlan(Plan):
         self.columns = planned.columns
         self.sql = planned.sql
         self._build = build
-        self._cursor: Any = None
 
     def run(self) -> Iterator[list[Row]]:
         """Batches of rows, as DuckDB produces them."""
@@ -119,7 +119,7 @@ class RelationalPlan(Plan):
 
         build = self._build
         quota = quota_of(build.context)
-        cursor = self._cursor = duck.cursor(quota)
+        cursor = duck.cursor(quota)
         functions = []
         try:
             for name, run, parameters, result, volatile in build.functions.made:
@@ -135,7 +135,8 @@ class RelationalPlan(Plan):
                 functions.append(name)
             for scan in build.scans:
                 cursor.register(scan.name, scan.reader(build.context))
-            yield from self._rows(cursor)
+            with interruption.current().telling(cursor.interrupt):
+                yield from self._rows(cursor)
         finally:
             for name in functions:
                 with suppress(Exception):  # the cursor may have been interrupted
@@ -144,13 +145,6 @@ class RelationalPlan(Plan):
                 with suppress(Exception):
                     cursor.unregister(scan.name)
             duck.close(cursor, quota)
-            self._cursor = None
-
-    def interrupt(self) -> None:
-        """Stop a running query (KILL). Any thread."""
-        cursor = self._cursor
-        if cursor is not None:
-            cursor.interrupt()
 
     def _rows(self, cursor: Any) -> Iterator[list[Row]]:
         import duckdb
@@ -176,6 +170,7 @@ class RelationalPlan(Plan):
         if "More than one row returned" in text:
             raise refuse(1242) from error
         if isinstance(error, duckdb.InterruptException):
+            interruption.check()
             raise refuse(1317) from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
             raise refuse(1690, *_overflowed(text, build.functions.operations)) from error

@@ -7,10 +7,13 @@
 Plans see the snapshot they run in and nothing else; a session holds what outlives a statement.
 """
 
+import re
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from exuvia.base.errors import Refused
+from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql import refuse
 from exuvia.cluster.row_locks import AT_ONCE
 from exuvia.sql.context import Context, Virtual
@@ -39,6 +42,7 @@ from exuvia.sql.show import information_schema
 
 Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+_QUERY = re.compile(r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.I | re.S)
 
 
 class Session(Transacting, Identity):
@@ -68,7 +72,7 @@ class Session(Transacting, Identity):
         self._shaped: tuple[str, Shaped | None] = ("", None)
         self._ended = ""
         self._turn = threading.Lock()
-        self._interrupted = False
+        self._interruption = Interruption()
         self.client_is_gone = False
         self._active_s = services.clock.monotonic()
 
@@ -80,18 +84,26 @@ class Session(Transacting, Identity):
         """Run a text: a Result, or a list of them when it holds several statements.
 
         Raises Refused, and what the store raises when it is unavailable."""
-        with self._turn:
+        with self._turn, running(self._interruption):
             try:
                 self._begin_statement(text)
                 if parameters is not None:
-                    return parsed(text).run(self, parameters)
+                    with self._limited(text):
+                        return parsed(text).run(self, parameters)
                 return self._execute(text)
             except Refused as error:
                 raise self._note(error) from error.__cause__
 
+    def _limited(self, text: str) -> AbstractContextManager[None]:
+        """Ends a query after max_execution_time (3024)."""
+        limit_ms = self.settings.get("max_execution_time")
+        if limit_ms == "0" or not _QUERY.match(text):
+            return nullcontext()
+        return self._interruption.after(int(limit_ms) / 1000, refuse(3024), self._wake)
+
     def _begin_statement(self, text: str) -> None:
         self.statement = text
-        self._interrupted = False
+        self._interruption.clear()
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
@@ -108,8 +120,12 @@ class Session(Transacting, Identity):
         return error
 
     def _execute(self, text: str) -> Result | list[Result]:
-        found = hinted(self.settings, wanted_by(text), lambda: self._run_text(text))
+        found = hinted(self.settings, wanted_by(text), lambda: self._run_limited(text))
         return self._answer(found) if isinstance(found, Result) else found
+
+    def _run_limited(self, text: str) -> Result | list[Result]:
+        with self._limited(text):
+            return self._run_text(text)
 
     def _run_text(self, text: str) -> Result | list[Result]:
         shaped = self._shape(text)
@@ -213,7 +229,7 @@ class Session(Transacting, Identity):
 
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
-        with self._turn:
+        with self._turn, running(self._interruption):
             try:
                 self._begin_statement(text)
                 return describe(self, text)
@@ -222,10 +238,11 @@ class Session(Transacting, Identity):
 
     def execute_prepared(self, prepared: Prepared, parameters: Sequence[Value]) -> Result:
         """Run a prepared statement."""
-        with self._turn:
+        with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
-                return prepared.run(self, parameters)
+                with self._limited(prepared.text):
+                    return prepared.run(self, parameters)
             except Refused as error:
                 raise self._note(error) from error.__cause__
 
@@ -244,9 +261,13 @@ class Session(Transacting, Identity):
 
     def interrupt(self, lost: bool = False) -> None:
         """End what runs now with 1317. Any thread. `lost`: its client has gone, nobody kills it."""
-        if not self._interrupted:
+        if self._interruption.reason is None:
             self.client_is_gone = lost
-        self._interrupted = True
+        self._interruption.end(refuse(1317))
+        self._wake()
+
+    def _wake(self) -> None:
+        """What waits looks again whether it is to end."""
         self.locker.wake()
         self.named_locks.holder.wake()
 
@@ -271,9 +292,8 @@ class Session(Transacting, Identity):
         return context
 
     def check_interrupt(self) -> None:
-        """Raises 1317 once `interrupt` was called during this statement."""
-        if self._interrupted:
-            raise refuse(1317)
+        """Raises 1317 once `interrupt` was called in this statement, 3024 when its time is up."""
+        self._interruption.check()
 
     def variable(self, name: str) -> str:
         """Text of a system variable. Raises 1193."""

@@ -1,6 +1,7 @@
 """The hint SET_VAR: a session variable has another value for one statement.
 
     SELECT /*+ SET_VAR(x = v) SET_VAR(y = w) */ ...      also INSERT, REPLACE, UPDATE, DELETE
+    SELECT /*+ MAX_EXECUTION_TIME(n) */ ...              SET_VAR(max_execution_time = n)
 
 3128 an unknown name · 3126 a name given twice, the first counts; both are warnings, and so is what
 SET would refuse.
@@ -22,6 +23,7 @@ _HEAD = re.compile(
 _ONE = re.compile(
     r"\bset_var\s*\(\s*([\w.]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s)]+)\s*\)", re.IGNORECASE
 )
+_LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 
 
 class Wanted(NamedTuple):
@@ -38,7 +40,9 @@ def wanted_by(text: str) -> tuple[Wanted, ...]:
     found = _HEAD.match(text)
     if found is None:
         return ()
-    return tuple(Wanted(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1]))
+    wanted = [Wanted(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1])]
+    limit = _LIMIT.search(found[1])
+    return tuple(wanted if limit is None else [*wanted, Wanted("max_execution_time", limit[1])])
 
 
 def hinted(settings: Settings, wanted: Sequence[Wanted], work: Callable[[], _Found]) -> _Found:

@@ -6,9 +6,9 @@ from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql import expressions
 from exuvia.sql.context import Context
+from exuvia.sql.matching import name_matcher
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import BIGINT, DATETIME, OutputColumn, Result, Row, text_type
-from exuvia.sql.show.patterns import like_pattern
 
 
 def columns_of(line: str) -> list[OutputColumn]:
@@ -40,7 +40,7 @@ def listing(
     """The rows that fit. `like` looks at the first column, without regard to case."""
     found = [list(row) for row in rows]
     if like is not None:
-        matches = like_pattern(like)
+        matches = name_matcher(like)
         found = [row for row in found if matches(str(row[0]))]
     if where is not None:
         found = _where(context, columns, found, where)

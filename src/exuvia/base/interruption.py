@@ -1,0 +1,153 @@
+"""A statement that ends before its time: KILL, max_execution_time, a client that has gone.
+
+    the session       with running(interruption):    the thread that runs the statement
+    anything long     check()                         raises what ends that statement
+    another engine    with current().telling(stop):   is told at once, by the thread that ends it
+
+A call into C that holds the interpreter's lock stops every other thread of the process until it
+returns, and no check comes in between. So what may be long is done in pieces (`in_pieces`), or by
+something that lets go of the lock, in a thread that may be left behind (`apart`).
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+PIECE = 1 << 16
+MOST_LEFT_BEHIND = 4
+LOOK_S = 0.02
+T = TypeVar("T")
+
+
+class Interruption:
+    """Whether the statement of one session is to end, and by which error."""
+
+    __slots__ = ("_listeners", "reason")
+
+    def __init__(self) -> None:
+        self.reason: Exception | None = None
+        self._listeners: list[Callable[[], object]] = []
+
+    def end(self, reason: Exception) -> None:
+        """End what runs. Any thread; the first reason stays."""
+        if self.reason is None:
+            self.reason = reason
+        for listener in list(self._listeners):
+            listener()
+
+    def clear(self) -> None:
+        """The next statement begins."""
+        self.reason = None
+
+    def check(self) -> None:
+        """Raises the reason, if there is one."""
+        if self.reason is not None:
+            raise self.reason
+
+    @contextmanager
+    def after(
+        self, seconds: float, reason: Exception, wake: Callable[[], object]
+    ) -> Iterator[None]:
+        """End what runs inside when it has taken so long; `wake` those of it who wait. Unit: s."""
+
+        def late() -> None:
+            self.end(reason)
+            wake()
+
+        timer = threading.Timer(seconds, late)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def telling(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Call the listener as soon as the statement is to end, from whatever thread."""
+        self._listeners.append(listener)
+        try:
+            self.check()
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+
+_here = threading.local()
+_nothing = Interruption()
+
+
+def current() -> Interruption:
+    """Of the statement that this thread runs; one that never ends anything where it runs none."""
+    found: Interruption = getattr(_here, "interruption", _nothing)
+    return found
+
+
+@contextmanager
+def running(interruption: Interruption) -> Iterator[None]:
+    """This thread runs a statement of that session."""
+    before = current()
+    _here.interruption = interruption
+    try:
+        yield
+    finally:
+        _here.interruption = before
+
+
+def check() -> None:
+    """Raises what ends the statement of this thread, if anything does."""
+    current().check()
+
+
+def checked(items: Iterable[T]) -> Iterator[T]:
+    """The items, with a check before each."""
+    interruption = current()
+    for item in items:
+        if interruption.reason is not None:
+            raise interruption.reason
+        yield item
+
+
+def in_pieces(text: Any, run: Callable[[Any], Any], size: int = PIECE) -> list[Any]:
+    """`run` of each piece of a text, of bytes or of a list, with a check before each."""
+    if len(text) <= size:
+        return [run(text)]
+    interruption, found = current(), []
+    for start in range(0, len(text), size):
+        interruption.check()
+        found.append(run(text[start : start + size]))
+    return found
+
+
+_left_behind = threading.BoundedSemaphore(MOST_LEFT_BEHIND)
+
+
+def apart(run: Callable[[], T]) -> T:
+    """The result of `run`, which lets go of the interpreter's lock and cannot be interrupted.
+
+    It runs in a thread of its own; a statement that ends meanwhile leaves it behind. So many at a
+    time, whether left behind or waited for: the next waits for its turn."""
+    interruption = current()
+    while not _left_behind.acquire(timeout=LOOK_S):
+        interruption.check()
+    results: list[T] = []
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            with running(interruption):
+                results.append(run())
+        except BaseException as error:  # it is for the thread that waits
+            failures.append(error)
+        finally:
+            _left_behind.release()
+            done.set()
+
+    threading.Thread(target=work, name="exuvia-apart", daemon=True).start()
+    while not done.wait(LOOK_S):
+        interruption.check()
+    if failures:
+        raise failures[0]
+    return results[0]
