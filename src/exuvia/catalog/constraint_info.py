@@ -72,8 +72,8 @@ class FkInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def binds(self) -> bool:
-        """Whether who writes a child must have a parent."""
-        return self.version > 0 and self.state in DUTY_STATES
+        """Whether who writes a child must have a parent, and leave a mark there."""
+        return self.version > 0 and self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
 
 
 class Referred(msgspec.Struct, frozen=True):
@@ -87,5 +87,6 @@ class Referred(msgspec.Struct, frozen=True):
 
     @property
     def binds(self) -> bool:
-        """Whether who removes a parent must look at its children."""
+        """Whether who removes a parent must look at its children. Not while the key is being added
+        and some who write children leave no mark yet: then it is ABSENT here."""
         return self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}

@@ -1,4 +1,5 @@
 """The metadata lock: which open transactions of this front wrote which table, planned with what.
+A table that gave evidence for a write elsewhere counts as written.
 
     hold(transaction, table, revision)    when it first writes the table
     release(transaction)                  when it ends, however it ends

@@ -7,8 +7,9 @@
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
 names. `writing(table)` must be called before the first write to a table, and before its rows are
-read FOR UPDATE: it takes the metadata lock. `locks` is there while rows are locked: for what writes
-or reads FOR UPDATE, and is not in an optimistic transaction.
+read FOR UPDATE, `relying(table)` before evidence for a write elsewhere is taken from it: both take
+the metadata lock and make the commit validate the table's revision (law 1). `locks` is there while
+rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -111,6 +112,7 @@ class Context(Env):
         "ignores",
         "locks",
         "parameters",
+        "relying",
         "trusted",
         "txn",
         "warnings",
@@ -127,6 +129,7 @@ class Context(Env):
         letters: str = "",
         writing: Callable[[Table], None] = lambda table: None,
         locks: StatementLocks | None = None,
+        relying: Callable[[Table], None] = lambda table: None,
     ) -> None:
         self._session = session
         self._schemas = schemas
@@ -139,6 +142,7 @@ class Context(Env):
         self._letters = letters
         self._types: Sequence[FieldType] | None = None
         self.writing = writing
+        self.relying = relying
         self.counted: Callable[[int, int, int], None] = _uncounted
         self.locks = locks
         self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity

@@ -1,11 +1,16 @@
 """FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
 
-    ADD      absent -> write only -> write reorganization =every child has a parent=> public
+    ADD      absent -> delete only       who writes a child finds its parent and leaves a mark
+             -> write only               (silent) who removes a parent looks for children
+             -> write reorganization     =every child has a parent=>
+             -> public
     DROP     public -> absent
 
 Each step changes the child's key and what the parent knows of it, so the revisions of both tables
-move, and writers of both have the duty when the rows are read. Undo takes the key away on both
-sides.
+move. The two duties begin one after the other: who removes a parent trusts the marks, so they count
+only when no writer is left who leaves none; and the rows are read when no writer of a parent is
+left who did not look (law 1; decision 037; `tests/laws/test_law_1_foreign_keys.py` shows what
+happens otherwise). Undo takes the key away on both sides.
 """
 
 import msgspec
@@ -16,8 +21,15 @@ from exuvia.catalog.constraint_info import FkInfo
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.foreign_key_sides import introduce, knows, linked, parent_of, tell_parents
-from exuvia.ddl.actions.paths import obeyed, rows_obey
+from exuvia.ddl.actions.foreign_key_sides import (
+    forget_key,
+    introduce,
+    knows,
+    linked,
+    parent_of,
+    tell_parents,
+)
+from exuvia.ddl.actions.paths import rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
@@ -25,7 +37,12 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.world import DeleteRange, Looks, Wait, World
 from exuvia.kv import keys
 
-ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+ABSENT, DELETE_ONLY, WRITE_ONLY = (
+    SchemaState.ABSENT,
+    SchemaState.DELETE_ONLY,
+    SchemaState.WRITE_ONLY,
+)
+WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
 def wanted_key(job: Job) -> FkInfo:
@@ -88,7 +105,8 @@ def key_is_unknown(job: Job, world: World) -> Refused | None:
 
 
 def move_key(job: Job, world: World, state: SchemaState) -> World:
-    """The job's key, and what its parent knows of it, in that state; ABSENT removes both."""
+    """The job's key, and what its parent knows of it, in that state; ABSENT removes both. While
+    the key is DELETE_ONLY its parent knows it and owes nothing."""
     table = the_table(world)
     (link,) = job.exuvia_elements
     kept = tuple(
@@ -97,7 +115,9 @@ def move_key(job: Job, world: World, state: SchemaState) -> World:
         if each.exuvia_link != link or state != ABSENT
     )
     world = evolve(world, table=evolve(table, fk_info=kept or None))
-    return tell_parents(world, (link,), state)
+    if state == ABSENT:
+        return forget_key(world, (link,))
+    return tell_parents(world, (link,), ABSENT if state == DELETE_ONLY else state)
 
 
 FOREIGN_KEY = Element("foreign key", follows_rows=False, move=move_key)
@@ -161,7 +181,10 @@ _TAKE_BACK = load(
         "drop foreign key",
         ActionCode.DROP_FOREIGN_KEY,
         FOREIGN_KEY,
-        path=(Step(WRITE_ONLY, ABSENT, leaves=marks),),
+        path=(
+            Step(WRITE_ONLY, DELETE_ONLY, silent=True),
+            Step(DELETE_ONLY, ABSENT, leaves=marks),
+        ),
         looks=parents,
     )
 )
@@ -172,7 +195,12 @@ ADD_FOREIGN_KEY = load(
         ActionCode.ADD_FOREIGN_KEY,
         FOREIGN_KEY,
         refuses=(table_is_missing, key_name_is_taken, key_column_is_unknown, parent_is_missing),
-        path=obeyed(place_key, every_child_has_a_parent),
+        path=(
+            Step(ABSENT, DELETE_ONLY, edit=place_key),
+            Step(DELETE_ONLY, WRITE_ONLY, silent=True),
+            Step(WRITE_ONLY, WRITE_REORG),
+            Step(WRITE_REORG, PUBLIC, after=every_child_has_a_parent),
+        ),
         undo=_TAKE_BACK,
         looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
     )

@@ -45,11 +45,9 @@ def linked(key: FkInfo, child: TableInfo, parent: TableInfo | None) -> FkInfo:
 
 
 def _known(table: TableInfo, link: int, state: SchemaState) -> TableInfo:
-    """The parent, knowing the key in that state; ABSENT forgets it."""
+    """The parent, knowing the key in that state."""
     kept = tuple(
-        evolve(each, state=state) if each.link == link else each
-        for each in table.exuvia_referred
-        if each.link != link or state != ABSENT
+        evolve(each, state=state) if each.link == link else each for each in table.exuvia_referred
     )
     return evolve(table, exuvia_referred=kept)
 
@@ -57,6 +55,17 @@ def _known(table: TableInfo, link: int, state: SchemaState) -> TableInfo:
 def knows(table: TableInfo, link: int) -> bool:
     """Whether the table is the key's parent."""
     return any(each.link == link for each in table.exuvia_referred)
+
+
+def forget_key(world: World, links: tuple[int, ...]) -> World:
+    """No table knows one of the links from here."""
+
+    def without(table: TableInfo) -> TableInfo:
+        kept = tuple(each for each in table.exuvia_referred if each.link not in links)
+        return evolve(table, exuvia_referred=kept)
+
+    table = without(world.table) if world.table is not None else None
+    return evolve(world, table=table, others=tuple(without(each) for each in world.others))
 
 
 def tell_parents(world: World, links: tuple[int, ...], state: SchemaState) -> World:

@@ -12,7 +12,14 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.arguments import table_of
-from exuvia.ddl.actions.foreign_key_sides import introduce, is_own, linked, parent_of, tell_parents
+from exuvia.ddl.actions.foreign_key_sides import (
+    forget_key,
+    introduce,
+    is_own,
+    linked,
+    parent_of,
+    tell_parents,
+)
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode
@@ -36,8 +43,8 @@ def parents_are_missing(job: Job, world: World) -> Refused | None:
 
 def move_new_table(job: Job, world: World, state: SchemaState) -> World:
     """The table in that state, and its parents knowing it; ABSENT removes both."""
-    links = job.exuvia_elements
-    return tell_parents(move_table(job, world, state), links, state)
+    links, moved = job.exuvia_elements, move_table(job, world, state)
+    return forget_key(moved, links) if state == ABSENT else tell_parents(moved, links, state)
 
 
 def place_table_with_keys(job: Job, world: World) -> tuple[Job, World]:

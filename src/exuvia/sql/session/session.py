@@ -287,7 +287,17 @@ class Session(Transacting, Identity):
     ) -> Context:
         """What a statement sees of that transaction."""
         schemas = self.services.schemas
-        context = Context(self, schemas, open_.txn, None, parameters, letters, open_.writing, locks)
+        context = Context(
+            self,
+            schemas,
+            open_.txn,
+            None,
+            parameters,
+            letters,
+            open_.writing,
+            locks,
+            open_.relying,
+        )
         context.counted = open_.counted
         return context
 

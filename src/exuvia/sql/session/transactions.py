@@ -8,7 +8,9 @@
                                      a late 1062     -> that 1062; all is rolled back
 
 Before the first write to a table its metadata lock is taken, so that a schema change waits for
-this transaction instead of refusing it (DESIGN section 6). The fence of the member is required by
+this transaction instead of refusing it (DESIGN section 6). A table that only gave evidence (the
+other side of a foreign key, rows read FOR UPDATE) counts as written: its metadata lock is held and
+the commit validates its revision (law 1, decision 037). The fence of the member is required by
 every commit (law 2); a member without a lease commits nothing (law 8).
 """
 
@@ -63,6 +65,7 @@ class OpenTransaction:
         "_ledger",
         "_metadata_lock",
         "_overtaken",
+        "_relied",
         "_services",
         "_tables",
         "about",
@@ -88,6 +91,7 @@ class OpenTransaction:
     ) -> None:
         self._services = services
         self._tables: dict[int, Table] = {}
+        self._relied: dict[int, Table] = {}
         self._holding = self._overtaken = False
         self._ledger = Ledger()
         self._metadata_lock = metadata_lock
@@ -166,31 +170,57 @@ class OpenTransaction:
         self._ledger.add(self.txn.mark(), table_id, rows, modified)
 
     def writing(self, table: Table) -> None:
-        """Take the metadata lock before the first write to a table.
+        """Take the metadata lock before the first write to a table, or before its rows are read
+        FOR UPDATE; the commit validates its revision.
 
         Raises 1792, 1412; SchemaChanged if the statement had better be planned anew."""
         table_id = table.info.id
-        if self._tables.get(table_id) is table:
-            return
         if table_id >= LOCAL_IDS:
             self._tables[table_id] = table
             return
+        if self._tables.get(table_id) is not table:
+            self._lock_written(table)
+        writer.fence(self.txn, table)
+
+    def _lock_written(self, table: Table) -> None:
+        table_id = table.info.id
         if self.read_only:
             raise refuse(1792)
         revision = table.revision if self.first is None else self._look_back(table, self.first)
         if table_id in self._tables:
             self._tables[table_id] = table
             return
+        self._refuse_closing(table)
+        self._tables[table_id] = table
+        self._hold(table, revision, self._tables)
+
+    def relying(self, table: Table) -> None:
+        """Evidence is taken from the table, which need not be written: the parent of a row, the
+        absence of children. As `writing`, but the plan's own revision is held: nobody will read
+        what is not written there through an older snapshot.
+
+        Raises 1412; SchemaChanged if the statement had better be planned anew."""
+        table_id = table.info.id
+        if self._tables.get(table_id) is not table and self._relied.get(table_id) is not table:
+            if table_id not in self._tables and table_id not in self._relied:
+                self._refuse_closing(table)
+            self._relied[table_id] = table
+            self._hold(table, table.revision, self._relied)
+        writer.fence(self.txn, table)
+
+    def _refuse_closing(self, table: Table) -> None:
         if self.explicit and self._metadata_lock and is_closing(table.info):
             raise Closing(table)
-        self._tables[table_id] = table
+
+    def _hold(self, table: Table, revision: int, held: dict[int, Table]) -> None:
+        """Take the metadata lock. `held`: where the table is known, unless it is planned anew."""
         if not self._metadata_lock:
             return
         locks, session = self._services.locks, self.token[0]
         self._holding = True
-        locks.hold(self.token, table_id, revision, self.about, session)
+        locks.hold(self.token, table.info.id, revision, self.about, session)
         if self.explicit:
-            self._look_ahead(table)
+            self._look_ahead(table, held)
 
     def _look_back(self, table: Table, first: Snapshot) -> int:
         """The revision of the first snapshot, which its metadata lock is to hold.
@@ -219,7 +249,7 @@ class OpenTransaction:
                 found = True
         return found
 
-    def _look_ahead(self, table: Table) -> None:
+    def _look_ahead(self, table: Table, held: dict[int, Table]) -> None:
         """Whether the table moved before the lock was seen: the next step may be on its way then.
 
         What can still be planned anew is. A snapshot that a client has read stays: it can write
@@ -233,7 +263,7 @@ class OpenTransaction:
         if revision == table.revision:
             return
         if self.first is not None or not self.answered:
-            del self._tables[table.info.id]
+            del held[table.info.id]
             raise SchemaChanged(keys.revision(table.info.id))
         self._overtaken = True
         if revision > table.revision + 1:

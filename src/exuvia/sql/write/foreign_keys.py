@@ -10,6 +10,10 @@ Both orders of a race are conflicts (the store prevents no write skew by itself)
     the parent's writer commits first     the child's requirement of the parent's key fails
     the child's writer commits first      the parent's requirement of the mark fails
 
+The key that is required, and the index that shows no children, hold only while the other table's
+writers keep them: so the commit validates the revision of that table too, and its schema changes
+wait for the transaction (law 1, decision 037).
+
 Children of one parent do not conflict with each other: a mark is written blindly. As in TiDB a
 statement is judged by what it leaves, so rows may refer to each other; with IGNORE each row is
 judged before it is written, and left out with a warning.
@@ -122,8 +126,11 @@ class KeyDuties:
 
     def _find(self, up: Upward, values: Values) -> None:
         txn = self._context.txn
-        key = up.parents.first(txn, values) if up.parents is not None else None
-        if key is None or up.parents is None:
+        if up.parents is None:
+            raise refuse(1452, up.text)
+        self._context.relying(up.parents.table)
+        key = up.parents.first(txn, values)
+        if key is None:
             raise refuse(1452, up.text)
         txn.require(key, shared=True)
         txn.write(Kind.PLACE, up.mark + up.parents.form.encode(values), LIVE)
@@ -136,6 +143,7 @@ class KeyDuties:
     def _expect_no_other(self, down: Downward, was: Values) -> None:
         """Nobody may bring a child meanwhile; the mark itself goes with the parent."""
         txn = self._context.txn
+        self._context.relying(down.children.table)
         mark = down.mark + down.children.form.encode(was)
         txn.require(mark)
         if txn.get(mark) is not None:
