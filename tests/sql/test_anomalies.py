@@ -80,6 +80,95 @@ def test_for_update_of_a_range_holds_every_row_it_found(session: Session, anothe
         assert error(session, "COMMIT") == (1213, "40001"), query
 
 
+@pytest.mark.parametrize(
+    "rooms", ["WHERE id = 1", "WHERE owner = 'a'", "WHERE id = 9", "WHERE owner = 'z'"]
+)
+@pytest.mark.parametrize(
+    ("first", "second", "refused"),
+    [
+        ("FOR UPDATE", "FOR UPDATE", True),
+        ("FOR UPDATE", "FOR SHARE", True),
+        ("FOR SHARE", "FOR UPDATE", True),
+        ("FOR SHARE", "FOR SHARE", False),
+        ("FOR UPDATE", "", False),
+    ],
+)
+def test_a_double_booking_is_prevented_by_locks_of_the_room(
+    session: Session, another: Session, rooms: str, first: str, second: str, refused: bool
+) -> None:
+    """Both look whether it is free and write elsewhere. The room may be a row that is not there."""
+    run(session, "CREATE TABLE booking (id int AUTO_INCREMENT PRIMARY KEY, who int)")
+    for who, lock in ((session, first), (another, second)):
+        run(who, "BEGIN OPTIMISTIC")
+        rows(who, f"SELECT * FROM account {rooms} {lock}")
+        assert rows(who, "SELECT COUNT(*) FROM booking") == [[0]]
+        run(who, "INSERT INTO booking (who) VALUES (7)")
+    run(session, "COMMIT")
+    if refused:
+        assert error(another, "COMMIT") == (1213, "40001")
+    else:
+        run(another, "COMMIT")
+    assert rows(session, "SELECT COUNT(*) FROM booking") == [[1 if refused else 2]]
+
+
+@pytest.mark.parametrize("lock", ["FOR UPDATE", "FOR SHARE"])
+@pytest.mark.parametrize(
+    ("rooms", "write"),
+    [
+        ("WHERE id = 1", "UPDATE account SET amount = 1 WHERE id = 1"),
+        ("WHERE id = 1", "DELETE FROM account WHERE id = 1"),
+        ("WHERE owner = 'a'", "UPDATE account SET amount = 1 WHERE id = 1"),
+        ("WHERE id = 9", "INSERT INTO account VALUES (9, 1, 'n')"),
+        ("WHERE owner = 'n'", "INSERT INTO account VALUES (9, 1, 'n')"),
+        ("WHERE owner = 'n'", "UPDATE account SET owner = 'n' WHERE id = 2"),
+    ],
+)
+@pytest.mark.parametrize("writer_first", [True, False])
+def test_who_locks_a_row_and_who_writes_it_exclude_each_other(
+    session: Session, another: Session, lock: str, rooms: str, write: str, writer_first: bool
+) -> None:
+    run(session, "BEGIN OPTIMISTIC")
+    run(another, "BEGIN OPTIMISTIC")
+    rows(session, f"SELECT * FROM account {rooms} {lock}")
+    run(another, write)
+    one, two = (another, session) if writer_first else (session, another)
+    run(one, "COMMIT")
+    assert error(two, "COMMIT") == (1213, "40001")
+
+
+def test_a_transaction_that_only_locked_is_validated(session: Session, another: Session) -> None:
+    for who in (session, another):
+        run(who, "BEGIN OPTIMISTIC")
+        rows(who, "SELECT * FROM account FOR UPDATE")
+    run(session, "COMMIT")
+    assert error(another, "COMMIT") == (1213, "40001")
+    run(another, "SELECT * FROM account FOR UPDATE")
+    assert rows(session, "SELECT * FROM account") == [[1, 100, "a"], [2, 100, "b"]]
+    run(session, "ADMIN CHECK TABLE account")
+
+
+def test_what_was_locked_before_a_savepoint_was_undone_stays_locked(
+    session: Session, another: Session
+) -> None:
+    run(session, "BEGIN OPTIMISTIC")
+    run(another, "BEGIN OPTIMISTIC")
+    run(session, "SAVEPOINT one")
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    run(session, "ROLLBACK TO one")
+    run(another, "UPDATE account SET amount = 7 WHERE id = 1")
+    run(session, "COMMIT")
+    assert error(another, "COMMIT") == (1213, "40001")
+
+
+def test_an_update_that_changes_nothing_locks(session: Session, another: Session) -> None:
+    run(session, "BEGIN")
+    run(another, "BEGIN OPTIMISTIC")
+    rows(another, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+    run(session, "UPDATE account SET amount = amount WHERE id = 1")
+    run(session, "COMMIT")
+    assert error(another, "COMMIT") == (1213, "40001")
+
+
 def test_a_phantom_is_not_prevented(session: Session, another: Session) -> None:
     """Known gap: a range read FOR UPDATE does not hold back rows that are not there."""
     run(session, "BEGIN")

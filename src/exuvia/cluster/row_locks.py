@@ -7,8 +7,8 @@
     seen = now ---> snapshot ---> statement ---> take: a key let go after `seen` may have changed
                                                  since the snapshot: STALE, all is held, run again
 
-They are for liveness, never for safety: every commit is validated by the store, locks or not, so
-nodes need not share them, and when there is no room for another one it is simply not taken. Who
+A lock may be lost: what it promises is validated by the store where its holder commits (decision
+039). So when there is no room for another one it is simply not taken. Who
 waits for whom is a graph with one edge out of each waiter; the edge that would close a cycle is
 refused (1213). Nobody polls: a waiter sleeps until the key is its own, its time is up, or `wake`.
 

@@ -14,6 +14,8 @@ deposed empties nothing. Where it has come to stands in the row, so the next one
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
 would have to stop (law 6).
 
+The same owner removes lock marks (ddl/lock_marks.py).
+
 While clients commit, a batch is short and a longer rest follows it (pipeline/pace.py).
 
 The clock says only how long data is kept, never whether it may be taken: see ddl/ranges.py.
@@ -24,6 +26,7 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, ranges
+from exuvia.ddl.lock_marks import LockMarks
 from exuvia.ddl.ranges import Left
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -50,6 +53,7 @@ class Gc:
         self._campaign = campaign
         self._clock = clock
         self.pace = Pace(batch_keys, FIRST_KEYS)
+        self.marks = LockMarks()
         self._others = Besides(store, clock.monotonic)
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
         self._due_ms = 0.0  # when the first of those that are kept will be
@@ -61,6 +65,10 @@ class Gc:
         notices = self._store.counter(self.channel)
         txn = self._store.begin()
         try:
+            if self.marks.is_due(now):
+                self._campaign.guard(txn)
+                self.marks.step(txn, now)
+                return 0.0
             left = self._next(txn, notices)
             if left is None:
                 return IDLE_S

@@ -39,16 +39,21 @@
     m/fkchild/{link}        id of the table that has the foreign key; catalog/references.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
+    m/lockfloor             no lock mark of a commit up to this one need be there any more
     t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry
+    t{table}l               written with each lock mark of that (physical) table; ddl/lock_marks.py
+    t{table}lx{key}         mark of a key locked FOR UPDATE; {key}: what follows t{table} in it
+    t{table}ls{key}         mark of a key locked FOR SHARE
 
 Numbers in keys are big-endian, so that they sort. Payloads that are numbers are `number(n)`.
 """
 
+from hashlib import blake2b
 from struct import Struct
 
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LONGEST_KEY, Span
 
 _U64 = Struct(">Q")
 _U32 = Struct(">I")
@@ -147,6 +152,26 @@ def entries_prefix(table: int) -> bytes:
 def table_span(table: int) -> Span:
     """Rows and index entries of a (physical) table."""
     return span_of(b"t" + _U64.pack(table))
+
+
+LOCK_FLOOR = b"m/lockfloor"
+UPDATE, SHARE = b"x", b"s"
+_TABLE_END = 9
+_DIGEST_BYTES = 16
+
+
+def lock_header(key: bytes) -> bytes:
+    """What is written with each lock mark of the table that a row or an index entry is of."""
+    return key[:_TABLE_END] + b"l"
+
+
+def lock_mark(mode: bytes, key: bytes) -> bytes:
+    """Where a lock of a row or an index entry leaves its mark."""
+    mark = key[:_TABLE_END] + b"l" + mode + key[_TABLE_END:]
+    if len(mark) <= LONGEST_KEY:
+        return mark
+    kept = LONGEST_KEY - _DIGEST_BYTES
+    return mark[:kept] + blake2b(mark[kept:], digest_size=_DIGEST_BYTES).digest()
 
 
 HANDLE_AT = 10  # a row's handle begins here in its key

@@ -64,7 +64,32 @@ class Standing(NamedTuple):
         return self.keys[0]
 
 
-Requirement = Unchanged | Equal | AtMost | Standing
+class Held(NamedTuple):
+    """Keys that a transaction held since the snapshot of that sequence: written, or locked.
+
+    `modes`: marks of which locks of others would have stood in its way."""
+
+    since: int
+    modes: tuple[bytes, ...]
+    keys: Sequence[bytes]
+
+
+class Unlocked(NamedTuple):
+    """No transaction that locked one of these keys has committed since they were held; all are of
+    the table of this header.
+
+    Broken: Conflict. Source: decision 039."""
+
+    header: bytes
+    groups: Sequence[Held]
+
+    @property
+    def key(self) -> bytes:
+        """The first of them."""
+        return self.groups[0].keys[0]
+
+
+Requirement = Unchanged | Equal | AtMost | Standing | Unlocked
 
 
 class Write(NamedTuple):

@@ -9,6 +9,16 @@ them over what it finds.
 A scan sees the transaction as it was when the scan was asked for: what is written meanwhile
 changes nothing of it.
 
+`lock` says of a key that nobody else may hold it between now and the commit, present or absent,
+written by this transaction or not. The lock itself is somebody else's matter (cluster/row_locks.py)
+and may be lost; the commit finds out, because who held a key leaves a trace where it commits:
+
+    held by               leaves                           is refused if since it held the key
+    a write               the row's (entry's) new version  the key changed, or has a mark
+    lock, present row     the row as it stands, anew       the key changed, or has a mark
+    lock, nothing there   a mark "x"                       the key changed, or has a mark
+    shared lock           a mark "s"                       the key changed, or has a mark "x"
+
 `read_from` lends it another snapshot for one statement (a current read): what that statement
 writes expects the keys as they stand there, what it has written before is read through as ever.
 
@@ -20,27 +30,43 @@ whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from exuvia.base.errors import Conflict
-from exuvia.kv.entry import JUDGED, VALIDATED, Kind, judge
+from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
+from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     AtMost,
     Committer,
     Equal,
+    Held,
     Packet,
     Requirement,
     Snapshot,
     Span,
     Unchanged,
+    Unlocked,
     Write,
     sequence_of,
 )
 from exuvia.kv.validate import require_short
 
+
+class Lock(NamedTuple):
+    """A lock of a key: since which snapshot, and the row it found there to be written anew."""
+
+    exclusive: bool
+    since: int
+    payload: bytes | None
+
+
 Own = list[tuple[bytes, bytes | None]]
 FEW = 64
+KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
+HOLDING = frozenset({*VALIDATED, Kind.CLAIM})
+"""Writes that hold their key against the locks of others."""
 
 
 class Transaction:
@@ -62,6 +88,10 @@ class Transaction:
         self._later: dict[bytes, None] = {}
         self.undone = 0
         self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
+        self._locked: dict[bytes, Lock] = {}
+        self._spans: list[tuple[int, int]] = [(0, snapshot.sequence)]  # position in _writes
+        self.locks = True
+        """Whether `lock` leaves a trace: a statement alone reads one snapshot and needs none."""
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -189,6 +219,18 @@ class Transaction:
             self._shared.add(key)
         self._expect(key, "write skew")
 
+    def lock(self, key: bytes, exclusive: bool = True) -> None:
+        """Nobody else may hold the key from this snapshot to the commit: a row, there or not, or
+        the entry of a unique index."""
+        self._expect(key, "write skew")
+        known = self._locked.get(key)
+        if not self.locks or (known is not None and known.exclusive >= exclusive):
+            return
+        raw = self.snapshot.get(key) if exclusive else None
+        payload = None if raw is None else raw[SEQUENCE_BYTES:]
+        since = self.snapshot.sequence if known is None else known.since
+        self._locked[key] = Lock(exclusive, since, payload)
+
     def _expect(self, key: bytes, anomaly: str) -> None:
         if (Unchanged, key) not in self._requirements:
             raw = self.snapshot.get(key)
@@ -225,6 +267,10 @@ class Transaction:
     def read_from(self, snapshot: Snapshot) -> Snapshot:
         """Read from another snapshot from now on; gives back the one it read from."""
         former, self.snapshot = self.snapshot, snapshot
+        spans, position = self._spans, len(self._writes)
+        while spans and spans[-1][0] >= position:
+            spans.pop()
+        spans.append((position, snapshot.sequence))
         return former
 
     def expecting(self) -> int:
@@ -253,13 +299,19 @@ class Transaction:
             key = self._requirements.popitem()[0][1]
             self._shared.discard(key)
             self._later.pop(key, None)
+            self._locked.pop(key, None)
 
-    def back_to(self, mark: int) -> None:
+    def back_to(self, mark: int, keep_locks: bool = False) -> None:
         """Forget the writes made after the mark.
 
-        Requirements stay: they can only make the commit stricter.
+        Requirements stay: they can only make the commit stricter. `keep_locks`: what was written
+        stays locked.
 
         Reads nothing, so it works even when the snapshot has ended; costs what it forgets."""
+        if keep_locks:
+            for since, write in self._held(mark):
+                if write.key not in self._locked:
+                    self._locked[write.key] = Lock(True, since, None)
         forgotten = set()
         while len(self._writes) > mark:
             key = self._writes.pop().key
@@ -277,16 +329,65 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         """Whether a commit would change the store."""
-        return bool(self._writes)
+        return bool(self._writes or self._locked)
 
     def packet(self) -> Packet:
         """The transaction as data."""
-        return Packet(self._writes, list(self._requirements.values()), self._channels)
+        requirements = [*self._requirements.values(), *self._unlocked()]
+        if not self._locked:
+            return Packet(self._writes, requirements, self._channels)
+        return Packet([*self._writes, *self._traces()], requirements, self._channels)
+
+    def _held(self, mark: int = 0) -> Iterator[tuple[int, Write]]:
+        """Rows written and unique entries claimed since the mark, and by which snapshot."""
+        spans = iter([*self._spans, (len(self._writes) + 1, 0)])
+        _, since = next(spans)
+        until, following = next(spans)
+        for position, write in enumerate(self._writes):
+            while position >= until:
+                since = following
+                until, following = next(spans)
+            if position >= mark and write.kind in HOLDING and _is_lockable(write.key):
+                yield since, write
+
+    def _unlocked(self) -> Iterator[Requirement]:
+        """What was held was locked by nobody else meanwhile, by table."""
+        both, tables = (
+            (UPDATE, SHARE),
+            dict[bytes, dict[tuple[int, tuple[bytes, ...]], list[bytes]]](),
+        )
+        for since, (_, key, _) in self._held():
+            groups = tables.setdefault(lock_header(key), {})
+            groups.setdefault((since, both), []).append(key)
+        for key, lock in self._locked.items():
+            groups = tables.setdefault(lock_header(key), {})
+            modes = both if lock.exclusive else (UPDATE,)
+            groups.setdefault((lock.since, modes), []).append(key)
+        for header, groups in tables.items():
+            yield Unlocked(header, [Held(*how, keys) for how, keys in groups.items()])
+
+    def _traces(self) -> Iterator[Write]:
+        """What locks leave behind where this commits, of keys that it does not write anyway."""
+        headers = set()
+        for key, (exclusive, _, payload) in self._locked.items():
+            if key in self._overlay:
+                if payload is not None or self._overlay[key] is not None:
+                    continue
+            elif payload is not None:
+                if key[KIND_AT : KIND_AT + 1] == b"r":
+                    yield Write(Kind.PUT, key, payload)
+                    continue
+                if is_live(payload):
+                    continue  # the entry of a row that is locked itself
+            yield Write(Kind.PLACE, lock_mark(UPDATE if exclusive else SHARE, key), b"")
+            headers.add(lock_header(key))
+        for header in headers:
+            yield Write(Kind.PLACE, header, b"")
 
     def commit(self) -> int:
         """Validate and apply everything; its sequence (the snapshot's when nothing was written)."""
         try:
-            if not self._writes and not self._channels:
+            if not self._writes and not self._channels and not self._locked:
                 return self.sequence
             return self.store.commit(self.packet())
         finally:
@@ -295,3 +396,7 @@ class Transaction:
     def rollback(self) -> None:
         """Give the snapshot back; nothing was written. Twice is harmless."""
         self.snapshot.close()
+
+
+def _is_lockable(key: bytes) -> bool:
+    return key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in (b"r", b"i")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
 from exuvia.base.mysql import refuse
 from exuvia.kv.entry import JUDGED, judge
-from exuvia.kv.keys import read_number
+from exuvia.kv.keys import LOCK_FLOOR, lock_mark, read_number
 from exuvia.kv.packet import (
     LONGEST_KEY,
     SEQUENCE_BYTES,
@@ -18,6 +18,7 @@ from exuvia.kv.packet import (
     Requirement,
     Standing,
     Unchanged,
+    Unlocked,
     sequence_of,
 )
 
@@ -34,6 +35,9 @@ def check(requirement: Requirement, read: Reader) -> None:
     """Raise what a broken requirement deserves. `read` gives raw values as they stand now."""
     if isinstance(requirement, Standing):
         _check_standing(requirement, read)
+        return
+    if isinstance(requirement, Unlocked):
+        _check_unlocked(requirement, read)
         return
     raw = read(requirement.key)
     match requirement:
@@ -55,6 +59,27 @@ def _check_standing(requirement: Standing, read: Reader) -> None:
         if raw is None or raw[:SEQUENCE_BYTES] != stamps[at:end]:
             raise Conflict(requirement.anomaly, key)
         at = end
+
+
+def _check_unlocked(requirement: Unlocked, read: Reader) -> None:
+    """Where nobody has left a mark in the table since, one look is all."""
+    header = read(requirement.header)
+    if header is None:
+        return
+    last = sequence_of(header)
+    late = [group for group in requirement.groups if group.since < last]
+    if not late:
+        return
+    raw = read(LOCK_FLOOR)
+    floor = read_number(raw and raw[SEQUENCE_BYTES:])
+    for since, modes, keys in late:
+        for key in keys:
+            if since < floor:
+                raise Conflict("lock marks removed", key)
+            for mode in modes:
+                mark = read(lock_mark(mode, key))
+                if mark is not None and sequence_of(mark) > since:
+                    raise Conflict("locked meanwhile", key)
 
 
 def settle(packet: Packet, read: Reader) -> dict[bytes, bytes | None]:

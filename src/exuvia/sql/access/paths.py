@@ -30,7 +30,8 @@ Rows = Iterator[tuple[bytes, Row]]
 
 
 class Found(NamedTuple):
-    """An opened path. `keys` are row keys asked for singly, also of rows that are not there.
+    """An opened path. `keys` were asked for singly, also of rows that are not there: of rows, of
+    entries of a unique index.
 
     `ordered`: the rows come in the path's order."""
 
@@ -155,8 +156,9 @@ class UniquePoints(Matched):
         rows = combinations(self.match, context)
         if rows is None:
             return self.everything(context, reverse)
-        wanted = {keycodec.unique_key(self.table, self.match.key, values) for values in rows}
-        return Found(self._rows(context, sorted(wanted, reverse=reverse)), self.covers)
+        given = {keycodec.unique_key(self.table, self.match.key, values) for values in rows}
+        wanted = sorted(given, reverse=reverse)
+        return Found(self._rows(context, wanted), self.covers, tuple(wanted))
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
         txn, table = context.txn, self.table

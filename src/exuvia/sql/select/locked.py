@@ -1,7 +1,7 @@
 """SELECT ... FOR UPDATE of several tables, or through the relational engine: two queries.
 
     SELECT a.x, SUM(b.y) FROM a JOIN b ON ... WHERE w GROUP BY 1 FOR UPDATE OF a
-      -> SELECT a.<handle> FROM a JOIN b ON ... WHERE w       these rows are required, so locked
+      -> SELECT a.<handle> FROM a JOIN b ON ... WHERE w       these rows are locked
       -> the query itself, in the same snapshot
 
 With LIMIT only the rows that count are locked where the order is one of plain columns. Rows of
@@ -49,12 +49,13 @@ class LockedQuery(Plan):
         for table in self._tables:
             context.writing(table)
         if self._tables:
-            require, width = context.txn.require, len(self._tables)
+            lock, width = context.txn.lock, len(self._tables)
+            exclusive = any(clause.args.get("update") for clause in self._clauses)
             keys = [table.row_key for table in self._tables]
             for row in found_rows(self._handles, context)[1]:
                 for key, handle in zip(keys, row[:width], strict=True):
                     if handle is not None:
-                        require(key(handle))
+                        lock(key(handle), exclusive)
         return self._query.run(context)
 
     def _be_patient(self, context: Context) -> None:

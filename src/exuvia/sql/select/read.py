@@ -4,8 +4,9 @@
 
 What needs more (joins, GROUP BY, HAVING, windows, subqueries) is not for this module: `plan` says
 None. A big table read without a key and not in its order is left to DuckDB too. FOR UPDATE: the
-rows found must not change before the transaction commits (they are required). SKIP LOCKED leaves
-out rows that another session holds, before LIMIT counts them.
+rows found must not change before the transaction commits, nor be locked by another one (FOR SHARE:
+locked FOR UPDATE). SKIP LOCKED leaves out rows that another session holds, before LIMIT counts
+them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -146,11 +147,12 @@ class ReadRows(KeptPlan):
     def _locked(
         self, pairs: Iterator[tuple[bytes, Row]], asked: Iterable[bytes], context: Context
     ) -> Iterator[tuple[bytes, Row]]:
+        lock, row_key = context.txn.lock, self.table.row_key
+        exclusive = any(clause.args.get("update") for clause in self._clauses)
         for key in asked:
-            context.txn.require(key)
-        row_key = self.table.row_key
+            lock(key, exclusive)
         for handle, row in pairs:
-            context.txn.require(row_key(handle))
+            lock(row_key(handle), exclusive)
             yield handle, row
 
 

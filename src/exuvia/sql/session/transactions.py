@@ -105,6 +105,7 @@ class OpenTransaction:
         self.savepoints: list[Savepoint] = []
         self.token = token
         self.txn = services.store.begin()
+        self.txn.locks = explicit
         self._guard()
 
     def _guard(self) -> None:
@@ -117,8 +118,8 @@ class OpenTransaction:
 
     @property
     def writes(self) -> bool:
-        """Whether anything was written."""
-        return self.txn.mark() > 0
+        """Whether anything was written, or locked to be validated."""
+        return self.txn.has_writes
 
     def read_newest(self) -> None:
         """Read what is committed now, until `read_first`: a current read."""
@@ -322,7 +323,9 @@ class OpenTransaction:
     def back_to(self, name: str) -> None:
         """Undo what was written after the savepoint, which stays. Raises 1305."""
         position = self._position(name)
-        self.forget(self.savepoints[position].mark)
+        mark = self.savepoints[position].mark
+        self.txn.back_to(mark, keep_locks=True)
+        self._ledger.back_to(mark)
         del self.savepoints[position + 1 :]
 
     def release(self, name: str) -> None:

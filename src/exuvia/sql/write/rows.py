@@ -130,7 +130,7 @@ class RowWriter:
     def keep(self, handle: bytes) -> None:
         """Lock a row that is met and left as it is, where rows are locked."""
         if self._context.locks is not None:
-            self._context.txn.require(self._table.row_key(handle))
+            self._context.txn.lock(self._table.row_key(handle))
 
     def read(self, handle: bytes) -> Row | None:
         """The row as the transaction sees it now."""
