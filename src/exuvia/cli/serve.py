@@ -6,6 +6,7 @@ from functools import partial
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, Unavailable
+from exuvia.kv.open import pinned
 from exuvia.node import logs
 from exuvia.node.assemble import Options
 from exuvia.node.supervise import Keeper, Ready
@@ -20,16 +21,16 @@ def run(options: Options) -> int:
 
 
 def _front(options: Options, before: str, ready: Ready) -> int:
-    """A front's life. `before`: the ports of the front before it, which clients know."""
+    """A front's life. `before`: ports and store of the front before it, which clients know."""
     logs.to_stderr("front")
     from exuvia.node.front import serve  # not in the keeper: a second, threads, and 100 MB
 
     if before:
-        port, status_port = map(int, before.split())
-        options = options._replace(port=port, status_port=status_port)
+        port, status_port, store = before.split(" ", 2)
+        options = options._replace(port=int(port), status_port=int(status_port), store=store)
 
     def announce(port: int, status_port: int) -> None:
-        ready(f"{port} {status_port}")
+        ready(f"{port} {status_port} {pinned(options.store)}")
         if not before:  # once: nobody may read a second line
             _say_ready(options, port, status_port)
 

@@ -30,3 +30,16 @@ def open_store(url: str, clock: Clock | None = None, stall_s: float | None = Non
             settings = replace(settings, stall_s=stall_s)
         return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
     raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")
+
+
+def pinned(url: str) -> str:
+    """The URL of the very store that is there now: it opens no other one, and makes none."""
+    parts = urlsplit(url)
+    if parts.scheme != "lmdb" or "id=" in parts.query:
+        return url
+    from exuvia.kv.lmdb.locality import RECORD, read_place
+
+    place = read_place(f"{unquote(parts.path)}/{RECORD}")
+    if place is None or not place.id:
+        return url
+    return f"{url}{'&' if parts.query else '?'}id={place.id}"

@@ -34,6 +34,7 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
+from exuvia.kv.open import pinned
 from exuvia.node.assemble import Backoff, Base, Options, assemble
 from exuvia.node.loops import Loops
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
@@ -161,7 +162,7 @@ class Front:
 
     def _back_command(self, address: str) -> list[str]:
         options = self._options
-        command = [sys.executable, "-m", "exuvia.node.back", options.store]
+        command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
         return command

@@ -17,6 +17,7 @@ caretaker, after that."""
 import logging
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -65,8 +66,10 @@ class Environment:
     """Raises Unavailable where the store cannot be opened from here; the text says why."""
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
-        os.makedirs(path, exist_ok=True)
         self.path = os.path.realpath(path)
+        if settings.id:
+            locality.require_id(self.path, self.file(locality.RECORD), settings.id)
+        os.makedirs(self.path, exist_ok=True)
         self.settings = settings
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
@@ -111,15 +114,18 @@ class Environment:
 
     def _agree(self) -> int:
         """Record or compare where we are; the size of the map."""
-        record = self.file("environment.json")
+        record = self.file(locality.RECORD)
         recorded = locality.read_place(record)
-        ours = locality.here(self.settings.map_bytes)
+        fresh = recorded is None or not recorded.id or self._file() is None
+        self.id = uuid.uuid4().hex if recorded is None or fresh else recorded.id
+        ours = locality.here(self.settings.map_bytes, self.id)
         if recorded is not None and recorded.format != ours.format:
             raise Unavailable(
                 f"the store {self.path} has format {recorded.format}, not {ours.format}"
             )
         if not self.alone and recorded is not None:
             locality.compare(self.path, recorded, ours)
+            self.id = recorded.id
             return recorded.map_bytes
         if recorded != ours:
             locality.record_place(record, ours)

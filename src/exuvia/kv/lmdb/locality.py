@@ -21,24 +21,28 @@ import msgspec
 from exuvia.base.errors import Unavailable
 
 FORMAT = 1
+RECORD = "environment.json"
 _NETWORK = ("nfs", "cifs", "smb", "ceph", "9p", "afs", "lustre", "gfs2", "ocfs2", "fuse.")
 _LOCAL_FUSE = ("fuse.fuse-overlayfs",)
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a store is open, and how it was made."""
+    """Where a store is open, and how it was made.
+
+    `id` is given when its files are made: another store at the same path is not this one."""
 
     format: int
     boot: str
     namespace: str
     map_bytes: int
+    id: str = ""
 
 
-def here(map_bytes: int) -> Place:
+def here(map_bytes: int, id: str) -> Place:
     """This process's place."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
-    return Place(FORMAT, boot, os.readlink("/proc/self/ns/pid"), map_bytes)
+    return Place(FORMAT, boot, os.readlink("/proc/self/ns/pid"), map_bytes, id)
 
 
 def file_system(path: str) -> str:
@@ -79,6 +83,17 @@ def record_place(path: str, place: Place) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
+
+
+def require_id(path: str, record: str, wanted: str) -> None:
+    """Raises Unavailable unless the store whose record that is was made under that id."""
+    found = read_place(record)
+    if found is None or found.id != wanted:
+        what = "is not there any more" if found is None else "is another one now"
+        raise Unavailable(
+            f"the store {path} that this node served {what}: put it back, or start the node anew "
+            "to serve what is there"
+        )
 
 
 def compare(path: str, recorded: Place, ours: Place) -> None:

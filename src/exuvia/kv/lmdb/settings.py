@@ -16,6 +16,7 @@ class LmdbSettings:
     transaction of another process may last before that process is ended. `idle_s` and `query_s`
     are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
     although nobody woke it. `sync=0` is for tests and throw-away data: commits are not durable.
+    `id`: only the store that was made under it is opened, and none is made.
     """
 
     map_bytes: int = 1 << 40
@@ -25,6 +26,7 @@ class LmdbSettings:
     fallback_s: float = 1.0
     readers: int = 2048
     sync: bool = True
+    id: str = ""
 
     @property
     def tick_s(self) -> float:
@@ -35,10 +37,13 @@ class LmdbSettings:
 def from_query(query: str) -> LmdbSettings:
     """Settings from a URL's query part. Raises Unavailable for a name or value that is none."""
     known = {field.name: field.type for field in fields(LmdbSettings)}
-    chosen: dict[str, int | float | bool] = {}
+    chosen: dict[str, int | float | bool | str] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in known:
             raise Unavailable(f"the store knows no setting {name!r}; it knows {', '.join(known)}")
+        if known[name] in (str, "str"):
+            chosen[name] = text
+            continue
         try:
             chosen[name] = float(text) if known[name] in (float, "float") else int(text)
         except ValueError as error:
