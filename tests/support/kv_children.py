@@ -293,3 +293,15 @@ def commit_together_under_faults(url: str) -> None:
     txn = store.begin()
     say(sum(txn.get(b"tk%d" % n) is not None for n in range(4)))
     store.close()
+
+
+def take_all_slots(url: str) -> None:
+    """Every reader slot there is, until the end; says how many it got."""
+    store = open_store(url)
+    kept = []
+    try:
+        while True:
+            kept.append(store.begin())
+    except ExuviaError:
+        say(len(kept))
+    sys.stdin.readline()

@@ -14,6 +14,7 @@ and does nothing. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -109,6 +110,33 @@ int fsync(int file) {
 int fdatasync(int file) {
     REAL(fdatasync);
     return fails(file, SYNC, -1) ? -1 : real(file);
+}
+
+/* While the file may not grow the disk says that it has no room. */
+
+static int is_full(void) {
+    return shared && shared->first && shared->error == ENOSPC && shared->beyond > 0;
+}
+
+int statvfs(const char *path, struct statvfs *about) {
+    REAL(statvfs);
+    int result = real(path, about);
+    if (result == 0 && is_full()) about->f_bavail = about->f_bfree = 0;
+    return result;
+}
+
+int statvfs64(const char *path, struct statvfs64 *about) {
+    REAL(statvfs64);
+    int result = real(path, about);
+    if (result == 0 && is_full()) about->f_bavail = about->f_bfree = 0;
+    return result;
+}
+
+int fallocate64(int file, int mode, off64_t at, off64_t size) {
+    REAL(fallocate64);
+    if (!is_full() || !is_data(file)) return real(file, mode, at, size);
+    errno = ENOSPC;
+    return -1;
 }
 
 int ftruncate(int file, off_t size) {

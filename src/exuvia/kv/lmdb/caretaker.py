@@ -59,6 +59,7 @@ class Caretaker:
         if now - self._checked_s >= every_s:
             elapsed_s = min(now - self._checked_s, 2 * every_s)
             self._checked_s = now
+            self._environment.keep_room()
             self.overdue.step(elapsed_s, self.idle_s + self.query_s)
         return self._tick_s
 

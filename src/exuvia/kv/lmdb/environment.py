@@ -14,6 +14,7 @@ Lost: whoever removed or replaced the files left this process with files that no
 it acknowledged there would be gone with it, so it stops at the first commit, or look of the
 caretaker, after that."""
 
+import ctypes
 import logging
 import os
 import threading
@@ -55,11 +56,16 @@ SEQUENCE_KEY = b"\x00sequence"
 
 8 bytes, little-endian. Keys below b"\\x01" are the engine's own."""
 
+SMALL_BYTES = 1 << 20
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
 UNKNOWN = "nobody knows whether it was applied; read and see"
 
 _opened: set[str] = set()
 
 log = logging.getLogger(__name__)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate64.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 class Environment:
@@ -73,6 +79,7 @@ class Environment:
         self.settings = settings
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
+        self._room_end = 0
         self._opening = threading.RLock()
         if self.path in _opened:
             raise Unavailable(
@@ -219,6 +226,31 @@ class Environment:
         log.critical("the store's file is lost", extra={"reason": why})
         self.before_closing(why)
         raise Broken(why)
+
+    # -- room ------------------------------------------------------------------------------------
+
+    def keep_room(self) -> None:
+        """Blocks behind the last page, so that small commits (heartbeats, the notes of jobs) go on
+        when something else has filled the disk."""
+        end = (self.lmdb.info()["last_pgno"] + 1) * self.lmdb.stat()["psize"]
+        if not self.settings.sync or self._room_end - end > SMALL_BYTES // 2:
+            return
+        file = os.open(self.data_path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if _libc.fallocate64(file, _KEEP_SIZE, end, SMALL_BYTES) == 0:
+                self._room_end = end + SMALL_BYTES
+        finally:
+            os.close(file)
+
+    def require_room(self) -> None:
+        """Raises OutOfSpace while the disk has less than what large writes leave to small ones."""
+        disk = os.statvfs(self.path)
+        free, kept = disk.f_bavail * disk.f_frsize, self.settings.reserve_bytes
+        if free < kept:
+            raise OutOfSpace(
+                f"Disk full ({self.path}: {free} bytes are free; large writes leave {kept} to "
+                "clients); nothing was applied; free some space"
+            )
 
     # -- opened anew -----------------------------------------------------------------------------
 

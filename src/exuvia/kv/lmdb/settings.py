@@ -16,6 +16,7 @@ class LmdbSettings:
     transaction of another process may last before that process is ended. `idle_s` and `query_s`
     are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
     although nobody woke it. `sync=0` is for tests and throw-away data: commits are not durable.
+    `reserve_bytes`: what a fill leaves free on the disk, for everything else.
     `id`: only the store that was made under it is opened, and none is made.
     """
 
@@ -26,6 +27,7 @@ class LmdbSettings:
     fallback_s: float = 1.0
     readers: int = 2048
     sync: bool = True
+    reserve_bytes: int = 64 << 20
     id: str = ""
 
     @property

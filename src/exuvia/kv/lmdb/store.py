@@ -142,6 +142,7 @@ class LmdbStore:
     ) -> BulkResult:
         """See Store.bulk."""
         self._require_open()
+        self._environment.require_room()
         bulk = Bulk(keys, payloads, requirements, puts, report, overwrite)
         result: BulkResult = self._committer.run(partial(apply_bulk, bulk=bulk), alone=True)
         return result

@@ -1,0 +1,168 @@
+"""An ADD INDEX on a node whose disk fails at any call of the job's life, or is full for a while.
+
+Each time: a clear error or a wait, the node lives on, and table and index are right afterwards.
+"""
+
+import errno
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from support.kv_children import hear, start, stop
+from support.node_processes import NodeProcess, running_nodes, until
+from support.store_faults import FOREVER, WRITE, Faults
+
+ROWS = 3000
+BATCH = 500
+TOLD = {1021, 1026, 1180, 8022, 8027}
+"""What a client may be told: no room, a failed disk, an unknown outcome, no slot, no lease."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("failing")
+
+
+@pytest.fixture(scope="module")
+def faults(folder: Path) -> Faults:
+    return Faults(folder)
+
+
+@pytest.fixture(scope="module")
+def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
+    """A node on a failing disk, with a table whose fill takes several transactions."""
+    with faults.preloaded(), running_nodes(folder, lease_s=10) as [node]:
+        run(node, "CREATE DATABASE d")
+        run(node, "CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT, c VARCHAR(60))")
+        for first in range(0, ROWS, BATCH):
+            rows = ", ".join(f"({n % 97}, 'row {n}')" for n in range(first, first + BATCH))
+            run(node, f"INSERT INTO d.t (b, c) VALUES {rows}")
+        run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 256")
+        until(lambda: node.status()["owner"])
+        yield node
+
+
+def run(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
+    settings = {"autocommit": True, "read_timeout": 60}
+    with node.connect(**settings) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def told(node: NodeProcess, statement: str) -> int:
+    """0, or the MySQL error that its client was told."""
+    try:
+        run(node, statement)
+    except pymysql.err.MySQLError as error:
+        return int(error.args[0])
+    return 0
+
+
+def pids(node: NodeProcess) -> list[int]:
+    """The processes that must not die."""
+    return [each["pid"] for each in node.status()["members"]]
+
+
+def life(node: NodeProcess, faults: Faults) -> int:
+    """How many calls the job's life has."""
+    before = faults.calls
+    run(node, "ALTER TABLE d.t ADD INDEX ib (b, c)")
+    calls = faults.calls - before
+    run(node, "ALTER TABLE d.t DROP INDEX ib")
+    return calls
+
+
+def settled(node: NodeProcess) -> bool:
+    """Whether no job is under way, by what a client sees."""
+    try:
+        return not node.status()["jobs_unfinished"]
+    except Exception:
+        return False
+
+
+def judge(node: NodeProcess, code: int, about: str) -> None:
+    """After the fault: the error was clear, jobs end, table and index are right."""
+    assert code == 0 or code in TOLD, about
+    until(lambda: settled(node), 40, about)
+    until(lambda: told(node, "ADMIN CHECK TABLE d.t") == 0, 20, about)
+    indexed = run(node, "SHOW INDEX FROM d.t WHERE Key_name = 'ib'")
+    assert indexed or code, f"{about}: told of success, and no index is there"
+    if indexed:
+        until(lambda: told(node, "ALTER TABLE d.t DROP INDEX ib") in (0, 1091), 20, about)
+    assert run(node, "SELECT count(*), sum(b) FROM d.t")[0][0] == ROWS
+
+
+def each_call(node: NodeProcess, faults: Faults, error: int, step: int) -> int:
+    """Fail call after call of the job's life, `step` apart; how many were failed."""
+    calls = life(node, faults)
+    alive = pids(node)
+    done = 0
+    for number in range(1, calls + 1, step):
+        about = f"{errno.errorcode[error]} at call {number} of {calls}"
+        failed = faults.failed
+        faults.fail(number, error)
+        code = told(node, "ALTER TABLE d.t ADD INDEX ib (b, c)")
+        judge(node, code, about)
+        faults.heal()
+        done += faults.failed - failed
+        assert pids(node) == alive, about
+    return done
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_one_call_that_fails_ends_in_a_clear_error_or_a_wait(
+    node: NodeProcess, faults: Faults, error: int
+) -> None:
+    assert each_call(node, faults, error, step=24) >= 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_every_call_of_a_job_s_life_may_fail(node: NodeProcess, faults: Faults, error: int) -> None:
+    assert each_call(node, faults, error, step=1) >= 30
+
+
+def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
+    node: NodeProcess, faults: Faults, folder: Path
+) -> None:
+    alive = pids(node)
+    codes: list[int] = []
+    client = threading.Thread(
+        target=lambda: codes.append(told(node, "ALTER TABLE d.t ADD INDEX ib (b, c)"))
+    )
+    time.sleep(6)  # the caretaker has looked: blocks are kept behind the last page
+    blocks = 512 * (folder / "store" / "data.mdb").stat().st_blocks
+    faults.fail(1, errno.ENOSPC, times=FOREVER, kinds=WRITE, beyond=blocks)
+    client.start()
+    until(lambda: "Disk full" in str(run(node, "ADMIN SHOW DDL JOBS 0")), 20)
+    time.sleep(1)
+    assert client.is_alive()
+    assert told(node, "SELECT count(*) FROM d.t") == 0
+    faults.heal()
+    client.join(40)
+    assert codes == [0]
+    judge(node, 0, "after a full disk")
+    assert pids(node) == alive
+
+
+def test_when_all_slots_are_taken_the_job_waits_and_goes_on(
+    node: NodeProcess, faults: Faults, folder: Path
+) -> None:
+    alive = pids(node)
+    thief = start("take_all_slots", f"lmdb://{folder}/store")
+    assert int(hear(thief)) > 500
+    codes: list[int] = []
+    client = threading.Thread(
+        target=lambda: codes.append(told(node, "ALTER TABLE d.t ADD INDEX ib (b, c)"))
+    )
+    client.start()
+    time.sleep(2)
+    stop(thief)
+    client.join(40)
+    judge(node, codes[0], "after all slots were taken")
+    assert pids(node) == alive
