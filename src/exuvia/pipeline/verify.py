@@ -1,4 +1,5 @@
 """Checks of one index in one call: ADMIN CHECK, and the sample that a job may be content with.
+And of one rule: a foreign key's rows, by the kernel that judges them when the key is added.
 
 fast      verification's conversation (pipeline/matching.py), its waves run in this process
 slow      row codec and single keys: every row has its entry, every entry its row, in one snapshot
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from msgspec.structs import replace
+
+from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import reader
 from exuvia.catalog.model import IndexInfo
@@ -18,10 +22,13 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.checking import judge_named, refusal
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.faults import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.matching import verification
+from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.settings import Fixed
+from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import Order, Outcome, Task
 
 Answer = TypeVar("Answer")
@@ -97,6 +104,40 @@ def done_here(
     except StopIteration as end:
         answer: Answer = end.value
         return answer
+
+
+def check_rule(
+    store: Store,
+    table: Table,
+    plan: CheckRows,
+    judge: str,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Refused | None:
+    """Hold every row to a rule that all writers obey; the rule's error with the offenders counted.
+
+    Each span is judged in one snapshot, the rows and what they are held to: so there is no false
+    alarm beside writers. Raises Unavailable, Deposed."""
+    order = replace(order_for(table, ()), check=plan, judge=judge)
+
+    def rows() -> Generator[list[Task], list[Outcome], list[Outcome]]:
+        parts = [part.row_span() for part in table.parts]
+        spans = cut(store, parts, SPAN_ROWS, None, 1)
+        kind = "check rows"
+        outcomes = yield [
+            Task(kind=kind, order=order, span=s, ordinal=n) for n, s in enumerate(spans)
+        ]
+        return outcomes
+
+    outcomes = done_here(store, rows(), monotonic)
+    number = sum(outcome.result[0] for outcome in outcomes)
+    if not number:
+        return None
+    first = [each for outcome in outcomes for each in outcome.result[1]]
+    txn = store.begin()
+    try:
+        return refusal(judge_named(judge)(txn, table, plan), number, first)
+    finally:
+        txn.rollback()
 
 
 def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
