@@ -2,9 +2,10 @@
 
 inside a snapshot    ADMIN SHOW DDL, NEXT_ROW_ID           (of jobs: show/admin_jobs.py)
 beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snapshots
-                     an index that is not its table: 8223; a row of a child whose foreign key has no
-                     parent: 1452 with the rows counted, as ADD FOREIGN KEY says it (it may have come
-                     with foreign_key_checks=OFF: that is no fault of the store)
+
+8223   an index is not its table
+1452   a row of a child has no parent: counted and listed as ADD FOREIGN KEY does it. It may have come
+       with foreign_key_checks=OFF, so this is no fault of the store.
 """
 
 from exuvia.base.mysql import refuse
