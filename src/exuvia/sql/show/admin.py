@@ -4,8 +4,8 @@ inside a snapshot    ADMIN SHOW DDL, NEXT_ROW_ID           (of jobs: show/admin_
 beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snapshots
 
 8223   an index is not its table
-1452   a row of a child has no parent: counted and listed as ADD FOREIGN KEY does it. It may have come
-       with foreign_key_checks=OFF, so this is no fault of the store.
+1452   a row of a child has no parent: counted and listed as ADD FOREIGN KEY does it. It may have
+       come with foreign_key_checks=OFF, so this is no fault of the store.
 """
 
 from exuvia.base.mysql import refuse
