@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from exuvia.base.errors import OutOfSpace, Unavailable
+from exuvia.base.errors import OutOfSpace, Refused, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
@@ -152,6 +152,51 @@ def test_too_many_snapshots_are_refused_and_harm_nobody(tmp_path: Path) -> None:
         txn.rollback()
     store.begin().rollback()
     store.close()
+
+
+def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store?readers=90"
+    store = cast(LmdbStore, open_store(url))
+    assert store._environment.readers == 96
+    kept = [store.snapshot(for_client=True) for _ in range(72)]
+    with pytest.raises(Refused, match="hold the 72 snapshots that they may") as refused:
+        store.snapshot(for_client=True)
+    assert refused.value.code == 1637
+    own = [store.begin() for _ in range(20)]
+    child = start("read_on", url)
+    assert hear(child) == "reading"
+    for txn in own:
+        txn.rollback()
+    store._caretaker.step(1.0)
+    assert store._caretaker.most_for_clients == 36, "two processes share"
+    for view in kept[:36]:
+        view.close()
+    with pytest.raises(Refused):
+        store.snapshot(for_client=True)
+    kept[36].close()
+    kept.append(store.snapshot(for_client=True))
+    stop(child)
+    del view
+    kept.clear()
+    gc.collect()
+    store._caretaker.step(2.0)
+    store.snapshot(for_client=True).close()
+    assert not store._caretaker._clients
+    store.close()
+
+
+def test_who_opens_a_store_beside_others_lives_with_their_table_of_readers(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/store"
+    child = start("read_on", f"{url}?readers=90")  # as an older program, whose default was less
+    assert hear(child) == "reading"
+    beside = cast(LmdbStore, open_store(url))
+    assert beside._environment.readers == 96
+    assert beside._caretaker.most_for_clients == 36
+    stop(child)
+    beside.close()
+    alone = cast(LmdbStore, open_store(url))
+    assert alone._environment.readers > 16_000
+    alone.close()
 
 
 # -- full --------------------------------------------------------------------------------------

@@ -192,6 +192,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     ),
     1582: ("42000", "Incorrect parameter count in the call to native function '%s'"),
     1628: ("HY000", "Comment for table '%s' is too long (max = %s)"),
+    1637: ("HY000", "Too many active concurrent transactions: %s"),
     1644: ("45000", "%s"),
     1681: ("HY000", "Integer display width is deprecated and will be removed in a future release."),
     1690: ("22003", "%s value is out of range in '%s'"),

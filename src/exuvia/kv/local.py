@@ -86,9 +86,9 @@ class LocalStore:
         """A transaction on a fresh snapshot of both."""
         return Transaction(self, self.snapshot())
 
-    def snapshot(self) -> LocalSnapshot:
+    def snapshot(self, for_client: bool = False) -> LocalSnapshot:
         """A fresh view of both."""
-        return self.over(self.shared.snapshot())
+        return self.over(self.shared.snapshot(for_client))
 
     def over(self, shared: Snapshot) -> LocalSnapshot:
         """The session's keys as they stand, over a snapshot that is open already."""

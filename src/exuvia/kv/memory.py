@@ -99,7 +99,7 @@ class MemoryStore:
         """A transaction on a fresh snapshot."""
         return Transaction(self, self.snapshot())
 
-    def snapshot(self) -> MemorySnapshot:
+    def snapshot(self, for_client: bool = False) -> MemorySnapshot:
         """A view of all that is committed."""
         with self._lock:
             self._open[self._sequence] = self._open.get(self._sequence, 0) + 1

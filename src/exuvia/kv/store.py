@@ -37,8 +37,12 @@ class Store(Protocol):
     def begin(self) -> Transaction:
         """A transaction on a fresh snapshot."""
 
-    def snapshot(self) -> Snapshot:
-        """A fresh view of all that is committed."""
+    def snapshot(self, for_client: bool = False) -> Snapshot:
+        """A fresh view of all that is committed.
+
+        `for_client`: one that a client may keep open. Engines whose views are few keep the clients
+        of a process to a share of them and raise 1637 beyond it, so that the system's own find a
+        place."""
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """How long snapshots may live from now on: unused, and at all."""

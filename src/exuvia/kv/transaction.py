@@ -19,6 +19,9 @@ and may be lost; the commit finds out, because who held a key leaves a trace whe
     lock, nothing there   a mark "x"                       the key changed, or has a mark
     shared lock           a mark "s"                       the key changed, or has a mark "x"
 
+One that `unread` has begun takes its snapshot with its first read. Until then it holds nothing of
+the store: an engine may have few snapshots, and clients begin more than they read.
+
 `read_from` lends it another snapshot for one statement (a current read): what that statement
 writes expects the keys as they stand there, what it has written before is read through as ever.
 
@@ -28,11 +31,11 @@ transaction left it), and the old snapshot an entry of what that row was. Keys o
 whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from exuvia.base.errors import Conflict
+from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
@@ -60,6 +63,59 @@ class Lock(NamedTuple):
     exclusive: bool
     since: int
     payload: bytes | None
+
+
+class Unread:
+    """The snapshot that a transaction has not taken yet; the first read takes it."""
+
+    sequence = 0
+
+    def __init__(self, take: Callable[[], Snapshot]) -> None:
+        self._take: Callable[[], Snapshot] | None = take
+        self.owner: Transaction | None = None
+        self._taken: Snapshot | None = None
+        self._running = False
+
+    def take(self) -> Snapshot:
+        """Take it, for the transaction too. Raises Unavailable, 1637 as the store does."""
+        if self._taken is None:
+            if self._take is None:
+                raise Unavailable("the snapshot is closed")
+            taken = self._taken = self._take()
+            self.sequence = taken.sequence
+            if self._running:
+                taken.in_use(True)
+            if self.owner is not None:
+                self.owner.taken(self, taken)
+        return self._taken
+
+    def get(self, key: bytes) -> bytes | None:
+        """As the snapshot."""
+        return self.take().get(key)
+
+    def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
+        """As the snapshot."""
+        return self.take().get_many(keys)
+
+    def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """As the snapshot."""
+        return self.take().scan(span, reverse)
+
+    def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """As the snapshot."""
+        return self.take().chunks(span, rows)
+
+    def in_use(self, running: bool) -> None:
+        """As the snapshot, as soon as there is one."""
+        self._running = running
+        if self._taken is not None:
+            self._taken.in_use(running)
+
+    def close(self) -> None:
+        """Give it back, or never take it."""
+        self._take = self.owner = None
+        if self._taken is not None:
+            self._taken.close()
 
 
 Own = list[tuple[bytes, bytes | None]]
@@ -92,6 +148,31 @@ class Transaction:
         self._spans: list[tuple[int, int]] = [(0, snapshot.sequence)]  # position in _writes
         self.locks = True
         """Whether `lock` leaves a trace: a statement alone reads one snapshot and needs none."""
+
+    @classmethod
+    def unread(cls, store: Committer, take: Callable[[], Snapshot]) -> "Transaction":
+        """One that has only begun: `take` is called when it first reads, or by `open`."""
+        later = Unread(take)
+        later.owner = begun = cls(store, later)
+        return begun
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it has no snapshot yet."""
+        return isinstance(self.snapshot, Unread)
+
+    def open(self) -> None:
+        """Take the snapshot now, if it has none yet. Raises Unavailable, 1637."""
+        if isinstance(self.snapshot, Unread):
+            self.snapshot.take()
+
+    def taken(self, former: Unread, snapshot: Snapshot) -> None:
+        """The snapshot was taken."""
+        if self.snapshot is former:
+            self.snapshot = snapshot
+        self.sequence = snapshot.sequence
+        self._newest = max(self._newest, snapshot.sequence)
+        self._spans[0] = (0, snapshot.sequence)
 
     # -- reading ---------------------------------------------------------------------------------
 

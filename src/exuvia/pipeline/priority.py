@@ -78,9 +78,9 @@ class UnhurriedStore:
         """A transaction on a fresh snapshot."""
         return Transaction(self, self._store.snapshot())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, for_client: bool = False) -> Snapshot:
         """A fresh view of all that is committed."""
-        return self._store.snapshot()
+        return self._store.snapshot(for_client)
 
     def commit(self, packet: Packet) -> int:
         """See Store.commit."""

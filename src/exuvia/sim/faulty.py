@@ -48,10 +48,10 @@ class NodeStore:
         """A transaction whose commit goes through this view."""
         return Transaction(self, self.snapshot())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, for_client: bool = False) -> Snapshot:
         """A view of all that is committed."""
         self._guard("", "before")
-        return self._shared.snapshot()
+        return self._shared.snapshot(for_client)
 
     def commit(self, packet: Packet) -> int:
         """As the shared store, unless fate has it otherwise."""

@@ -278,6 +278,11 @@ class Environment:
 
     # -- transactions ----------------------------------------------------------------------------
 
+    @property
+    def readers(self) -> int:
+        """How many read transactions all processes can have open: as the first of them said."""
+        return int(self.lmdb.info()["max_readers"])
+
     def read(self) -> Reading:
         """A read transaction. The caller ends it. Raises Unavailable when there are too many."""
         return self._begin(write=False)

@@ -15,7 +15,9 @@ class LmdbSettings:
     open a store sets it for all, as long as one has it open. `stall_s` is how long one write
     transaction of another process may last before that process is ended. `idle_s` and `query_s`
     are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
-    although nobody woke it. `sync=0` is for tests and throw-away data: commits are not durable.
+    although nobody woke it. `readers` is how many snapshots all processes together can have open:
+    LMDB's table of readers, 64 bytes each, which whoever opens the store first makes for all.
+    `sync=0` is for tests and throw-away data: commits are not durable.
     `reserve_bytes`: what a fill leaves free on the disk, for everything else.
     `id`: only the store that was made under it is opened, and none is made.
     """
@@ -25,7 +27,7 @@ class LmdbSettings:
     idle_s: float = SNAPSHOT_IDLE_S
     query_s: float = SNAPSHOT_QUERY_S
     fallback_s: float = 1.0
-    readers: int = 2048
+    readers: int = 16_384
     sync: bool = True
     reserve_bytes: int = 64 << 20
     id: str = ""
@@ -34,6 +36,16 @@ class LmdbSettings:
     def tick_s(self) -> float:
         """How often the caretaker looks around."""
         return max(0.01, min(1.0, self.stall_s / 8, self.idle_s / 4, self.query_s / 4))
+
+
+def client_share(readers: int, processes: int) -> int:
+    """How many snapshots the clients of one process may hold open, where so many have the store.
+
+    A quarter of the table is nobody's share, and neither is what a process without clients leaves:
+    the loops of every process live on it (heartbeats, schema changes, Spark's tasks), so they find
+    a place however many clients there are. A share shrinks when a process comes; who has more then
+    keeps it until it ends."""
+    return max(1, readers * 3 // 4 // processes)
 
 
 def from_query(query: str) -> LmdbSettings:

@@ -69,13 +69,15 @@ class LmdbStore:
         """A transaction on a fresh snapshot."""
         return Transaction(self, self.snapshot())
 
-    def snapshot(self) -> LmdbSnapshot:
+    def snapshot(self, for_client: bool = False) -> LmdbSnapshot:
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""
         self._require_open()
+        if for_client:
+            self._caretaker.require_room()
         transaction, sequence = self._fresh()
         path = self._environment.data_path
         view = LmdbSnapshot(transaction, sequence, self._caretaker.forget, path)
-        self._caretaker.watch(view)
+        self._caretaker.watch(view, for_client)
         return view
 
     def _fresh(self) -> tuple[Reading, int]:

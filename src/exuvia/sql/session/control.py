@@ -2,6 +2,7 @@
 
 from sqlglot import exp
 
+from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.mysql import refuse
 from exuvia.sql import constants
 from exuvia.sql.context import Context
@@ -29,9 +30,17 @@ from exuvia.sql.session.running import Ready, Running
 
 
 def begin(session: Running, node: Begin, text: str) -> Result:
-    """BEGIN, START TRANSACTION: commits what is open, takes a snapshot now."""
+    """BEGIN, START TRANSACTION: commits what is open. The snapshot is taken by the first read, or
+    now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it)."""
     read_only = node.read_only or session.variable("transaction_read_only") == "ON"
-    session.begin(read_only, node.pessimistic).answered = node.consistent_snapshot
+    begun = session.begin(read_only, node.pessimistic)
+    if node.consistent_snapshot:
+        try:
+            begun.txn.open()
+        except (Refused, Unavailable):
+            session.rollback()
+            raise
+        begun.answered = True
     return Result()
 
 

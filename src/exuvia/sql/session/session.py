@@ -253,6 +253,8 @@ class Session(Transacting, Identity):
         try:
             if self.current is None or now - self._active_s <= idle_s:
                 return False
+            if self.current.txn.is_unread:
+                return False  # it keeps nothing
             self.rollback()
             self._ended = f"idle for more than {idle_s:g} s; the transaction was rolled back"
             return True

@@ -33,6 +33,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.session.services import Services
 from exuvia.stats.deltas import Ledger
 
@@ -104,9 +105,13 @@ class OpenTransaction:
         self.read_only = read_only
         self.savepoints: list[Savepoint] = []
         self.token = token
-        self.txn = services.store.begin()
+        self.txn = Transaction.unread(services.store, self._snapshot)
         self.txn.locks = explicit
         self._guard()
+
+    def _snapshot(self) -> Snapshot:
+        """A fresh one of the store, of which clients have a share. Raises 1637."""
+        return self._services.store.snapshot(for_client=True)
 
     def _guard(self) -> None:
         """Bind it to the epoch it began in, not to one its member takes later (law 2)."""
@@ -122,8 +127,11 @@ class OpenTransaction:
         return self.txn.has_writes
 
     def read_newest(self) -> None:
-        """Read what is committed now, until `read_first`: a current read."""
-        newest = self._services.store.snapshot()
+        """Read what is committed now, until `read_first`: a current read.
+
+        Its own snapshot is taken first: it is never younger than one that is written over."""
+        self.txn.open()
+        newest = self._snapshot()
         newest.in_use(True)  # until it is closed: it is the statement's alone
         self.first = self.txn.read_from(newest)
         try:
@@ -162,6 +170,8 @@ class OpenTransaction:
         """The session has got temporary tables: see them too."""
         self._services = services
         self.txn.store = store
+        if self.txn.is_unread:
+            return  # `_snapshot` asks the services, which have them
         self.txn.read_from(store.over(self.txn.snapshot))
 
     def counted(self, table_id: int, rows: int, modified: int) -> None:
