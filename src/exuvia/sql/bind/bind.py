@@ -121,6 +121,11 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         return bind_sequences.by_name(name, tree.expressions, scope)
     if name == "row":
         raise refuse(1241, 1)
+    if name == "binary":  # the operator before a parenthesis
+        if len(tree.expressions) != 1:
+            raise refuse(1241, 1)
+        to = exp.DataType(this=exp.DType.BINARY)
+        return scope.bind(exp.Cast(this=tree.expressions[0].copy(), to=to))
     return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
 
 

@@ -214,8 +214,9 @@ def delete(cursor: Cursor) -> Node:
     if not cursor.at("FROM"):
         targets = cursor.listed(lambda: _target(cursor))
     cursor.expect("FROM")
-    tokens = cursor.until("WHERE", "ORDER BY", "LIMIT", "USING")
-    if cursor.accept("USING"):
+    ends = ("WHERE", "ORDER BY", "LIMIT")  # behind targets USING is a join's
+    tokens = cursor.until(*ends) if targets else cursor.until(*ends, "USING")
+    if not targets and cursor.accept("USING"):
         names = Cursor(cursor.text, tokens)
         targets = names.listed(lambda: _target(names))
         tokens = cursor.until("WHERE", "ORDER BY", "LIMIT")

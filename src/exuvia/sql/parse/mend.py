@@ -5,6 +5,7 @@ NEXT VALUE FOR s       NEXTVAL(s)
 DATE 'x', {d 'x'}      DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
 SIGNED INT             SIGNED, in casts
 INTERVAL 1.5 SECOND    INTERVAL (1.5) SECOND
+BINARY -1              BINARY (-1); a call of BINARY is its cast (bind/bind.py)
 a JOIN b               a INNER JOIN b, so that a comma is the only join without a word
 """
 
@@ -15,7 +16,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
 _BRACED = {"D": "DATE_LITERAL", "T": "TIME_LITERAL", "TS": "TIMESTAMP_LITERAL"}
-_WORDS = frozenset(("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", "JOIN", *LITERALS))
+_WORDS = frozenset(
+    ("DEFAULT", "NEXT", "{", "INT", "INTEGER", "INTERVAL", "JOIN", "BINARY", *LITERALS)
+)
 _JOIN_WORDS = {
     *(TokenType.INNER, TokenType.CROSS, TokenType.OUTER, TokenType.LEFT, TokenType.RIGHT),
     *(TokenType.FULL, TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
@@ -55,6 +58,8 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         return [_like(token, TokenType.INNER, "INNER"), token], 1
     if token.token_type is TokenType.INTERVAL:
         return _interval(tokens, place)
+    if token.token_type is TokenType.BINARY and kinds[:1] in ([TokenType.DASH], [TokenType.PLUS]):
+        return _signed(tokens, place)
     if token.token_type is TokenType.L_BRACE:
         name = _BRACED.get(tokens[place + 1].text.upper()) if len(kinds) == 3 else None
         if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
@@ -66,6 +71,16 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
+
+
+def _signed(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """BINARY -1: the number with its signs in brackets."""
+    end = place + 1
+    while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
+        end += 1
+    if end >= len(tokens) or tokens[end].token_type is not TokenType.NUMBER:
+        return None
+    return _called(tokens[place], "BINARY", tokens[place + 1 : end + 1]), end + 1 - place
 
 
 def _interval(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:

@@ -3,6 +3,9 @@
     about the catalog       DEMANDS below, by the statement's class
     reads and writes rows   where a table's name is resolved: Context.demand; plans ask at every run
 
+DEMANDS is total: a class that is not in it is refused to all who may not do everything. What is
+asked elsewhere, and what needs no privilege, says so there.
+
 1142 is about a table, 1044 about a database, 1227 about the whole server. The tables of a view are
 its definer's affair, unless it says SQL SECURITY INVOKER.
 """
@@ -10,10 +13,12 @@ its definer's affair, unless it says SQL SECURITY INVOKER.
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from sqlglot import exp
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.sql import nodes
-from exuvia.sql.nodes import TableName, accounts, sequences, session, statistics
+from exuvia.sql.nodes import TableName, accounts, files, sequences, session, statistics
 from exuvia.sql.privileges.accounts import Rights
 
 EVERYBODY_READS = frozenset({"information_schema", "performance_schema"})
@@ -37,9 +42,8 @@ def check(asking: Asking, node: object) -> None:
     """Raises 1044, 1142, 1227 for a statement that the session's account may not run."""
     if asking.rights.everything:
         return
-    demand = DEMANDS.get(type(node))
-    if demand is not None:
-        demand(asking, node)
+    demand = _where_rows_are if isinstance(node, exp.Query) else DEMANDS.get(type(node), _SUPER)
+    demand(asking, node)
 
 
 def on_table(asking: Asking, privileges: Iterable[str], database: str, table: str) -> None:
@@ -108,6 +112,18 @@ def _table(*privileges: str) -> Demand:
     return lambda asking, node: on_table(asking, privileges, *_at(asking, node.table))
 
 
+def _nothing(asking: Asking, node: Any) -> None:
+    """About the session itself, or a list that shows only what the account may know of."""
+
+
+def _where_rows_are(asking: Asking, node: Any) -> None:
+    """Context.table and Context.demand ask for each table that the statement names."""
+
+
+def _by_its_own(asking: Asking, node: Any) -> None:
+    """Its handler asks: what it needs depends on more than the statement."""
+
+
 def _tables(*privileges: str) -> Demand:
     def demand(asking: Asking, node: Any) -> None:
         for each in node.tables:
@@ -128,6 +144,52 @@ def _create_table(asking: Asking, node: nodes.CreateTable) -> None:
         on_table(asking, ("CREATE",), database, table)
     if node.like is not None:
         on_table(asking, ("SELECT",), *_at(asking, node.like))
+    for key in node.foreign_keys:
+        _refer(asking, key, node.table)
+
+
+def _refer(asking: Asking, key: nodes.ForeignKey, table: TableName) -> None:
+    """A parent without a database is in that of its child."""
+    parent = key.reference.table
+    place = parent.db or table.db or asking.database, parent.name
+    on_table(asking, ("REFERENCES",), *place)
+
+
+def _alter_table(asking: Asking, node: nodes.AlterTable) -> None:
+    """As in TiDB; EXCHANGE PARTITION also DROP for the other table, which loses its rows."""
+    place = _at(asking, node.table)
+    on_table(asking, ("ALTER",), *place)
+    for spec in node.specs:
+        if isinstance(spec, nodes.RenameTo):
+            on_table(asking, ("DROP",), *place)
+            new = spec.table.db or node.table.db or asking.database, spec.table.name
+            on_table(asking, ("CREATE", "INSERT"), *new)
+        elif isinstance(spec, nodes.AddForeignKey):
+            _refer(asking, spec.foreign_key, node.table)
+        elif isinstance(spec, nodes.PartitionChange):
+            if spec.kind in ("drop", "truncate", "exchange"):
+                on_table(asking, ("DROP",), *place)
+            if spec.table is not None:
+                on_table(asking, ("CREATE", "INSERT", "DROP"), *_at(asking, spec.table))
+
+
+def _maintain(asking: Asking, node: session.TableMaintenance) -> None:
+    wanted = ("SELECT",) if node.kind in ("check", "checksum") else ("SELECT", "INSERT")
+    _tables(*wanted)(asking, node)
+
+
+def _load(asking: Asking, node: files.LoadData) -> None:
+    """INSERT for anything in the table, before the client is asked for its file; the columns are
+    looked at with each batch."""
+    on_columns(asking, "INSERT", _at(asking, node.table), ())
+
+
+def _show(asking: Asking, node: session.Show) -> None:
+    """Lists show what the account may know of; 1044 for a database that is named."""
+    if node.kind == "create database":
+        refusal = hidden(asking, node.database or asking.database)
+        if refusal is not None:
+            raise refusal
 
 
 def _drop_table(asking: Asking, node: nodes.DropTable) -> None:
@@ -191,23 +253,34 @@ DEMANDS: dict[type, Demand] = {
     nodes.AlterDatabase: lambda asking, node: on_database(
         asking, "ALTER", node.name or asking.database
     ),
-    nodes.AlterTable: _table("ALTER"),
+    nodes.AlterTable: _alter_table,
     nodes.CreateDatabase: lambda asking, node: on_database(asking, "CREATE", node.name),
     nodes.CreateIndex: _table("INDEX"),
     nodes.CreateTable: _create_table,
     nodes.CreateView: _create_view,
+    nodes.Delete: _where_rows_are,
     nodes.DropDatabase: lambda asking, node: on_database(asking, "DROP", node.name),
     nodes.DropIndexStatement: _table("INDEX"),
     nodes.DropTable: _drop_table,
+    nodes.Insert: _where_rows_are,
     nodes.RenameTables: _rename,
     nodes.TruncateTable: _table("DROP"),
+    nodes.Update: _where_rows_are,
     accounts.AlterUser: _alter_user,
     accounts.CreateRole: _server("CREATE ROLE", "CREATE USER"),
     accounts.CreateUser: _server("CREATE USER"),
     accounts.DropRole: _server("DROP ROLE", "CREATE USER"),
     accounts.DropUser: _server("CREATE USER"),
+    accounts.Grant: _by_its_own,
+    accounts.GrantRoles: _by_its_own,
     accounts.RenameUser: _server("CREATE USER"),
+    accounts.Revoke: _by_its_own,
+    accounts.RevokeRoles: _by_its_own,
+    accounts.SetDefaultRole: _by_its_own,
     accounts.SetPassword: _set_password,
+    accounts.SetRole: _by_its_own,
+    accounts.ShowGrants: _by_its_own,
+    files.LoadData: _load,
     sequences.AlterSequence: _sequence("ALTER"),
     sequences.CreateSequence: _sequence("CREATE"),
     session.AdminAlterJob: _SUPER,
@@ -220,13 +293,31 @@ DEMANDS: dict[type, Demand] = {
     session.AdminShowDdlJobQueries: _SUPER,
     session.AdminShowDdlJobs: _SUPER,
     session.AdminShowDdlNotifier: _SUPER,
+    session.AdminShowNextRowId: _table("SELECT"),
     session.AdminSkipEvent: _SUPER,
+    session.Begin: _nothing,
+    session.Commit: _nothing,
+    session.DeallocateStatement: _nothing,
+    session.Describe: _where_rows_are,
+    session.Do: _where_rows_are,
+    session.ExecuteStatement: _nothing,  # it is asked what it executes
+    session.Explain: _where_rows_are,
     session.ExplainChange: _explain,
     session.FlashbackDatabase: _SUPER,
     session.Flush: _flush,
+    session.Kill: _by_its_own,
     session.LockTables: _lock_tables,
+    session.PrepareStatement: _nothing,
     session.RecoverTable: _SUPER,
+    session.ReleaseSavepoint: _nothing,
+    session.Rollback: _nothing,
+    session.Savepoint: _nothing,
     session.SetStatement: _set,
+    session.Show: _show,
+    session.TableMaintenance: _maintain,
+    session.UnlockTables: _nothing,
+    session.Unsupported: _nothing,
+    session.Use: _by_its_own,
     statistics.AnalyzeTable: _tables("SELECT", "INSERT"),
     statistics.DropStats: _tables("SELECT", "INSERT"),
     statistics.LockStats: _lock_stats,

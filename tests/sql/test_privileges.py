@@ -1,0 +1,278 @@
+"""The guard is total: every statement is known to it, and who may do nothing is refused all that
+needs a privilege."""
+
+import pytest
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.sql import nodes
+from exuvia.sql.nodes import Node, TableName
+from exuvia.sql.parse.text import parse
+from exuvia.sql.privileges import guard
+from exuvia.sql.privileges.rights import OnDatabase, Rights
+from exuvia.sql.session.dispatch import BESIDE, INSIDE
+from exuvia.sql.session.session import Session
+from support.world import World, run
+
+DENIED = {1044, 1045, 1142, 1143, 1227}
+HELD = frozenset(
+    ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "CREATE VIEW", "DROP", "ALTER", "INDEX")
+)
+
+
+class Limited(Session):
+    """A session of an account that may do everything in its own database and nothing elsewhere."""
+
+    mine = ""
+
+    @property
+    def rights(self) -> Rights:
+        own = [OnDatabase("nobody", "%", self.mine, HELD)] if self.mine else []
+        return Rights(frozenset(), own)
+
+    @property
+    def account_name(self) -> tuple[str, str]:
+        return "nobody", "%"
+
+
+@pytest.fixture(scope="module")
+def secret(world: World) -> str:
+    """A database with one of everything."""
+    root = world.session("")
+    for text in (
+        "CREATE DATABASE secret",
+        "USE secret",
+        "CREATE TABLE t (id int PRIMARY KEY, v int, KEY by_v (v))",
+        "CREATE TABLE p (id int PRIMARY KEY, v int)"
+        " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))",
+        "CREATE VIEW w AS SELECT id FROM t",
+        "CREATE SEQUENCE s",
+        "CREATE DATABASE mine",
+        "CREATE TABLE mine.t (id int PRIMARY KEY, v int)",
+        "CREATE TABLE mine.p (id int PRIMARY KEY, v int)"
+        " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))",
+    ):
+        run(root, text)
+    return "secret"
+
+
+NEEDS_A_PRIVILEGE = """
+SELECT * FROM secret.t
+SELECT v FROM secret.t WHERE id = 1
+SELECT count(*) FROM secret.t a JOIN secret.p b USING (id)
+SELECT 1 WHERE EXISTS (SELECT 1 FROM secret.t)
+SELECT (SELECT v FROM secret.t LIMIT 1)
+SELECT * FROM (SELECT * FROM secret.t) x
+WITH c AS (SELECT * FROM secret.t) SELECT * FROM c
+SELECT 1 UNION SELECT v FROM secret.t
+SELECT * FROM secret.t FOR UPDATE
+SELECT * FROM secret.w
+SELECT 1 INTO OUTFILE 'x'
+SELECT user FROM mysql.user
+TABLE secret.t
+DO (SELECT v FROM secret.t LIMIT 1)
+SET @x = (SELECT v FROM secret.t LIMIT 1)
+SELECT NEXTVAL(secret.s)
+INSERT INTO secret.t VALUES (1, 1)
+INSERT INTO secret.t SELECT 1, 1
+REPLACE INTO secret.t VALUES (1, 1)
+UPDATE secret.t SET v = 1
+UPDATE secret.t SET v = 1 WHERE id = 1
+UPDATE secret.t a, secret.p b SET a.v = 1
+DELETE FROM secret.t
+DELETE FROM secret.t WHERE id = 1
+DELETE a FROM secret.t a, secret.p b
+LOAD DATA LOCAL INFILE 'x' INTO TABLE secret.t
+EXPLAIN SELECT * FROM secret.t
+EXPLAIN ANALYZE SELECT * FROM secret.t
+EXPLAIN UPDATE secret.t SET v = 1
+EXPLAIN ALTER TABLE secret.t ADD COLUMN w int
+CREATE DATABASE other
+ALTER DATABASE secret CHARACTER SET utf8mb4
+DROP DATABASE secret
+CREATE TABLE secret.n (id int)
+CREATE TABLE secret.n LIKE secret.t
+CREATE TABLE secret.n AS SELECT * FROM secret.t
+CREATE TEMPORARY TABLE secret.n (id int)
+CREATE INDEX i ON secret.t (v)
+CREATE VIEW secret.n AS SELECT 1
+CREATE SEQUENCE secret.n
+ALTER SEQUENCE secret.s RESTART
+DROP SEQUENCE secret.s
+DROP VIEW secret.w
+DROP TABLE secret.t
+DROP INDEX by_v ON secret.t
+TRUNCATE TABLE secret.t
+RENAME TABLE secret.t TO secret.n
+ALTER TABLE secret.t ADD COLUMN w int
+ALTER TABLE secret.t RENAME TO secret.n
+ANALYZE TABLE secret.t
+DROP STATS secret.t
+LOCK STATS secret.t
+UNLOCK STATS secret.t
+CHECK TABLE secret.t
+OPTIMIZE TABLE secret.t
+REPAIR TABLE secret.t
+CHECKSUM TABLE secret.t
+SPLIT TABLE secret.t BETWEEN (0) AND (100) REGIONS 2
+DESCRIBE secret.t
+SHOW COLUMNS FROM secret.t
+SHOW INDEX FROM secret.t
+SHOW CREATE TABLE secret.t
+SHOW CREATE VIEW secret.w
+SHOW CREATE SEQUENCE secret.s
+SHOW CREATE DATABASE secret
+SHOW TABLES FROM secret
+SHOW TABLE STATUS FROM secret
+SHOW TABLE secret.t NEXT_ROW_ID
+USE secret
+LOCK TABLES secret.t READ
+FLUSH PRIVILEGES
+KILL 999999
+ADMIN SHOW DDL
+ADMIN SHOW DDL JOBS
+ADMIN SHOW DDL JOB QUERIES 1
+ADMIN SHOW DDL NOTIFIER
+ADMIN SKIP DDL EVENT 1 FOR HANDLER 1
+ADMIN CANCEL DDL JOBS 1
+ADMIN ALTER DDL JOBS 1 THREAD = 1
+ADMIN CHECK TABLE secret.t
+ADMIN CHECK INDEX secret.t by_v
+ADMIN RECOVER INDEX secret.t by_v
+ADMIN CHECKSUM TABLE secret.t
+ADMIN SHOW secret.t NEXT_ROW_ID
+RECOVER TABLE secret.gone
+FLASHBACK TABLE secret.gone
+FLASHBACK DATABASE gone
+SET GLOBAL max_connections = 7
+SET PASSWORD FOR 'root'@'%' = 'x'
+CREATE USER eve
+ALTER USER root IDENTIFIED BY 'x'
+DROP USER root
+RENAME USER root TO eve
+GRANT SELECT ON secret.* TO nobody
+REVOKE SELECT ON secret.* FROM nobody
+CREATE ROLE r
+DROP ROLE r
+GRANT r TO nobody
+REVOKE r FROM nobody
+SET DEFAULT ROLE ALL TO root
+SHOW GRANTS FOR root
+""".strip().splitlines()
+
+# In a database of one's own, with a hand in another's.
+REACHES_OUT = """
+ALTER TABLE mine.t RENAME TO secret.stolen
+RENAME TABLE mine.t TO secret.stolen
+RENAME TABLE secret.t TO mine.stolen
+CREATE TABLE mine.n LIKE secret.t
+CREATE TABLE mine.n AS SELECT * FROM secret.t
+CREATE TABLE mine.n (id int, FOREIGN KEY (id) REFERENCES secret.t (id))
+ALTER TABLE mine.t ADD FOREIGN KEY (v) REFERENCES secret.t (id)
+ALTER TABLE mine.p EXCHANGE PARTITION p0 WITH TABLE secret.t
+ALTER TABLE secret.p EXCHANGE PARTITION p0 WITH TABLE mine.t
+CREATE VIEW mine.n AS SELECT * FROM secret.t
+INSERT INTO mine.t SELECT * FROM secret.t
+UPDATE mine.t a, secret.t b SET a.v = b.v
+DELETE a FROM mine.t a JOIN secret.t b USING (id)
+UPDATE mine.t SET v = (SELECT v FROM secret.t LIMIT 1)
+""".strip().splitlines()
+
+FOR_EVERYBODY = """
+SELECT 1
+SELECT schema_name FROM information_schema.schemata
+BEGIN
+SAVEPOINT a
+ROLLBACK TO a
+RELEASE SAVEPOINT a
+ROLLBACK
+COMMIT
+DO 1
+SET @x = 1
+SET SESSION sql_mode = ''
+SET PASSWORD = 'x'
+SET ROLE NONE
+PREPARE a FROM 'SELECT 1'
+EXECUTE a
+DEALLOCATE PREPARE a
+SHOW DATABASES
+SHOW VARIABLES
+SHOW STATUS
+SHOW WARNINGS
+SHOW PROCESSLIST
+SHOW ENGINES
+SHOW COLLATION
+UNLOCK TABLES
+EXPLAIN SELECT 1
+""".strip().splitlines()
+
+
+def nobody(world: World, mine: str = "") -> Limited:
+    session = Limited(world.services, 77, user="nobody", database=mine)
+    session.mine = mine
+    return session
+
+
+def refusal(session: Session, text: str) -> tuple[int, str]:
+    try:
+        session.execute(text)
+    except Refused as error:
+        return error.code, str(error)
+    return 0, "it was done"
+
+
+@pytest.mark.parametrize("text", NEEDS_A_PRIVILEGE)
+def test_who_may_do_nothing_is_refused(world: World, secret: str, text: str) -> None:
+    session = nobody(world)
+    code, said = refusal(session, text)
+    session.close()
+    assert code in DENIED or (code, text) == (1094, "KILL 999999"), (code, said)
+
+
+@pytest.mark.parametrize("text", NEEDS_A_PRIVILEGE[:7] + NEEDS_A_PRIVILEGE[16:25])
+def test_a_prepared_statement_is_refused_alike(world: World, secret: str, text: str) -> None:
+    session = nobody(world)
+    with pytest.raises(Refused) as refused:
+        session.execute_prepared(session.prepare(text), ())
+    session.close()
+    assert refused.value.code in DENIED
+
+
+@pytest.mark.parametrize("text", REACHES_OUT)
+def test_rights_in_one_database_do_not_reach_another(world: World, secret: str, text: str) -> None:
+    session = nobody(world, "mine")
+    code, said = refusal(session, text)
+    session.close()
+    assert code in DENIED, (code, said)
+
+
+def test_what_needs_no_privilege_is_done(world: World, secret: str) -> None:
+    session = nobody(world)
+    refused = {text: refusal(session, text) for text in FOR_EVERYBODY}
+    session.close()
+    missing = {text: said for text, said in refused.items() if said[0] in DENIED}
+    assert missing == {}
+
+
+def statements() -> set[type]:
+    """Every class of which a text can become a statement: those that something answers."""
+    return {*INSIDE, *BESIDE, nodes.Insert, nodes.Update, nodes.Delete}
+
+
+def test_every_class_of_statement_is_registered() -> None:
+    assert set(guard.DEMANDS) == statements()
+    texts = (*NEEDS_A_PRIVILEGE, *FOR_EVERYBODY)
+    tried = {type(each) for text in texts for each in parse(text)}
+    assert statements() - tried == {nodes.session.Unsupported}
+
+
+def test_a_statement_of_a_class_that_is_not_registered_is_refused(world: World) -> None:
+    class Novel(Node, frozen=True):
+        """A statement that somebody forgot to register."""
+
+        table: TableName
+
+    for node in (Novel(TableName("t")), exp.Command(this="x")):
+        with pytest.raises(Refused) as refused:
+            guard.check(nobody(world), node)
+        assert refused.value.code == 1227
