@@ -12,7 +12,7 @@ the metadata lock and make the commit validate the table's revision (law 1). `lo
 rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ from exuvia.base.types import FieldType, packed_moment
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
@@ -92,6 +93,9 @@ class Surroundings(Protocol):
         """The computed table of that name."""
 
 
+_USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
+
+
 def _uncounted(table_id: int, rows: int, modified: int) -> None:
     """Rows that nobody counts."""
 
@@ -109,6 +113,7 @@ class Context(Env):
         "_types",
         "counted",
         "forbidden",
+        "held",
         "ignores",
         "locks",
         "parameters",
@@ -144,6 +149,7 @@ class Context(Env):
         self.writing = writing
         self.relying = relying
         self.counted: Callable[[int, int, int], None] = _uncounted
+        self.held: Mapping[tuple[str, str], int] = {}  # tables that the transaction wrote, by name
         self.locks = locks
         self.forbidden: dict[int, tuple[str, str]] = {}  # columns by identity
         self.trusted = 0  # how many views of a definer are being planned
@@ -204,13 +210,23 @@ class Context(Env):
             self.temporary(owner, name) is None
         ):
             raise refuse(1142, "SELECT", *self._session.account_name, name)
+        found = self._held_table(owner, name) if self.held else None
         try:
-            found = self._schemas.table(self.txn, owner, name)
+            found = found or self._schemas.table(self.txn, owner, name)
         except Refused as error:
             raise refuse(1146, owner, name) if error.code == 1049 else error from None
         if rights.by_columns and not self.trusted:
             self._forbid(rights, found)
         return found
+
+    def _held_table(self, database: str, name: str) -> Table | None:
+        """The table that this transaction has written under that name. It may be on its way out,
+        or have another name by now: who has its metadata lock may finish."""
+        table_id = self.held.get((database.lower(), name.lower()))
+        if table_id is None or self.temporary(database, name) is not None:
+            return None
+        found = self.table_of_id(table_id)
+        return found if found is not None and found.info.state in _USED else None
 
     def _forbid(self, rights: Rights, table: Table) -> None:
         """Note the columns of a table that its account may not read, though it reads others."""

@@ -301,6 +301,7 @@ class Session(Transacting, Identity):
             open_.relying,
         )
         context.counted = open_.counted
+        context.held = open_.names
         return context
 
     def check_interrupt(self) -> None:

@@ -59,7 +59,9 @@ class Savepoint(NamedTuple):
 class OpenTransaction:
     """One transaction of one session. `token` names it among the metadata locks.
 
-    `answered`: a client has seen something of it. Until then it may begin again unnoticed."""
+    `answered`: a client has seen something of it. Until then it may begin again unnoticed.
+    `names`: what the tables it wrote were called then (database, table; lower case) -> id. To this
+    transaction they are called so until it ends, though others drop or rename them meanwhile."""
 
     __slots__ = (
         "_holding",
@@ -73,6 +75,7 @@ class OpenTransaction:
         "answered",
         "explicit",
         "first",
+        "names",
         "pessimistic",
         "read_committed",
         "read_only",
@@ -93,6 +96,7 @@ class OpenTransaction:
         self._services = services
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
+        self.names: dict[tuple[str, str], int] = {}
         self._holding = self._overtaken = False
         self._ledger = Ledger()
         self._metadata_lock = metadata_lock
@@ -204,6 +208,7 @@ class OpenTransaction:
         self._refuse_closing(table)
         self._tables[table_id] = table
         self._hold(table, revision, self._tables)
+        self.names[table.database.db_name.L, table.info.name.L] = table_id
 
     def relying(self, table: Table) -> None:
         """Evidence is taken from the table, which need not be written: the parent of a row, the
