@@ -1,4 +1,4 @@
-"""What is being dropped is found by no client. Whoever has written it may finish, and is waited for.
+"""What is being dropped is found by no client. Whoever has written it may finish and is waited for.
 
 It goes on to read and write it under the name it had, as it does with a table that others rename.
 """
