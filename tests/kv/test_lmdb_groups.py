@@ -4,14 +4,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.lmdb.committer import _Ticket
+from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
@@ -118,6 +119,134 @@ def test_a_bulk_is_alone_and_in_its_turn(opened: LmdbStore) -> None:
     assert sorted(sequences.values()) == list(range(2, 12))
     assert transactions(opened) - before <= 3
     assert opened.count(ALL) == 19
+
+
+class _Failing:
+    """LMDB's write transaction, whose `putmulti` fails half way through a list with that key."""
+
+    def __init__(self, real: Any, key: bytes, error: Callable[[], BaseException]) -> None:
+        self._real = real
+        self._key = key
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    @contextmanager
+    def cursor(self) -> Iterator["_Failing"]:
+        with self._real.cursor() as cursor:
+            yield _Failing(cursor, self._key, self._error)
+
+    def putmulti(self, items: Any, overwrite: bool = True) -> tuple[int, int]:
+        listed = list(items)
+        if self._key not in [key for key, _ in listed]:
+            return cast(tuple[int, int], self._real.putmulti(listed, overwrite=overwrite))
+        self._real.putmulti(listed[: len(listed) // 2])
+        raise self._error()
+
+
+def fail_at(
+    store: LmdbStore,
+    key: bytes,
+    error: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    times: int = 1000,
+) -> None:
+    """Plant an error in the middle of writing a packet that has this key."""
+    write = store._environment.write
+    left = [times]
+
+    def planted() -> BaseException:
+        left[0] -= 1
+        return error("planted")
+
+    @contextmanager
+    def failing() -> Iterator[Any]:
+        with write() as transaction:
+            yield transaction if left[0] <= 0 else _Failing(transaction, key, planted)
+
+    monkeypatch.setattr(store._environment, "write", failing)
+
+
+def write_three(store: LmdbStore, number: int) -> int:
+    txn = store.begin()
+    for part in range(3):
+        txn.put(b"t" + k.number(number) + b"-%d" % part, b"x")
+    return txn.commit()
+
+
+def standing(store: LmdbStore, numbers: range) -> dict[int, int]:
+    """How many keys stand of each number's packet."""
+    txn = store.begin()
+    found = {}
+    for number in numbers:
+        start = b"t" + k.number(number) + b"-"
+        found[number] = len(list(txn.scan(Span(start, start + b"\xff"))))
+    txn.rollback()
+    return found
+
+
+@pytest.mark.parametrize("failed", [1, 4, 8])
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_an_error_half_way_through_a_packet_leaves_nothing_of_it(
+    opened: LmdbStore, failed: int, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is lost of those that shared its transaction, whoever led it."""
+    outcomes: dict[int, object] = {}
+
+    def write(number: int) -> None:
+        try:
+            outcomes[number] = write_three(opened, number)
+        except error as refused:
+            outcomes[number] = refused
+
+    before = opened.begin()
+    before.rollback()
+    fail_at(opened, b"t" + k.number(failed) + b"-1", error, monkeypatch)
+    together(opened, write, range(1, 9))
+    assert isinstance(outcomes.pop(failed), error)
+    others = sorted(cast(int, sequence) for sequence in outcomes.values())
+    assert others == list(range(before.sequence + 1, before.sequence + 8))
+    expected = {number: 0 if number == failed else 3 for number in range(1, 9)}
+    assert standing(opened, range(1, 9)) == expected
+
+
+def test_an_error_that_passes_costs_nobody_anything(
+    opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at(opened, b"t" + k.number(3) + b"-1", MemoryError, monkeypatch, times=1)
+    together(opened, lambda number: write_three(opened, number), range(1, 6))
+    assert standing(opened, range(1, 6)) == dict.fromkeys(range(1, 6), 3)
+
+
+def test_an_interrupted_leader_leaves_its_followers_to_another(
+    opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+
+    def write(number: int) -> None:
+        try:
+            write_three(opened, number)
+        except KeyboardInterrupt:  # whoever led when it came
+            ended.append(number)
+
+    fail_at(opened, b"t" + k.number(4) + b"-1", KeyboardInterrupt, monkeypatch, times=1)
+    together(opened, write, range(1, 9))
+    assert len(ended) == 1
+    expected = {number: 0 if number in ended else 3 for number in range(1, 9)}
+    assert standing(opened, range(1, 9)) == expected
+    assert put(opened, 99) > 0
+
+
+def test_a_group_takes_no_more_than_its_share(opened: LmdbStore) -> None:
+    """Small packets share; large ones come one at a time, so that nobody waits for two."""
+    committer = opened._committer
+    group = [_Ticket(lambda transaction: None, alone=False, size=MOST_KEYS * 9)]
+    sizes = [1, 1, MOST_KEYS - 10, 1, MOST_KEYS, 1]
+    committer._queue.extend(_Ticket(lambda _: None, alone=False, size=size) for size in sizes)
+    committer._join(group)
+    assert [ticket.size for ticket in group[1:]] == sizes[:4]
+    committer._queue.clear()
 
 
 @pytest.fixture

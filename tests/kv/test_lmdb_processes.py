@@ -93,7 +93,10 @@ def test_kill_loses_nothing_acknowledged_and_blocks_nobody(url: str, children: C
     store.close()
 
 
-@pytest.mark.parametrize("where", ["writing", "turn taken", "not yet counted"])
+WHERE = ["writing", "turn taken", "not yet counted", "half written"]
+
+
+@pytest.mark.parametrize("where", WHERE)
 def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: Children) -> None:
     store = impatient(url)
     put(store, b"ta")
@@ -110,6 +113,36 @@ def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: 
     assert STALL_S * 0.8 < waited < STALL_S + SOON_S
     assert [process.pid for process in store._caretaker.watchdog.ended] == [pid]
     assert put(store, b"tc") < SOON_S
+    store.close()
+
+
+def test_a_process_that_runs_in_a_circle_at_the_gate_is_ended(url: str, children: Children) -> None:
+    """Processor time is no progress."""
+    store = impatient(url)
+    put(store, b"ta")
+    child = start("stop_inside", url, "in a circle")
+    children.append(child)
+    hear(child)
+    gate = store._environment.gate
+    while not gate.holders().writer:
+        time.sleep(0.01)
+    put(store, b"tb")
+    assert child.wait(5) == -signal.SIGKILL
+    assert store.count(Span(b"tm", b"tn")) == 0
+    store.close()
+
+
+def test_a_long_commit_that_moves_is_waited_for(url: str, children: Children) -> None:
+    """Three times as long as a stall; those who wait lose nothing."""
+    store = impatient(url)
+    child = start("commit_slowly", url, 300, STALL_S / 100)
+    children.append(child)
+    assert hear(child) == "begun"
+    waited = put(store, b"tb")
+    assert waited > 1.5 * STALL_S
+    assert store._caretaker.watchdog.ended == []
+    assert store.count(Span(b"tm", b"tn")) == 300
+    assert hear(child) == "done"
     store.close()
 
 

@@ -3,13 +3,16 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+from exuvia.kv.lmdb import watchdog
 from exuvia.kv.lmdb.gate import Gate, Holders
-from exuvia.kv.lmdb.process import Process, end, identify, is_stopped
+from exuvia.kv.lmdb.process import Motion, Process, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.watchdog import Watchdog
 
 STALL_S, TICK_S = 5.0, 1.0
@@ -64,6 +67,53 @@ def test_many_tenures_of_one_process_are_not(suspect: subprocess.Popen[bytes]) -
         dog.step(now)
         dog.step(now + 0.5)
     assert dog.ended == []
+
+
+def test_a_long_tenure_that_moves_is_not(suspect: subprocess.Popen[bytes]) -> None:
+    gate, dog = watched(suspect)
+    for now in range(100, 200):
+        if now % 4 == 0:
+            gate.shown = gate.shown._replace(progress=now)
+        dog.step(now)
+    assert dog.ended == []
+    for now in range(200, 206):
+        dog.step(now)
+    assert len(dog.ended) == 1
+
+
+DISK = [
+    ("it waits for the disk", lambda now: Motion(0, 0, in_disk=True), False),
+    ("it writes", lambda now: Motion(0, now, in_disk=False), False),
+    ("it reads cold pages", lambda now: Motion(now, 0, in_disk=False), False),
+    ("nothing of it moves", lambda now: Motion(7, 7, in_disk=False), True),
+    ("its thread is gone", lambda now: None, True),
+]
+
+
+@pytest.mark.parametrize(("motion", "ends"), [each[1:] for each in DISK], ids=[d[0] for d in DISK])
+def test_the_disk_is_waited_for(
+    suspect: subprocess.Popen[bytes],
+    motion: Callable[[int], Motion | None],
+    ends: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One long fsync of a large transaction marks no progress, and is none's fault."""
+    gate, dog = watched(suspect)
+    gate.shown = gate.shown._replace(thread=suspect.pid)
+    for now in range(100, 120):
+        monkeypatch.setattr(watchdog, "motion", lambda pid, thread, now=now: motion(now))
+        dog.step(now)
+    assert bool(dog.ended) is ends
+
+
+def test_what_a_thread_does_in_the_disk_is_seen(tmp_path: Path) -> None:
+    thread = threading.get_native_id()
+    before = motion(os.getpid(), thread)
+    (tmp_path / "written").write_bytes(bytes(10_000))
+    after = motion(os.getpid(), thread)
+    assert before is not None and after is not None
+    assert after.moved >= before.moved + 10_000
+    assert motion(os.getpid(), 1) is None
 
 
 def test_nobody_is_blamed_while_nobody_waits(suspect: subprocess.Popen[bytes]) -> None:

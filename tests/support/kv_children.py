@@ -18,6 +18,7 @@ from typing import IO, cast
 
 from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace
 from exuvia.kv import keys as k
+from exuvia.kv.lmdb import work
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
@@ -106,6 +107,15 @@ def stop_inside(url: str, where: str) -> None:
         with environment.write():
             freeze()
     gate = environment.gate
+    if where == "half written":
+        work.STRIDE = 1
+        steps = iter(range(50))
+        gate.progress = lambda: freeze() if next(steps) == 40 else None  # type: ignore[method-assign]
+        _put_many(store, 100)
+    if where == "in a circle":
+        gate.progress = lambda: _circle()  # type: ignore[method-assign]
+        work.STRIDE = 1
+        _put_many(store, 100)
     take = gate._locks.take
     if where == "turn taken":
         gate._locks.take = lambda byte: (take(byte), freeze())[0]  # type: ignore[method-assign]
@@ -114,6 +124,39 @@ def stop_inside(url: str, where: str) -> None:
         gate._locks.take = lambda byte: (take(byte), next(steps)())[0]  # type: ignore[method-assign]
     with environment.write():
         say("was not stopped")
+
+
+def _circle() -> None:
+    while True:
+        pass
+
+
+def _put_many(store: LmdbStore, keys: int) -> None:
+    txn = store.begin()
+    for number in range(keys):
+        txn.put(b"tm" + k.number(number), b"x")
+    txn.commit()
+
+
+def commit_slowly(url: str, keys: int, pause_s: float) -> None:
+    """Commit so many keys, with a pause before each."""
+    store = cast(LmdbStore, open_store(url))
+    work.STRIDE = 1
+    gate = store._environment.gate
+    progress = gate.progress
+    said: list[str] = []
+
+    def slowly() -> None:
+        if not said:
+            said.append("begun")
+            say("begun")
+        time.sleep(pause_s)
+        progress()
+
+    gate.progress = slowly  # type: ignore[method-assign]
+    _put_many(store, keys)
+    store.close()
+    say("done")
 
 
 def wait_for(url: str, channel: str, times: int) -> None:

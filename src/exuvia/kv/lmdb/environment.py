@@ -112,7 +112,7 @@ class Environment:
                 raise Unavailable(
                     f"the store {self.path} is open in another pid namespace (container)"
                 )
-            self.gate = Gate(self.locks, self.file("notes"))
+            self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
             locality.require_same_file(self.path, self._file())
             self._map_bytes = map_bytes
             self.lmdb = self._open()
@@ -311,8 +311,8 @@ class Environment:
         """The write transaction, through the gate; committed at the end, aborted by an error.
 
         Threads of one process exclude each other before they come here (see committer)."""
-        self.gate.enter()
         try:
+            self.gate.enter()
             self.look()
             transaction = cast(Writing, self._begin(write=True))
             try:
@@ -324,7 +324,8 @@ class Environment:
         except lmdb.Error as error:
             raise translate(error, self.data_path) from error
         finally:
-            self.gate.leave()
+            if self.gate.inside:
+                self.gate.leave()
 
     def _commit(self, transaction: Writing) -> None:
         opened, number = self.lmdb, transaction.id()

@@ -14,29 +14,42 @@ and the number stands still.
 
 The third number is the tenure under way, 0 between tenures. One that is under way while nobody has
 the lock was left by a process that ended in it. LMDB may have its transaction on disk and show it
-to no reader until the next writer comes: who reads must settle that first (see store)."""
+to no reader until the next writer comes: who reads must settle that first (see store).
+
+One transaction is one tenure, so a large commit is a long one. The fourth number is its progress:
+it grows with every thousand keys checked or written. The fifth is the thread that writes, whose
+waits for the disk a waiter can see in /proc (see watchdog). So a tenure that is long because there
+is much to do is told from one that stands still.
+
+`longest_s` is the longest tenure of this process so far, `held_s` the sum of all."""
 
 import mmap
 import os
 import struct
+import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from exuvia.kv.lmdb.locks import TURN, WRITER, LockFile
 
-_NOTES = struct.Struct("<QQQ")
+_NOTES = struct.Struct("<QQQQQ")
 _TURNS, _TENURES, _OPEN = slice(0, 8), slice(8, 16), slice(16, 24)
+_PROGRESS, _THREAD = slice(24, 32), slice(32, 40)
 _NONE = bytes(8)
 
 
 class Holders(NamedTuple):
     """Who keeps the gate now:
 
-    pids of other processes (0: nobody), and the numbers of turn and tenure."""
+    pids of other processes (0: nobody), the numbers of turn and tenure, how far the writer has come
+    and its thread (0: not told)."""
 
     turn: int
     writer: int
     turns: int
     tenures: int
+    progress: int = 0
+    thread: int = 0
 
     @property
     def blamed(self) -> int:
@@ -47,9 +60,13 @@ class Holders(NamedTuple):
 class Gate:
     """The callers of one process exclude each other; `waiting` may be read by any thread."""
 
-    def __init__(self, locks: LockFile, notes_path: str) -> None:
+    def __init__(self, locks: LockFile, notes_path: str, clock: Callable[[], float]) -> None:
         self._locks = locks
-        self._inside = False
+        self._clock = clock
+        self._entered_s = 0.0
+        self.longest_s = self.held_s = 0.0
+        self.tenures = 0
+        self.inside = False
         self.waiting = False
         file = os.open(notes_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -65,8 +82,10 @@ class Gate:
             self._locks.take(TURN)
             self._count(_TURNS)
             self._locks.take(WRITER)
+            self._notes[_THREAD] = threading.get_native_id().to_bytes(8, "little")
             self._notes[_OPEN] = self._count(_TENURES)
-            self._inside = True
+            self.inside = True
+            self._entered_s = self._clock()
         except BaseException:
             self._locks.release(WRITER)
             raise
@@ -76,25 +95,34 @@ class Gate:
 
     def leave(self) -> None:
         """Let the next one write."""
-        self._inside = False
-        self._notes[_OPEN] = _NONE
+        self.inside = False
+        self._notes[_OPEN] = self._notes[_THREAD] = _NONE
         self._locks.release(WRITER)
+        lasted_s = self._clock() - self._entered_s
+        self.tenures += 1
+        self.held_s += lasted_s
+        self.longest_s = max(self.longest_s, lasted_s)
+
+    def progress(self) -> None:
+        """To be called by the writer about every thousand keys: it moves."""
+        self._count(_PROGRESS)
 
     def holders(self) -> Holders:
         """Who keeps the gate now."""
         turn = self._locks.holder(TURN)
         writer = self._locks.holder(WRITER)
+        turns, tenures, _, progress, thread = _NOTES.unpack(self._notes)
         return Holders(
-            turn[0] if turn else 0, writer[0] if writer else 0, *_NOTES.unpack(self._notes)[:2]
+            turn[0] if turn else 0, writer[0] if writer else 0, turns, tenures, progress, thread
         )
 
     @property
     def abandoned(self) -> bool:
         """Whether the last writer ended inside its tenure. Costs a look where nobody writes."""
         tenure = self._notes[_OPEN]
-        if tenure == _NONE or self._inside or self._locks.holder(WRITER) is not None:
+        if tenure == _NONE or self.inside or self._locks.holder(WRITER) is not None:
             return False
-        return self._notes[_OPEN] == tenure and not self._inside
+        return self._notes[_OPEN] == tenure and not self.inside
 
     def _count(self, number: slice) -> bytes:
         value = int.from_bytes(self._notes[number], "little") + 1

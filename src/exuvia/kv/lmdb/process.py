@@ -1,8 +1,9 @@
 """Other processes of this host:
 
-whether a pid is still the same process, whether it is stopped, and its end.
+whether a pid is still the same process, whether it is stopped, what its threads wait for, and its
+end.
 
-Source: proc(5) `/proc/PID/stat`, pidfd_open(2).
+Source: proc(5) `/proc/PID/stat` and `/proc/PID/task/TID/io`, pidfd_open(2).
 """
 
 import os
@@ -20,9 +21,9 @@ class Process(NamedTuple):
     started: int
 
 
-def _stat(pid: int) -> list[str] | None:
+def _stat(path: str) -> list[str] | None:
     try:
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"/proc/{path}/stat") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -31,13 +32,41 @@ def _stat(pid: int) -> list[str] | None:
 
 def identify(pid: int) -> Process | None:
     """The process that has the pid now; None if there is none."""
-    fields = _stat(pid)
+    fields = _stat(str(pid))
     return None if fields is None else Process(pid, int(fields[19]))
+
+
+class Motion(NamedTuple):
+    """What a thread has asked of the disk so far, and whether it waits for it at this moment.
+
+    `faults` are pages read for it, `moved` bytes that it wrote and that were read for it."""
+
+    faults: int
+    moved: int
+    in_disk: bool
+
+
+def motion(pid: int, thread: int) -> Motion | None:
+    """A thread's, None if there is no such thread. Where the kernel does not tell of bytes (or not
+    to us) they are 0."""
+    path = f"{pid}/task/{thread}"
+    fields = _stat(path)
+    if fields is None:
+        return None
+    moved = 0
+    try:
+        with open(f"/proc/{path}/io") as file:
+            for line in file:
+                if line.startswith(("wchar:", "read_bytes:")):
+                    moved += int(line.partition(":")[2])
+    except OSError:
+        moved = 0
+    return Motion(int(fields[9]), moved, fields[0] == "D")
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a signal or a debugger has stopped it."""
-    fields = _stat(pid)
+    fields = _stat(str(pid))
     return fields is not None and fields[0] in ("T", "t")
 
 

@@ -22,12 +22,14 @@ from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.spans import count, split
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lmdb.work import (
+    TOUCHED,
     Bulk,
     apply_bulk,
     apply_chain,
     apply_packet,
     read_sequence,
     recover,
+    touch,
 )
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
@@ -38,6 +40,7 @@ from exuvia.kv.packet import (
     sequence_of,
 )
 from exuvia.kv.transaction import Transaction
+from exuvia.kv.validate import Arranged, arrange
 
 CLOSED = "the store is closed"
 FRESH_ATTEMPTS = 10
@@ -117,15 +120,35 @@ class LmdbStore:
     def commit(self, packet: Packet) -> int:
         """Validate and apply; returns once it is on disk."""
         self._require_open()
-        sequence: int = self._committer.run(partial(apply_packet, packet=packet))
+        arranged = arrange(packet)
+        self._touch(arranged)
+        work = partial(apply_packet, arranged=arranged, moved=self._environment.gate.progress)
+        sequence: int = self._committer.run(work, size=arranged.size)
         if packet.channels:
             self._wake.announce(packet.channels)
         return sequence
 
+    def _touch(self, arranged: Arranged) -> None:
+        if arranged.size < TOUCHED:
+            return
+        try:
+            transaction = self._environment.read()
+        except Unavailable:
+            return  # no snapshot is to be had: it commits without
+        try:
+            touch(transaction, arranged)
+        except lmdb.Error as error:
+            raise translate(error, self._environment.data_path) from error
+        finally:
+            transaction.abort()
+
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
         """See Store.commit_chain; they share a transaction with whatever else has queued up."""
         self._require_open()
-        sequences, refusal = self._committer.run(partial(apply_chain, packets=packets))
+        sequences, refusal = self._committer.run(
+            partial(apply_chain, packets=packets, moved=self._environment.gate.progress),
+            size=sum(len(packet.writes) for packet in packets),
+        )
         told = {name for packet in packets[: len(sequences)] for name in packet.channels}
         if told:
             self._wake.announce(sorted(told))
@@ -146,7 +169,8 @@ class LmdbStore:
         self._require_open()
         self._environment.require_room()
         bulk = Bulk(keys, payloads, requirements, puts, report, overwrite)
-        result: BulkResult = self._committer.run(partial(apply_bulk, bulk=bulk), alone=True)
+        work = partial(apply_bulk, bulk=bulk, moved=self._environment.gate.progress)
+        result: BulkResult = self._committer.run(work, alone=True)
         return result
 
     # -- waking and presence ---------------------------------------------------------------------

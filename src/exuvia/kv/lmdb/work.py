@@ -1,21 +1,40 @@
 """What a commit does inside the write transaction.
 
-Called with the gate held; raises before it has written anything.
+    before the gate     arrange (kv/validate.py), touch: its pages are read in
+    with the gate held  validate, judge | write in key order, a mark of progress every stride
+
+An ExuviaError is raised left of the bar only: who is refused has written nothing. Any other error
+may come from anywhere; the transaction it comes from must be aborted as a whole (see committer).
 
 A stored value is `[u64 little-endian commit sequence][payload]`.
 """
 
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from exuvia.base.errors import ExuviaError
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY
-from exuvia.kv.lmdb.native import Reading, Writing
+from exuvia.kv.lmdb.native import Cursor, Reading, Writing
 from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES, BulkResult, Packet, Requirement
-from exuvia.kv.validate import check, require_short, settle
+from exuvia.kv.validate import (
+    STRIDE,
+    Arranged,
+    arrange,
+    check,
+    outcomes,
+    require_short,
+    validate,
+)
+
+Moved = Callable[[], None]
+FEW = 16
+"""Keys below which a get for each is faster than a cursor."""
+TOUCHED = 256
+"""Keys from which a commit's pages are worth a look beforehand."""
 
 
 class Bulk(NamedTuple):
@@ -43,39 +62,71 @@ def recover(_transaction: Writing) -> None:
     """Nothing: that a write transaction began is what puts a killed writer's commit in order."""
 
 
-def apply_packet(transaction: Writing, packet: Packet) -> int:
+def touch(transaction: Reading, arranged: Arranged) -> None:
+    """Read what a large commit will look at and write beside, so that nobody waits for the disk
+    with the gate held."""
+    keys = arranged.keys()
+    with transaction.cursor() as cursor:
+        while part := list(islice(keys, STRIDE)):
+            cursor.getmulti(part)
+
+
+def apply_packet(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
     """Validate and write one packet; its sequence. Raises what kv/validate.py raises."""
-    after = settle(packet, transaction.get)
-    for channel in packet.channels:
+    read_many = partial(_read_many, transaction, moved)
+    validate(arranged, transaction.get, read_many)
+    judged, unjudged = outcomes(arranged, read_many)
+    for channel in arranged.channels:
         key = k.meta("channel", channel)
         raw = transaction.get(key)
-        after[key] = k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
+        judged.append((key, k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)))
     sequence, stamp = _next_sequence(transaction)
-    puts = [(key, stamp + payload) for key, payload in after.items() if payload is not None]
-    puts.append((SEQUENCE_KEY, stamp))
-    if len(puts) <= len(after):
-        for key, payload in after.items():
-            if payload is None:
-                transaction.delete(key)
+    judged.append((SEQUENCE_KEY, b""))
+    _remove(transaction, arranged.gone, moved)
+    _remove(transaction, unjudged, moved)
     with transaction.cursor() as cursor:
-        cursor.putmulti(puts)
+        _put(cursor, arranged.puts, stamp, moved)
+        _put(cursor, judged, stamp, moved)
     return sequence
 
 
+def _read_many(transaction: Reading, moved: Moved, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    if len(keys) < FEW:
+        get = transaction.get
+        return {key: raw for key in keys if (raw := get(key)) is not None}
+    moved()
+    with transaction.cursor() as cursor:
+        return dict(cursor.getmulti(keys))
+
+
+def _remove(transaction: Writing, keys: Sequence[bytes], moved: Moved) -> None:
+    for start in range(0, len(keys), STRIDE):
+        for key in keys[start : start + STRIDE]:
+            transaction.delete(key)
+        moved()
+
+
+def _put(cursor: Cursor, pairs: Sequence[tuple[bytes, bytes]], stamp: bytes, moved: Moved) -> None:
+    for start in range(0, len(pairs), STRIDE):
+        cursor.putmulti([(key, stamp + payload) for key, payload in pairs[start : start + STRIDE]])
+        moved()
+
+
 def apply_chain(
-    transaction: Writing, packets: Sequence[Packet]
+    transaction: Writing, packets: Sequence[Packet], moved: Moved
 ) -> tuple[list[int], ExuviaError | None]:
     """Packets of a chain up to the first that is refused: sequences, and why it was."""
     sequences: list[int] = []
     for packet in packets:
         try:
-            sequences.append(apply_packet(transaction, resolved(packet, sequences)))
+            arranged = arrange(resolved(packet, sequences))
+            sequences.append(apply_packet(transaction, arranged, moved))
         except ExuviaError as refusal:  # it has written nothing; those before it have
             return sequences, refusal
     return sequences, None
 
 
-def apply_bulk(transaction: Writing, bulk: Bulk) -> BulkResult:
+def apply_bulk(transaction: Writing, bulk: Bulk, moved: Moved) -> BulkResult:
     """Put sorted keys where nothing stands; see Store.bulk."""
     for requirement in bulk.requirements:
         check(requirement, transaction.get)
@@ -87,11 +138,22 @@ def apply_bulk(transaction: Writing, bulk: Bulk) -> BulkResult:
     else:
         pairs = zip(bulk.keys, map(stamp.__add__, bulk.payloads), strict=True)
     with transaction.cursor() as cursor:
-        seen, added = cursor.putmulti(pairs, overwrite=bulk.overwrite)
+        seen, added = _put_bulk(cursor, pairs, bulk.overwrite, moved)
         placed = seen if bulk.overwrite else added
         present = _present(transaction, bulk.keys, stamp) if bulk.report and placed < seen else []
         cursor.putmulti([(SEQUENCE_KEY, stamp), *((key, stamp + put) for key, put in bulk.puts)])
     return BulkResult(sequence, placed, present)
+
+
+def _put_bulk(
+    cursor: Cursor, pairs: Iterator[tuple[bytes, bytes]], overwrite: bool, moved: Moved
+) -> tuple[int, int]:
+    seen = added = 0
+    while part := list(islice(pairs, STRIDE)):
+        some_seen, some_added = cursor.putmulti(part, overwrite=overwrite)
+        seen, added = seen + some_seen, added + some_added
+        moved()
+    return seen, added
 
 
 def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[tuple[int, bytes]]:
