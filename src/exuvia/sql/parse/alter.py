@@ -222,6 +222,21 @@ def _ignored(cursor: Cursor) -> Spec:
     return Ignored(cursor.text[start : cursor.tokens[cursor.position - 1].end + 1])
 
 
+def _order_by(cursor: Cursor) -> Spec:
+    """ORDER BY a, b DESC, ...: its list goes on at a comma, unless a reserved word begins the next
+    change."""
+    start = cursor.tokens[cursor.position - 1].start
+    while True:
+        cursor.name()
+        while cursor.accept("."):
+            cursor.name()
+        cursor.accept_any("ASC", "DESC")
+        if not cursor.at(",") or cursor.peek(1) in _NEXT_CHANGE:
+            return Ignored(cursor.text[start : cursor.tokens[cursor.position - 1].end + 1])
+        cursor.take()
+
+
+_NEXT_CHANGE = frozenset(("ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "ORDER BY", "RENAME"))
 _SPECS = {
     "ADD": _add,
     "DROP": _drop,
@@ -235,6 +250,6 @@ _SPECS = {
     "NOCACHE": lambda cursor: TableOptions({"cache": "off"}),
     "ENABLE": _ignored,
     "DISABLE": _ignored,
-    "ORDER BY": _ignored,
+    "ORDER BY": _order_by,
     **PARTITION_SPECS,
 }
