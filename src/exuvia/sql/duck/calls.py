@@ -84,21 +84,22 @@ def _case(call: Call, renderer: Renderer) -> str | None:
         return None
     parts = call.arguments
     whens = [
-        f"WHEN {renderer.condition(parts[n])} THEN {renderer.value(parts[n + 1])}"
+        f"WHEN {renderer.condition(parts[n])} THEN {_typed(renderer.value(parts[n + 1]), call)}"
         for n in range(0, len(parts) - 1, 2)
     ]
-    return _typed(f"CASE {' '.join(whens)} ELSE {renderer.value(parts[-1])} END", call)
+    return f"(CASE {' '.join(whens)} ELSE {_typed(renderer.value(parts[-1]), call)} END)"
 
 
 def _typed(text: str, call: Call) -> str:
+    """Every branch is cast: DuckDB's common type of two decimals may drop digits."""
     return f"CAST({text} AS {duck.type_of(call.type)})"
 
 
 def _coalesce(call: Call, renderer: Renderer) -> str | None:
     if any(divides(part) for part in call.arguments):
         return None
-    parts = ", ".join(renderer.value(part) for part in call.arguments)
-    return _typed(f"coalesce({parts})", call)
+    parts = ", ".join(_typed(renderer.value(part), call) for part in call.arguments)
+    return f"coalesce({parts})"
 
 
 def _null_if(call: Call, renderer: Renderer) -> str | None:

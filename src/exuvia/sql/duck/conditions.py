@@ -59,8 +59,8 @@ def _comparison(sign: str) -> Maker:
         left, right = call.arguments
         if divides(left) or divides(right) or Family.JSON in (left.family, right.family):
             return None
-        collate = call.extra[0]
-        return f"({renderer.key(left, collate)} {sign} {renderer.key(right, collate)})"
+        one, other = renderer.keys(call.arguments, call.extra[0])
+        return f"({one} {sign} {other})"
 
     return make
 
@@ -68,7 +68,7 @@ def _comparison(sign: str) -> Maker:
 def _in(call: Call, renderer: Renderer) -> str | None:
     if any(divides(part) or part.family is Family.JSON for part in call.arguments):
         return None
-    needle, *items = (renderer.key(part, call.extra[0]) for part in call.arguments)
+    needle, *items = renderer.keys(call.arguments, call.extra[0])
     return f"({needle} IN ({', '.join(items)}))"
 
 

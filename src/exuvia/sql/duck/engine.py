@@ -13,13 +13,18 @@ threads of its own.
 Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing
 spaces, whose binary order is the collation's. ASCII is folded by DuckDB itself, the rest by
 functions registered here. A text that differs from another only by control characters after it may
-sort before it where PAD SPACE would sort it behind. Imported lazily: a process that runs no such
-query loads neither DuckDB nor Arrow."""
+sort before it where PAD SPACE would sort it behind.
+
+Exact numbers that need more than 38 digits together, DECIMAL(65, 30) and BIGINT, have no common
+type there: DuckDB refuses, or drops digits behind the point. They compare by the order-preserving
+key of catalog/decimals.py.
+
+Imported lazily: a process that runs no such query loads neither DuckDB nor Arrow."""
 
 import atexit
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from tempfile import gettempdir
@@ -89,6 +94,7 @@ def _open() -> Any:
     for name, function in _FOLDS.items():
         found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
     found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
+    found.create_function("exuvia_decimal", _decimal_keys, ["VARCHAR"], "BLOB", type="arrow")
     found.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
     return found
 
@@ -108,6 +114,14 @@ def _row_ids(handles: Any) -> Any:
 
     found = [int.from_bytes(handle[-8:], "big") - (1 << 63) for handle in handles.to_pylist()]
     return pyarrow.array(found, pyarrow.int64())
+
+
+def _decimal_keys(numbers: Any) -> Any:
+    import pyarrow
+
+    texts = numbers.to_pylist()
+    keys = [None if text is None else decimals.key_of(Decimal(text)) for text in texts]
+    return pyarrow.array(keys, pyarrow.binary())
 
 
 def _json_keys(texts: Any) -> Any:
@@ -192,6 +206,30 @@ def text_literal(value: str) -> str:
     """A string literal; NUL is put together from its code."""
     parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
     return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
+
+
+_WHOLE_DIGITS = {Family.INT: 19, Family.UINT: 20}
+
+
+def is_wide(kinds: Sequence[FieldType]) -> bool:
+    """Whether exact numbers of these types have no common type: they compare by `wide_key`."""
+    whole = fraction = 0
+    for kind in kinds:
+        family = types.family_of(kind) or Family.INT  # NULL is a BIGINT
+        if family is Family.DECIMAL:
+            precision, scale = types.precision_of(kind)
+            whole = max(whole, min(precision, MOST_DIGITS) - scale)
+            fraction = max(fraction, scale)
+        elif family in _WHOLE_DIGITS:
+            whole = max(whole, _WHOLE_DIGITS[family])
+        else:
+            return False
+    return whole + fraction > MOST_DIGITS
+
+
+def wide_key(text: str) -> str:
+    """What a rendered exact number of any type compares by."""
+    return f"exuvia_decimal(CAST({text} AS VARCHAR))"
 
 
 def key_of(text: str, kind: FieldType, collate: str = "") -> str:

@@ -98,6 +98,12 @@ class Renderer:
         """SQL of what the value compares by."""
         return duck.key_of(self.value(expr), expr.type, collate)
 
+    def keys(self, parts: Sequence[Expr], collate: str) -> list[str]:
+        """SQL of what values that are compared with one another compare by."""
+        if duck.is_wide([part.type for part in parts]):
+            return [duck.wide_key(self.value(part)) for part in parts]
+        return [self.key(part, collate) for part in parts]
+
     def _native(self, expr: Expr) -> str | None:
         from exuvia.sql.duck.calls import NATIVE, native_cast
         from exuvia.sql.duck.conditions import CONDITIONS

@@ -11,8 +11,10 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base.mysql import refuse
+from exuvia.base.types import Family
 from exuvia.catalog.model import ViewInfo
 from exuvia.catalog.table import Table
+from exuvia.sql import types
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import Wanted, choose
 from exuvia.sql.access.estimated import is_worth
@@ -25,6 +27,7 @@ from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.compare import compare
 from exuvia.sql.bind.scope import Field, fields_of, nullable
 from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import IMPLICIT
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import OutputColumn
@@ -302,4 +305,8 @@ def _fixed(text: str) -> Any:
 
 
 def _used(scan: Scan, position: int) -> Any:
+    """A column where it is used; a DECIMAL of more than 38 digits comes as its text."""
+    kind = scan.kinds[position]
+    if types.family_of(kind) is Family.DECIMAL and kind.Flen > duck.MOST_DIGITS:
+        return lambda: f"CAST({scan.use(position)} AS {duck.type_of(kind)})"
     return lambda: scan.use(position)

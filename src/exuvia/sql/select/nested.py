@@ -88,4 +88,6 @@ def _pair(
         return leaf(part)
 
     outside, inside = frame.renderer(leaf), frame.renderer(of_query)
+    if duck.is_wide([left.type, right.type]):
+        return duck.wide_key(outside.value(left)), duck.wide_key(inside.value(right))
     return outside.key(left, collate), inside.key(right, collate)
