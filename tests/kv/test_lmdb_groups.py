@@ -336,6 +336,31 @@ def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> Non
     again.close()
 
 
+def test_who_begins_while_the_store_is_closed_does_not_open_it_anew(tmp_path: Path) -> None:
+    ends: list[str] = []
+
+    def read(store: LmdbStore) -> None:
+        try:
+            while True:
+                txn = store.begin()
+                txn.get(b"m")
+                txn.rollback()
+        except Unavailable as error:
+            ends.append(str(error))
+
+    for _ in range(20):
+        store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0"))
+        threads = [threading.Thread(target=read, args=(store,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.02)
+        store.close()
+        for thread in threads:
+            thread.join()
+    open_store(f"lmdb://{tmp_path}/store?sync=0").close()
+    assert ends == ["the store is closed"] * 80
+
+
 def _wait_is_refused(store: LmdbStore) -> str:
     with pytest.raises(Unavailable) as refused:
         store.wait("job", 0, 30)

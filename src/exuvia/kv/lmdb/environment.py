@@ -79,6 +79,7 @@ class Environment:
         self.settings = settings
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
+        self._closed = False
         self._room_end = 0
         self._opening = threading.RLock()
         if self.path in _opened:
@@ -261,6 +262,8 @@ class Environment:
         with self._opening:
             if self.lmdb is not seen:
                 return
+            if self._closed:
+                raise Unavailable("the store is closed")
             if self.lost:
                 raise Broken(self.lost)
             log.warning("the store is opened anew", extra={"reason": why})
@@ -352,8 +355,10 @@ class Environment:
         return StorageFailed(f"{reason}; nothing was applied")
 
     def close(self) -> None:
-        """Leave the store. No transaction may be open."""
-        self._shut(self.lmdb)
+        """Leave the store. No transaction may be open; who begins one now is refused."""
+        with self._opening:
+            self._closed = True
+            self._shut(self.lmdb)
         self.gate.close()
         self.locks.close()
         _opened.discard(self.path)

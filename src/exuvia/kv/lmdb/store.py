@@ -81,6 +81,9 @@ class LmdbStore:
         path = self._environment.data_path
         view = LmdbSnapshot(transaction, sequence, self._caretaker.forget, path)
         self._caretaker.watch(view, for_client)
+        if self._closed:  # meanwhile: whoever closed may not have met it
+            view.end(CLOSED)
+            raise Unavailable(CLOSED)
         return view
 
     def _fresh(self) -> tuple[Reading, int]:
@@ -101,6 +104,7 @@ class LmdbStore:
             except lmdb.Error as error:
                 transaction.abort()
                 failure = error
+                self._require_open()
                 if not isinstance(error, lmdb.CorruptedError):
                     raise translate(error, self._environment.data_path) from error
                 log.warning("a fresh snapshot was not readable", extra={"attempt": attempt})
