@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
+from exuvia.base.errors import Refused
+from exuvia.server.prepared import Held, Statement
 from support.node_processes import NodeProcess, until
 
 CURSOR_EXISTS, LAST_ROW_SENT = 0x40, 0x80
@@ -133,6 +135,53 @@ def test_max_connections_is_obeyed(node: NodeProcess) -> None:
             return True
 
         until(has_room)
+
+
+def send_long(client: pymysql.Connection, statement: int, position: int, part: bytes) -> None:
+    body = b"\x18" + struct.pack("<IH", statement, position) + part
+    client._write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
+
+
+def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
+    client: pymysql.Connection,
+) -> None:
+    statement = prepared(client, "SELECT LENGTH(?)")
+    for position in range(1, 200):
+        send_long(client, statement, position, bytes(1000))
+    values = struct.pack("<IBI", statement, 0, 1) + b"\0\x01" + bytes((253, 0)) + b"\x01x"
+    for _ in range(2):  # until it is reset, as in MySQL
+        command(client, 0x17, values)
+        with pytest.raises(pymysql.err.MySQLError) as caught:
+            client._read_packet()
+        told = "Incorrect arguments to mysqld_stmt_send_long_data"
+        assert caught.value.args == (1210, told)
+    command(client, 0x1A, struct.pack("<I", statement))
+    client._read_packet()
+    command(client, 0x17, values)
+    client._read_packet()
+    packets_to_end(client)
+    [row] = packets_to_end(client)[0]
+    assert row[2:10] == struct.pack("<q", 1)
+
+
+def test_a_connection_holds_one_packet_of_long_data_at_most() -> None:
+    """Over all its statements and parameters; what is executed, reset or closed is given back."""
+    held = Held()
+    first, second = Statement(None, 2, held), Statement(None, 1, held)
+    first.append(0, bytes(600), 1000)
+    second.append(0, bytes(400), 1000)
+    assert held.bytes == 1000 and second.refused is None
+    first.append(1, bytes(1), 1000)
+    assert first.refused is not None and first.refused.code == 1105
+    assert held.bytes == 400 and not first.long_data
+    first.append(0, bytes(1), 1000)
+    assert held.bytes == 400
+    first.clear()
+    first.append(0, bytes(600), 1000)
+    assert first.refused is None and held.bytes == 1000
+    with pytest.raises(Refused):
+        second.read(b"", "utf-8")
+    assert held.bytes == 600
 
 
 def test_long_data_is_the_value_until_it_is_reset(client: pymysql.Connection) -> None:

@@ -142,6 +142,8 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1292: ("22007", "Truncated incorrect %s value: '%s'"),
     1294: ("HY000", "Invalid ON UPDATE clause for '%s' column"),
     1298: ("HY000", "Unknown or incorrect time zone: '%s'"),
+    8004: ("HY000", "Transaction is too large, size: %s"),
+    8025: ("HY000", "entry too large, the max entry size is %s, the size of data is %s"),
     8175: (
         "HY000",
         "Your query has been cancelled due to exceeding the allowed memory limit for a single SQL "

@@ -124,6 +124,11 @@ _OWN = (
     _count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G"),
     _count("exuvia_max_snapshot_s", int(limits.SNAPSHOT_QUERY_S), 1, 86400, "G"),
     _count("exuvia_max_idle_snapshot_s", int(limits.SNAPSHOT_IDLE_S), 1, 86400, "G"),
+    Variable(
+        "exuvia_txn_total_size_limit",
+        str(limits.TRANSACTION_BYTES),
+        *("G", Kind.SIZE, 1 << 20, 1 << 40),
+    ),
     _count("exuvia_retry_limit", 20, 0, 1000),
     _count("exuvia_ddl_feed_retention_s", 604800, 0, 31536000, "G"),
     Variable("exuvia_ddl_webhook_url", "", "G"),

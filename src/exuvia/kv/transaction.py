@@ -36,6 +36,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Unavailable
+from exuvia.base.mysql import refuse
 from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
@@ -120,6 +121,7 @@ class Unread:
 
 Own = list[tuple[bytes, bytes | None]]
 FEW = 64
+UNBOUNDED = 1 << 62
 KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 HOLDING = frozenset({*VALIDATED, Kind.CLAIM})
 """Writes that hold their key against the locks of others."""
@@ -140,6 +142,10 @@ class Transaction:
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
         self._shared: set[bytes] = set()
         self._channels: list[str] = []
+        self.size = 0
+        """Bytes of all keys and payloads written."""
+        self._most_entry = self._known_room = UNBOUNDED
+        self._grown: Callable[[int, int], int] = lambda size, writes: UNBOUNDED
         self._newest = snapshot.sequence
         self._later: dict[bytes, None] = {}
         self.undone = 0
@@ -280,8 +286,13 @@ class Transaction:
         """Any write of kv/entry.py's table.
 
         Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
-        key too long."""
+        key too long, and what `limit` says."""
         require_short(key)
+        size = len(key) + len(payload)
+        if size > self._most_entry:
+            raise refuse(8025, self._most_entry, size)
+        if self.size + size > self._known_room:
+            self._known_room = self._grown(self.size + size, len(self._writes))
         if kind in VALIDATED:
             self._expect(key, "lost update")
         after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
@@ -291,6 +302,12 @@ class Transaction:
         self._before.append((known, self._overlay.get(key)))
         self._overlay[key] = after
         self._writes.append(Write(kind, key, payload))
+        self.size += size
+
+    def limit(self, entry_bytes: int, room: int, grown: Callable[[int, int], int]) -> None:
+        """From now on an entry larger than that is 8025, and `grown(bytes, writes)` is asked when
+        more than `room` bytes are written: it raises, or says when to ask again."""
+        self._most_entry, self._known_room, self._grown = entry_bytes, room, grown
 
     def require(self, key: bytes, shared: bool = False) -> None:
         """The key must not have changed when this commits, present or absent:
@@ -395,7 +412,8 @@ class Transaction:
                     self._locked[write.key] = Lock(True, since, None)
         forgotten = set()
         while len(self._writes) > mark:
-            key = self._writes.pop().key
+            _, key, written = self._writes.pop()
+            self.size -= len(key) + len(written)
             known, payload = self._before.pop()
             if known:
                 self._overlay[key] = payload

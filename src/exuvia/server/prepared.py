@@ -4,6 +4,12 @@
 
 The types of the parameters come with the first execution; later ones may leave them out, as
 MariaDB's C library does: they are kept with the statement. A cursor may be asked for: cursors.py.
+
+    send long data   [u32 id][u16 parameter][bytes]          no answer
+
+Long values are held until the statement is executed, reset or closed. All of a connection's are
+together no more than `max_allowed_packet`. What is wrong with them (there is no such parameter,
+they are too long) is told by the next executions, until the statement is reset, as MySQL does.
 """
 
 import struct
@@ -11,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from struct import Struct
 from typing import Any
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.base.types import TypeCode
 from exuvia.server.cursors import Cursor
@@ -30,41 +37,72 @@ _INTEGERS = {
 }
 _FLOATS = {TypeCode.FLOAT: Struct("<f"), TypeCode.DOUBLE: Struct("<d")}
 _HEAD = Struct("<IBI")
+_TOO_LONG = (
+    "Parameter of prepared statement which is set through mysql_send_long_data() is longer than "
+    "'max_allowed_packet' bytes"
+)
 _WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+
+
+class Held:
+    """Bytes of long values that a connection has sent and not executed."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
 
 
 class Statement:
     """A prepared statement of a connection: the session's part, and what the client sent for it."""
 
-    __slots__ = ("cursor", "long_data", "parameters", "prepared", "types")
+    __slots__ = ("cursor", "held", "long_data", "parameters", "prepared", "refused", "types")
 
-    def __init__(self, prepared: Any, parameters: int) -> None:
+    def __init__(self, prepared: Any, parameters: int, held: "Held") -> None:
         self.prepared = prepared
         self.parameters = parameters
+        self.held = held
         self.types: list[tuple[int, bool]] = []
         self.long_data: dict[int, bytearray] = {}
+        self.refused: Refused | None = None
         self.cursor: Cursor | None = None
 
     def append(self, position: int, data: bytes, most_bytes: int) -> None:
-        """A part of a long value. Raises 1153 beyond `most_bytes`."""
-        kept = self.long_data.setdefault(position, bytearray())
-        if len(kept) + len(data) > most_bytes:
-            raise refuse(1153)
-        kept += data
+        """A part of a long value; `most_bytes` for all of the connection's."""
+        if self.refused is not None:
+            return
+        if position >= self.parameters:
+            self.refused = refuse(1210, "mysqld_stmt_send_long_data")
+        elif self.held.bytes + len(data) > most_bytes:
+            self.refused = refuse(1105, _TOO_LONG)
+        else:
+            self.held.bytes += len(data)
+            self.long_data.setdefault(position, bytearray()).extend(data)
+            return
+        self.forget_long_data()
+
+    def forget_long_data(self) -> None:
+        """Give back what was sent."""
+        self.held.bytes -= sum(map(len, self.long_data.values()))
+        self.long_data.clear()
 
     def clear(self) -> None:
         """COM_STMT_RESET: without long values and without a cursor."""
-        self.long_data.clear()
+        self.forget_long_data()
+        self.refused = None
         self.cursor = None
 
     def read(self, payload: bytes, codec: str) -> list[Value]:
-        """Values of one execution. Raises 1835 where the packet does not hold what it says."""
+        """Values of one execution. Raises 1835 where the packet does not hold what it says, 1210
+        and 1105 for what was wrong with long values."""
+        if self.refused is not None:
+            raise Refused(self.refused.code, self.refused.state, self.refused.message)
         try:
             return _values(self, payload, codec)
         except (struct.error, IndexError, ValueError, InvalidOperation) as error:
             raise refuse(1835) from error
         finally:
-            self.long_data.clear()
+            self.forget_long_data()
 
 
 def id_of(payload: bytes) -> int:

@@ -17,7 +17,7 @@ from exuvia.server import cursors, packets, results
 from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
-from exuvia.server.prepared import Statement, id_of
+from exuvia.server.prepared import Held, Statement, id_of
 from exuvia.server.split import split
 from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.near import syntax_error
@@ -90,6 +90,7 @@ class Statements:
         self._codec = login.codec
         self._agreed = results.Agreed(ends_with_ok, login.codec)
         self._prepared: dict[int, Statement] = {}
+        self._held = Held()
         self._last_id = 0
         self.ask_for_file: Callable[[Outgoing, bytes], Transfer] | None = None
         self._transfers: list[Transfer] = []
@@ -210,7 +211,7 @@ class Statements:
             raise refuse(1461, PREPARED_STATEMENTS)
         prepared = self.session.prepare(text)
         self._last_id += 1
-        statement = Statement(prepared, prepared.parameters)
+        statement = Statement(prepared, prepared.parameters, self._held)
         self._prepared[self._last_id] = statement
         columns = prepared.columns
         counts = (len(columns).to_bytes(2, "little"), prepared.parameters.to_bytes(2, "little"))
@@ -260,7 +261,9 @@ class Statements:
 
     def forget(self, payload: bytes) -> None:
         """COM_STMT_CLOSE: no answer."""
-        self._prepared.pop(id_of(payload), None)
+        statement = self._prepared.pop(id_of(payload), None)
+        if statement is not None:
+            statement.forget_long_data()
 
     def _find(self, payload: bytes, asked_by: str) -> Statement:
         statement = self._prepared.get(id_of(payload))

@@ -8,7 +8,12 @@ status   member, owner, schema version, unfinished jobs with what they wait for
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError
@@ -119,6 +124,7 @@ class Status:
         )
         yield _jobs_by_state(report["jobs"])
         rows = sum(job["row_count"] for job in report["jobs"])
+        yield from _write_holds(self._store)
         yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
         owner = report["owner"] or {"member": "", "term": 0}
         yield InfoMetricFamily(
@@ -126,6 +132,18 @@ class Status:
             "Who owns schema changes",
             value={"member": owner["member"], "term": str(owner["term"])},
         )
+
+
+def _write_holds(store: Store) -> Iterator[Metric]:
+    """Of engines that have one lock for all writers."""
+    holds = getattr(store, "write_holds", None)
+    if holds is None:
+        return
+    count, total_s, longest_s = holds
+    name = "exuvia_store_write_lock"
+    about = "Times this process held the store's write lock"
+    yield SummaryMetricFamily(f"{name}_seconds", about, count_value=count, sum_value=total_s)
+    yield gauge(f"{name}_longest_seconds", "The longest of them", longest_s)
 
 
 def _job(job: Job) -> dict[str, Any]:

@@ -177,6 +177,12 @@ class LmdbStore:
         result: BulkResult = self._committer.run(work, alone=True)
         return result
 
+    @property
+    def write_holds(self) -> tuple[int, float, float]:
+        """How often this process held the write lock, how long in all, and at most. Unit: s."""
+        gate = self._environment.gate
+        return gate.tenures, gate.held_s, gate.longest_s
+
     # -- waking and presence ---------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:

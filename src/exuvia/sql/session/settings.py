@@ -9,6 +9,7 @@ What statements ask at every turn (autocommit, the locks) is kept beside the tex
 from datetime import tzinfo
 
 from exuvia.base.errors import Refused
+from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql import refuse
 from exuvia.catalog import variables
 from exuvia.catalog.variable import Setting
@@ -36,6 +37,7 @@ class Settings:
         self.pessimistic = True
         self.lock_wait_s = 50.0
         self.isolation = ""
+        self.entry_bytes = ENTRY_BYTES
         self.zone: tzinfo | None = None
         self._refresh()
 
@@ -45,6 +47,7 @@ class Settings:
         self.pessimistic = self.get("tidb_txn_mode") == "pessimistic"
         self.isolation = self.get(ISOLATION)
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
+        self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
         self.zone = zone_of(self.get("time_zone"))
         self._flavours = {}
 
