@@ -8,7 +8,7 @@ a date or time with a string, or with a number that is constant     the date or 
 everything else          DOUBLE
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -167,16 +167,18 @@ def _comparison(tree: exp.Binary, scope: Scope) -> Expr:
 
 
 def is_row(tree: exp.Expression) -> bool:
-    """(a, b) or ROW(a, b)."""
-    named = isinstance(tree, exp.Anonymous) and tree.name.upper() == "ROW"
-    return isinstance(tree, exp.Tuple) or named
+    """(a, b) or ROW(a, b), in parentheses or not."""
+    inner: Any = tree.unnest()
+    named = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
+    return isinstance(inner, exp.Tuple) or named
 
 
 def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) -> Expr:
     """(a, b) = (c, d) is a = c AND b = d; < and > compare part by part."""
     lefts, rights = _members(left, scope), _members(right, scope)
-    if len(lefts) != len(rights):
-        raise refuse(1241, len(lefts))
+    same = not (is_row(left) and is_row(right)) or _shape(left) == _shape(right)
+    if len(lefts) != len(rights) or not same:
+        raise refuse(1241, len(parts_of(left)))
     return _by_parts(name, list(zip(lefts, rights, strict=True)))
 
 
@@ -186,7 +188,7 @@ def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
     while isinstance(inner, exp.Paren | exp.Subquery):
         inner = inner.this
     if not isinstance(inner, exp.Query) or scope.query is None:
-        return [scope.bind(part) for part in parts_of(tree)]
+        return [scope.bind(part) for part in _leaves(tree)]
     planned = scope.query(inner, scope)
     return [planned.member(n) for n in range(len(planned.columns))]
 
@@ -209,7 +211,21 @@ def _by_parts(name: str, bound: list[tuple[Expr, Expr]]) -> Expr:
 
 def parts_of(tree: exp.Expression) -> list[exp.Expression]:
     """The members of a row, or the expression alone."""
-    return list(tree.expressions) if is_row(tree) else [tree]
+    return list(tree.unnest().expressions) if is_row(tree) else [tree]
+
+
+def _leaves(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The members of a row that are no rows: (1, (2, 3)) compares as (1, 2, 3)."""
+    for part in parts_of(tree):
+        if is_row(part):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
+def _shape(tree: exp.Expression) -> tuple[Any, ...]:
+    """How rows are nested, which both sides of a comparison must be alike."""
+    return tuple(_shape(part) if is_row(part) else () for part in parts_of(tree))
 
 
 def _quantified(name: str, tree: exp.Binary, scope: Scope) -> Expr:
