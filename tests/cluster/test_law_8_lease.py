@@ -1,7 +1,7 @@
 """Law 8: a member that has not renewed and loaded within its lease does not serve."""
 
 from exuvia.cluster import member as members
-from support.nodes import LEASE_S, Node, live_ids
+from support.nodes import LEASE_S, Node, live_ids, sequence
 
 
 def test_a_member_serves_only_after_it_has_loaded_the_schema(store, clock):
@@ -71,3 +71,65 @@ def test_a_member_that_left_does_not_serve_and_does_not_come_back(store, clock):
     node.member.step(clock.monotonic())
     assert not node.member.serving(clock.monotonic())
     assert live_ids(store) == []
+
+
+def test_a_front_renews_its_lease_in_the_transaction_of_its_answer(store, clock):
+    owner, front = Node(store, "owner", clock), Node(store, "front", clock)
+    assert owner.campaigns()
+    owner.announces(7, 1, {55: 3})
+    clock.advance(LEASE_S / 5)
+    before, at = sequence(store), beat(store, "front")
+    front.acknowledges()
+    assert sequence(store) == before + 1
+    assert beat(store, "front") == at + 1
+    assert [lag.member for lag in owner.waits_for(7)] == ["owner"]
+    front.acknowledges()
+    assert sequence(store) == before + 1, "it beats when it is time, not with every look"
+
+
+def test_a_front_that_a_client_holds_back_for_an_hour_keeps_its_lease(store, clock):
+    owner, front = Node(store, "owner", clock), Node(store, "front", clock)
+    assert owner.campaigns()
+    front.locks.hold("t1", 55, 2, "open transaction of connection 12 wrote t")
+    owner.announces(7, 1, {55: 3})
+    for _ in range(3600):
+        clock.advance(1)
+        for node in (owner, front):
+            node.acknowledges()
+            node.member.loaded(1, clock.monotonic())
+        [lag] = owner.waits_for(7)
+        assert lag.member == "front" and "connection 12" in lag.reason
+        assert front.member.serving(clock.monotonic())
+    front.locks.release("t1")
+    front.acknowledges()
+    assert owner.waits_for(7) == []
+
+
+def test_a_front_whose_acknowledger_is_dead_is_fenced_whatever_else_of_it_lives(store, clock):
+    owner, front = Node(store, "owner", clock), Node(store, "front", clock)
+    assert owner.campaigns()
+    owner.announces(7, 1, {55: 3})
+    looks = 0
+    while owner.waits_for(7):
+        looks += 1
+        clock.advance(1)
+        owner.acknowledges()
+        front.member.loaded(1, clock.monotonic())
+    assert looks == LEASE_S
+    assert not front.member.serving(clock.monotonic())
+    assert live_ids(store) == ["owner"]
+    front.acknowledges()  # it lives again: it finds that it was fenced, joins and looks
+    front.acknowledges()
+    front.acknowledges()
+    assert live_ids(store) == ["front", "owner"]
+    assert front.member.serving(clock.monotonic())
+    assert owner.waits_for(7) == []
+
+
+def beat(store, name):
+    """The member's heartbeat counter."""
+    txn = store.begin()
+    try:
+        return members.beat_of(txn, name)
+    finally:
+        txn.rollback()

@@ -11,6 +11,7 @@ import pymysql
 import pytest
 
 from support.node_processes import (
+    ROOT,
     NodeProcess,
     end_all,
     is_alive,
@@ -156,3 +157,24 @@ def test_two_nodes_serve_one_catalog_and_a_silent_one_is_waited_for_as_long_as_i
         until(lambda: first.get("/readyz")[0] == 200)
         assert run(first, "SELECT * FROM d.t") == [(1, 2, 7)]
         run(first, "INSERT INTO d.t VALUES (2, 3, 4)")
+
+
+def test_a_front_whose_acknowledger_hangs_is_waited_for_as_long_as_its_lease(
+    tmp_path: Path,
+) -> None:
+    url, fault = f"lmdb://{tmp_path}/store", tmp_path / "fault"
+    program = (str(ROOT / "tests/support/front_that_breaks.py"), str(fault))
+    hanging = NodeProcess(url, tmp_path / "log1", 2.0, program=program)
+    other = NodeProcess(url, tmp_path / "log2", 2.0)
+    try:
+        for node in (hanging, other):
+            node.wait_ready()
+        run(other, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)")
+        fault.write_text("hang")
+        until(lambda: hanging.get("/readyz")[0] == 503)
+        run(other, "ALTER TABLE d.t ADD COLUMN b INT", "INSERT INTO d.t VALUES (1, 2)")
+        with pytest.raises(pymysql.err.MySQLError) as refused:
+            run(hanging, "INSERT INTO d.t VALUES (2, 3)")
+        assert refused.value.args[0] == 8027
+    finally:
+        end_all([hanging, other])

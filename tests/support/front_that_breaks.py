@@ -1,24 +1,27 @@
-"""`exuvia`, with a loop of the front that breaks whenever the file FAULT appears.
+"""`exuvia`, with a loop of the front that breaks or hangs whenever the file FAULT appears.
 
-python front_that_breaks.py FAULT serve --store ...
+python front_that_breaks.py FAULT serve --store ...      FAULT holds "hang", or nothing
 """
 
 import sys
+import threading
 from pathlib import Path
 
 from exuvia.cli.main import main
-from exuvia.server.reaper import Reaper
+from exuvia.cluster.acknowledger import Acknowledger
 
 fault = Path(sys.argv.pop(1))
-honest = Reaper.step
+honest = Acknowledger.step
 
 
-def step(self: Reaper, now: float) -> float:
+def step(self: Acknowledger, now: float) -> float:
     if fault.exists():
+        if fault.read_text() == "hang":
+            threading.Event().wait()
         fault.unlink()
         raise ZeroDivisionError("planted")
     return honest(self, now)
 
 
-Reaper.step = step  # type: ignore[method-assign]
+Acknowledger.step = step  # type: ignore[method-assign]
 main()

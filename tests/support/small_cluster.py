@@ -37,7 +37,7 @@ FROM_VARIABLES = None
 
 
 class Front:
-    """A member that acknowledges; `mute` stops it from doing so."""
+    """A member that acknowledges; one that is `mute` only beats, as fronts of older builds may."""
 
     def __init__(self, store: Store, clock: ManualClock, name: str) -> None:
         self.member = Member.join(store, clock, "front", name, lease_s=1.0, identity=lambda: name)
@@ -48,8 +48,9 @@ class Front:
         self.mute = False
 
     def step(self, now: float) -> None:
-        self.member.step(now)
-        if not self.mute:
+        if self.mute:
+            self.member.step(now)
+        else:
             self.loader.step(now)
             self.acknowledger.step(now)
 

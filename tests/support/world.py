@@ -79,7 +79,7 @@ class World:
         acknowledger = Acknowledger(store, member, locks)
         fresh = FreshStatistics(store, services.plans.forget)
         answering = Answering(store, member, {WRITERS: writers(locks)})
-        self._loops.start(member, loader, acknowledger, self.deltas, fresh, answering)
+        self._loops.start(loader, acknowledger, self.deltas, fresh, answering)
         return services
 
     def _back(self) -> None:

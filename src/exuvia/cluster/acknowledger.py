@@ -1,9 +1,14 @@
-"""A front's side of the two versions (versions.py): it acknowledges a step once none of its open
-transactions wrote the table with an older plan, and says which do."""
+"""A front's side of the two versions (versions.py), and its heartbeat (member.py).
+
+It acknowledges a step once none of its open transactions wrote the table with an older plan, and
+says which do. Its lease is renewed here and nowhere else, in the transaction of a look: a front
+that beats has answered every job, with an acknowledgement or with who holds it back. So nobody
+waits longer than a lease for a front that does not answer, and one that is held back by a client
+for an hour keeps its lease."""
 
 from collections.abc import Mapping
 
-from exuvia.base.errors import Deposed
+from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster.locks import Hold, MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.versions import (
@@ -44,7 +49,12 @@ class Acknowledger:
         self._explained: dict[int, float] = {}
 
     def step(self, now: float) -> float:
-        """Acknowledge what can be, explain what cannot; seconds until the next look."""
+        """Acknowledge what can be, explain what cannot, beat if it is time; or join again if
+        fenced. Seconds until the next look."""
+        member = self._member
+        if member.fenced:
+            member.step(now)
+            return IDLE_S if member.fenced else 0.0  # it has left, or joined again: look
         txn = self._store.begin()
         try:
             wanted = announced(txn)
@@ -54,16 +64,24 @@ class Acknowledger:
             done = {j: a.place for j, a in fresh.items() if j not in blocked}
             for job_id, place in done.items():
                 self._write(txn, job_id, place, [])
-            self._explain(txn, blocked, now)
+            beats = member.due_in(now) == 0.0
+            self._explain(txn, blocked, now, beats)
+            if beats:
+                member.beat(txn)
             if txn.has_writes:
-                self._member.guard(txn)
+                member.guard(txn)
                 txn.commit()
-            self._answered.update(done)
-            return BLOCKED_S if blocked else IDLE_S
+        except Conflict:
+            return 0.0  # a fencing is under way: the next look tells
         except Deposed:
-            return BLOCKED_S  # fenced: nobody waits for this member until it has joined again
+            member.deposed()
+            return 0.0
         finally:
             txn.rollback()
+        if beats:
+            member.renewed(now)
+        self._answered.update(done)
+        return min(BLOCKED_S if blocked else IDLE_S, member.due_in(now))
 
     def _blocked(
         self, txn: Transaction, wanted: Mapping[int, Announcement]
@@ -80,9 +98,11 @@ class Acknowledger:
         }
         return {job_id: holds for job_id, holds in found.items() if holds}
 
-    def _explain(self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float) -> None:
+    def _explain(
+        self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float, beats: bool
+    ) -> None:
         for job_id, holds in blocked.items():
-            if now - self._explained.get(job_id, float("-inf")) >= REASON_S:
+            if beats or now - self._explained.get(job_id, float("-inf")) >= REASON_S:
                 self._explained[job_id] = now
                 told = [_blocker(hold, now) for hold in holds[:SHOWN]]
                 self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)

@@ -5,6 +5,11 @@
     m/fence/{id}    its epoch             every commit of the member requires it: `guard`
     presence "member-{id}"                held as long as its process lives (store.hold)
 
+    who beats    a back: the loop of its member, `step`
+                 a front: its acknowledger, in the transaction in which it has looked at what is
+                 announced and answered. Whoever would be waited for without end has no lease: one
+                 that does not answer is silent, whatever else of it lives.
+
     joined --beat--> joined --silent for a lease, or its process ended--> fenced by whoever waits
       ^                                                                     |
       `---------- a new epoch under the same id, when it wakes up ----------'
@@ -184,6 +189,23 @@ class Member:
         self.version = version
         self._loaded_at = now
 
+    def due_in(self, now: float) -> float:
+        """Seconds until the next beat is due; 0 where it is."""
+        return max(0.0, self._renewed_at + self.info.lease_s / BEATS_PER_LEASE - now)
+
+    def beat(self, txn: Transaction) -> None:
+        """Renew the lease in that transaction; Conflict at its commit during a fencing."""
+        self.guard(txn)
+        txn.put(keys.meta("beat", self.id), keys.number(beat_of(txn, self.id) + 1))
+
+    def renewed(self, now: float) -> None:
+        """A transaction with a beat was committed; its look began at `now`."""
+        self._renewed_at = now
+
+    def deposed(self) -> None:
+        """A commit was refused: somebody fenced it. The next `step` joins again."""
+        self._epoch = b""
+
     def step(self, now: float) -> float:
         """Beat once, or join again if fenced; seconds until the next beat."""
         if self._left:
@@ -193,15 +215,16 @@ class Member:
             return self.info.lease_s / BEATS_PER_LEASE
         txn = self._store.begin()
         try:
-            self.guard(txn)
-            txn.put(keys.meta("beat", self.id), keys.number(beat_of(txn, self.id) + 1))
+            self.beat(txn)
             txn.commit()
         except Conflict:
             return 0.0  # a fencing is under way: the next look tells
         except Deposed:
-            self._epoch = b""
+            self.deposed()
             return 0.0
-        self._renewed_at = now
+        finally:
+            txn.rollback()
+        self.renewed(now)
         return self.info.lease_s / BEATS_PER_LEASE
 
     def leave(self) -> None:

@@ -2,7 +2,7 @@
 
     main thread      asyncio: sockets, quick statements
     pool threads     statements that may block
-    loop threads     heartbeat, schema loader, acknowledger, reaper of idle transactions
+    loop threads     acknowledger and heartbeat, schema loader, reaper of idle transactions
     http thread      status and metrics
     supervisor       keeps the back alive (supervise.py)
 
@@ -113,7 +113,6 @@ class Front:
         self._loops = Loops(base.store, self._clock, self._broken)
         told = {**answers(self.connections), WRITERS: writers(self._services.locks)}
         self._loops.start(
-            base.member,
             base.loader,
             Acknowledger(base.store, base.member, self._services.locks),
             Reaper(base.store, self.connections),

@@ -1,6 +1,6 @@
 """A process of a node: what it runs, until it is killed; it starts again with nothing in memory.
 
-front    heartbeat · acknowledger · loader · clients
+front    acknowledger with the heartbeat · loader · clients
 back     heartbeat · campaign · the owner's loops · in some worlds the notifier's
 """
 
@@ -99,7 +99,6 @@ def front(
     schemas, locks = Schemas(store), MetadataLocks(clock)
     seat = Seat(store, schemas, member, locks)
     actors = [
-        Actor("beat", member),
         Actor("ack", Acknowledger(store, member, locks)),
         Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
     ]
