@@ -29,8 +29,10 @@ NEWER: dict[int, tuple[str, str]] = {
         "In this situation, path expressions may not contain the * and ** tokens or an array "
         "range.",
     ),
+    3150: ("22032", "The JSON value is too big to be stored in a JSON column."),
     3152: ("42000", "JSON column '%s' cannot be used in key specification."),
     3154: ("42000", "The oneOrAll argument to json_search may take these values: 'one' or 'all'."),
+    3157: ("22032", "The JSON document exceeds the maximum depth."),
     3158: ("22032", "JSON documents may not contain NULL member names."),
     3165: ("42000", "A path expression is not a path to a cell in an array."),
     3522: ("HY000", "A primary key index cannot be invisible"),

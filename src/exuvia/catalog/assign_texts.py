@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql import refuse
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
 from exuvia.catalog.assign_numbers import number_of
@@ -154,5 +155,7 @@ def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> s
     text = text_of(value, source, mode)
     try:
         return jsontext.normalise(text)
-    except (json.JSONDecodeError, RecursionError):
+    except jsontext.TooDeep:
+        raise refuse(3157) from None
+    except json.JSONDecodeError:
         invalid_json(text)

@@ -79,7 +79,7 @@ def parsed(text: str) -> Decimal:
     if -MOST_EXPONENT <= number.adjusted() + power <= MOST_EXPONENT:
         return Decimal(text)
     sign = int(number.is_signed())
-    return Decimal((sign, (1,), MOST_EXPONENT)) if power > 0 else Decimal(0)
+    return Decimal((sign, (1,), MOST_EXPONENT)) if number.adjusted() + power > 0 else Decimal(0)
 
 
 def key_of(value: Decimal) -> bytes:

@@ -8,6 +8,13 @@ import json
 import re
 from typing import Any, NoReturn
 
+from exuvia.base.interruption import check, in_pieces
+from exuvia.base.mysql import refuse
+
+DEEPEST = 100
+LONG = 1 << 17
+MOST_VALUES = 4_000_000
+_LOOK_EVERY = 1024
 _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -23,7 +30,118 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 def normalise(text: str) -> str:
     """The text as MySQL prints it. Raises ValueError (with `pos` where it stands) for what is not
     JSON."""
-    return write(json.loads(text, parse_constant=_no_constant))
+    return write(read(text))
+
+
+class TooDeep(ValueError):
+    """A document of more than DEEPEST arrays and objects within each other."""
+
+
+def read(text: str) -> Any:
+    """Python's value of a JSON text.
+
+    Raises ValueError (with `pos` where it stands), TooDeep; 3150 for more than MOST_VALUES values.
+    json.loads holds the interpreter until it is done, so what is long is read value by value."""
+    if len(text) > LONG:
+        found = _read_long(text)
+    else:
+        try:
+            found = json.loads(text, parse_constant=_no_constant)
+        except RecursionError:
+            raise TooDeep from None
+        if text.count("[") + text.count("{") > DEEPEST:
+            _check_depth(found, DEEPEST)
+    return found
+
+
+def _check_depth(value: Any, left: int) -> None:
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return
+    if left == 0:
+        raise TooDeep
+    for each in inside:
+        if isinstance(each, dict | list):
+            _check_depth(each, left - 1)
+
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def _space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda word: _no_constant(word))
+
+
+def _read_long(text: str) -> Any:
+    """A long document, container by container; its short parts by json's own reader."""
+    root: list[Any] = []
+    open_: list[Any] = [root]
+    keys: list[str] = [""]
+    at, count, expect_value = _space(text, 0), 0, True
+    while True:
+        count += 1
+        if not count % _LOOK_EVERY:
+            check()
+            if count > MOST_VALUES:
+                raise refuse(3150)
+        sign = text[at : at + 1]
+        place = open_[-1]
+        if expect_value:
+            if sign in ("[", "{"):
+                if len(open_) > DEEPEST:
+                    raise TooDeep
+                value: Any = [] if sign == "[" else {}
+                at = _space(text, at + 1)
+                closes = "]" if sign == "[" else "}"
+                is_empty = text[at : at + 1] == closes
+                at += is_empty
+            else:
+                value, at = _DECODER.raw_decode(text, at)
+                is_empty = True
+            if isinstance(place, dict):
+                place[keys[-1]] = value
+            else:
+                place.append(value)
+            if not is_empty:
+                open_.append(value)
+                keys.append("")
+                if sign == "{":
+                    at = _key(text, at, keys)
+                continue
+            expect_value = False
+        at = _space(text, at)
+        place = open_[-1]
+        if place is root:
+            if at != len(text):
+                raise json.JSONDecodeError("Extra data", text, at)
+            return root[0]
+        sign = text[at : at + 1]
+        if sign == ",":
+            at = _space(text, at + 1)
+            if isinstance(place, dict):
+                at = _key(text, at, keys)
+            expect_value = True
+        elif sign == ("}" if isinstance(place, dict) else "]"):
+            open_.pop()
+            keys.pop()
+            at += 1
+        else:
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+
+
+def _key(text: str, at: int, keys: list[str]) -> int:
+    """Read `"key":` into keys[-1]; where its value begins."""
+    if text[at : at + 1] != '"':
+        raise json.JSONDecodeError("Expecting property name", text, at)
+    keys[-1], at = json.decoder.scanstring(text, at + 1, True)  # type: ignore[attr-defined]
+    at = _space(text, at)
+    if text[at : at + 1] != ":":
+        raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+    return _space(text, at + 1)
 
 
 def _no_constant(word: str) -> NoReturn:
@@ -33,10 +151,11 @@ def _no_constant(word: str) -> NoReturn:
 def write(value: Any) -> str:
     """Python's value of some JSON as MySQL prints it."""
     if isinstance(value, dict):
+        check()
         inner = ", ".join(f"{_quote(k)}: {write(value[k])}" for k in sorted(value, key=_key_order))
         return f"{{{inner}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(write, value))}]"
+        return f"[{', '.join(in_pieces(value, _items, _LOOK_EVERY))}]"
     if isinstance(value, str):
         return _quote(value)
     if value is None or isinstance(value, bool):
@@ -44,6 +163,11 @@ def write(value: Any) -> str:
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 64:
         return str(value)
     return _double(float(value))
+
+
+def _items(values: list[Any]) -> str:
+    check()
+    return ", ".join(map(write, values))
 
 
 def _key_order(key: str) -> tuple[int, bytes]:

@@ -18,6 +18,7 @@ _SIGNS = r"!-/:-@\[-`{-~"
 _SIGN = re.compile(f"[{_SIGNS}]")
 _BEFORE_HOUR = re.compile(rf"[{_SIGNS}T\s]")
 _LONGEST = 6
+MOST_SIGNS = 1024  # of a text that is a moment: what takes one apart is made for short ones
 # lengths of a text of digits alone: how many of them are the year; the rest goes by twos
 _YEAR_DIGITS = {14: 4, 12: 2, 11: 2, 10: 2, 9: 2, 8: 4, 7: 2, 6: 2, 5: 2}
 _SPLIT_DIGITS = re.compile(r"(\d{8}|\d{6})[T\s]+(\d{6})")
@@ -40,6 +41,8 @@ def split_moment(text: str, is_number: bool = False) -> Written | None:
     plain = _PLAIN.fullmatch(text)
     if plain:
         return Written([int(part or 0) for part in plain.groups()[:6]], plain[7] or "")
+    if len(text) > MOST_SIGNS:
+        return None
     body, offset = _without_zone(text.strip())
     body, fraction, cut = _without_fraction(body)
     parts = _numbers(body)
@@ -152,6 +155,8 @@ class WrittenTime(NamedTuple):
 def split_time(text: str) -> WrittenTime | None:
     """The parts of a TIME; None for what is none of its forms (a DATETIME may be)."""
     body = text.strip()
+    if len(body) > MOST_SIGNS:
+        return None
     found = _CLOCK.match(body)
     if found is None or not found.group().strip("- "):
         return None
@@ -173,4 +178,4 @@ def split_time(text: str) -> WrittenTime | None:
 
 def may_be_moment(text: str) -> bool:
     """Whether a text that is no TIME may still be a DATETIME."""
-    return _DATE_LIKE.match(text.strip()) is not None
+    return len(text) <= MOST_SIGNS and _DATE_LIKE.match(text.strip()) is not None

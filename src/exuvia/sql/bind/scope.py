@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
+from exuvia.base.interruption import check
 from exuvia.base.mysql import refuse
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo
@@ -80,6 +81,7 @@ class Scope:
 
     def bind(self, tree: exp.Expression) -> Expr:
         """The typed expression of a tree."""
+        check()
         binder = BINDERS.get(type(tree))
         if binder is None:
             raise refuse(1235, tree.key.upper())

@@ -7,6 +7,7 @@ arithmetic, bits           evaluate/arithmetic.py
 from collections.abc import Callable
 from typing import Any
 
+from exuvia.base.interruption import check
 from exuvia.base.types import Family
 from exuvia.catalog.collation import collation, weights
 from exuvia.catalog.temporal import shift_zone
@@ -48,8 +49,18 @@ def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
     key = fold or (lambda value: value)  # unlike =, trailing spaces count
 
     def run(needle: Any, joined: Any) -> int:
-        items = joined.split("," if isinstance(joined, str) else b",") if joined else []
-        return next((n for n, item in enumerate(items, 1) if key(item) == key(needle)), 0)
+        comma = "," if isinstance(joined, str) else b","
+        wanted, at, n = key(needle), 0, 0
+        while joined and at <= len(joined):
+            end = joined.find(comma, at)
+            end = len(joined) if end < 0 else end
+            n += 1
+            if key(joined[at:end]) == wanted:
+                return n
+            at = end + 1
+            if not n % 1024:
+                check()
+        return 0
 
     return binary(run, arguments)
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from exuvia.base.errors import Refused
+from exuvia.base.interruption import checked
 from exuvia.base.mysql import refuse
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
@@ -114,7 +115,7 @@ def _decrypt_block(block: bytes, keys: tuple[bytes, ...]) -> bytes:
 
 
 def _blocks(raw: bytes) -> Iterator[bytes]:
-    return (raw[n : n + _BLOCK] for n in range(0, len(raw), _BLOCK))
+    return checked(raw[n : n + _BLOCK] for n in range(0, len(raw), _BLOCK))
 
 
 def _padded(raw: bytes) -> bytes:
@@ -130,13 +131,13 @@ def _unpadded(raw: bytes) -> bytes | None:
 
 
 def _stream(raw: bytes, keys: tuple[bytes, ...], vector: bytes, mode: str, forth: bool) -> bytes:
-    found = b""
+    found = bytearray()
     for block in _blocks(raw):
         mask = _encrypt_block(vector, keys)
         out = _xor(block, mask)
         vector = mask if mode == "ofb" else out if forth else block
         found += out
-    return found
+    return bytes(found)
 
 
 def _encrypt(env: Any, raw: bytes, password: bytes, vector: bytes | None = None) -> bytes:

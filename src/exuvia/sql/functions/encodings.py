@@ -5,6 +5,7 @@ import binascii
 import hashlib
 from typing import Any
 
+from exuvia.base.interruption import in_pieces
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -51,17 +52,27 @@ def _from_base64(text: str) -> bytes | None:
 
 def _soundex(text: str) -> str:
     codes = "01230120022455012623010202"
-    letters = [c.upper() for c in text if "A" <= c.upper() <= "Z" and len(c.upper()) == 1]
-    if not letters:
-        return ""
-    found, last = letters[0], codes[ord(letters[0]) - 65]
-    for sign in letters[1:]:
-        code = codes[ord(sign) - 65]
-        if code != "0" and code != last:
-            found += code
-        if sign not in "HW":
-            last = code
-    return found.ljust(4, "0")
+    found: list[str] = []
+    last = ""
+
+    def listen(piece: str) -> None:
+        nonlocal last
+        for letter in piece:
+            sign = letter.upper()
+            if not "A" <= sign <= "Z" or len(sign) > 1:
+                continue
+            code = codes[ord(sign) - 65]
+            if not found:
+                found.append(sign)
+            elif code != "0" and code != last:
+                found.append(code)
+            elif sign in "HW":
+                continue
+            if sign not in "HW" or len(found) == 1:
+                last = code
+
+    in_pieces(text, listen)
+    return "".join(found).ljust(4, "0") if found else ""
 
 
 def _quote(text: str | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace as evolve
 
+from exuvia.base import interruption
 from exuvia.base.mysql import refuse
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
@@ -31,16 +32,18 @@ MISSING = Missing()
 def load(text: str) -> Document:
     """The document of a JSON text. Raises Refused 3140."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return jsontext.read(text)
+    except jsontext.TooDeep:
+        raise refuse(3157) from None
+    except ValueError as error:
         raise refuse(3140, NO_DOCUMENT if text else EMPTY_DOCUMENT) from error
 
 
 def is_valid(text: str) -> bool:
     """Whether a text is JSON."""
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        jsontext.read(text)
+    except ValueError:
         return False
     return True
 
@@ -52,6 +55,7 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 def dump(document: Document) -> str:
     """MySQL's text of a document; decimals, which only SQL values bring in, keep their digits."""
+    interruption.check()
     if isinstance(document, dict):
         keys = sorted(document, key=_key_order)
         return "{" + ", ".join(f"{quote(key)}: {dump(document[key])}" for key in keys) + "}"
@@ -164,8 +168,30 @@ def find(document: Document, steps: list[tuple[str, Any]]) -> list[Document]:
     """All that a path leads to."""
     places = [document]
     for kind, detail in steps:
-        places = [found for place in places for found in _step(place, kind, detail)]
+        if kind == "deep":
+            places = _deep(places)
+            continue
+        before = interruption.checked(places)
+        places = [found for place in before for found in _step(place, kind, detail)]
     return places
+
+
+def _deep(places: list[Document]) -> list[Document]:
+    """The places and all inside them, every container once: `**` behind `**` finds nothing new."""
+    found: list[Document] = []
+    seen: set[int] = set()
+    waiting = places[::-1]
+    while waiting:
+        interruption.check()
+        place = waiting.pop()
+        if isinstance(place, dict | list):
+            if id(place) in seen:
+                continue
+            seen.add(id(place))
+            inside = list(place.values()) if isinstance(place, dict) else place
+            waiting += inside[::-1]
+        found.append(place)
+    return found
 
 
 def _step(place: Document, kind: str, detail: Any) -> list[Document]:
@@ -176,10 +202,6 @@ def _step(place: Document, kind: str, detail: Any) -> list[Document]:
         return [place[key] for key in keys]
     if kind == "items":
         return list(place) if isinstance(place, list) else []
-    if kind == "deep":
-        inside = list(place.values()) if isinstance(place, dict) else place
-        deeper = inside if isinstance(inside, list) else []
-        return [place, *[found for part in deeper for found in _step(part, "deep", 0)]]
     items = place if isinstance(place, list) else [place]
     index = detail if kind == "index" else len(items) - 1 - detail
     return [items[index]] if 0 <= index < len(items) else []

@@ -241,9 +241,10 @@ def _convert_base(text: str, source: int, target: int) -> str | None:
     number = 0
     for sign in text.lstrip("+-"):
         place = digits.find(sign)
-        if not 0 <= place < abs(source):
+        if not 0 <= place < abs(source) or number >= 1 << 64:
             break
         number = number * abs(source) + place
+    number = min(number, (1 << 64) - 1)
     number = -number if negative else number
     if target > 0:
         number &= (1 << 64) - 1

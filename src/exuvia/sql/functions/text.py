@@ -3,9 +3,10 @@
 They work on text and, where S, on bytes alike. What makes long texts of short ones is held to
 max_allowed_packet before it is called (evaluate/bounded.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from exuvia.base.interruption import check, in_pieces
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
@@ -13,6 +14,7 @@ from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions.table import Function, TypeRule, always
 
 LONGEST = 64 << 20
+_LOOK_EVERY = 1024
 _SHORT = always(types.text(255))
 
 
@@ -83,15 +85,21 @@ def _right(text: Any, count: int) -> Any:
 
 
 def _trim_left(text: Any, what: Any) -> Any:
-    while what and text.startswith(what):
-        text = text[len(what) :]
-    return text
+    at, size = 0, len(what)
+    while what and text.startswith(what, at):
+        at += size
+        if not at % _LOOK_EVERY:
+            check()
+    return text[at:]
 
 
 def _trim_right(text: Any, what: Any) -> Any:
-    while what and text.endswith(what):
-        text = text[: len(text) - len(what)]
-    return text
+    end, size = len(text), len(what)
+    while what and text.endswith(what, 0, end):
+        end -= size
+        if not end % _LOOK_EVERY:
+            check()
+    return text[:end]
 
 
 def _trim(text: Any, what: Any) -> Any:
@@ -113,13 +121,17 @@ def _spaces(text: Any) -> Any:
 def _upper(text: Any) -> Any:
     if isinstance(text, bytes) or text.isascii():
         return text if isinstance(text, bytes) else text.upper()
-    return "".join([up if len(up := c.upper()) == 1 else c for c in text])
+    return _each_sign(text, lambda c: up if len(up := c.upper()) == 1 else c)
 
 
 def _lower(text: Any) -> Any:
     if isinstance(text, bytes) or text.isascii():
         return text if isinstance(text, bytes) else text.lower()
-    return "".join([low if len(low := c.lower()) == 1 else c for c in text])
+    return _each_sign(text, lambda c: low if len(low := c.lower()) == 1 else c)
+
+
+def _each_sign(text: str, change: Callable[[str], str]) -> str:
+    return "".join(in_pieces(text, lambda piece: "".join(map(change, piece))))
 
 
 def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
@@ -153,8 +165,16 @@ def _insert(text: Any, start: int, length: int, new: Any) -> Any:
 def _substring_index(text: Any, mark: Any, count: int) -> Any:
     if not mark or count == 0:
         return _empty(text)
-    parts = text.split(mark)
-    return mark.join(parts[:count] if count > 0 else parts[count:])
+    ahead = count > 0
+    at = 0 if ahead else len(text)
+    for n in range(abs(count)):
+        found = text.find(mark, at) if ahead else text.rfind(mark, 0, at)
+        if found < 0:
+            return text
+        at = found + len(mark) if ahead else found
+        if not n % _LOOK_EVERY:
+            check()
+    return text[: at - len(mark)] if ahead else text[at + len(mark) :]
 
 
 def find_text(text: Any, part: Any, start: int, collate: str) -> int:

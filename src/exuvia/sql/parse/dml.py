@@ -3,6 +3,7 @@
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.interruption import check
 from exuvia.sql.nodes import Delete, Insert, Node, TableName, Tree, Update
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import Cursor
@@ -61,12 +62,13 @@ def _last_name(cursor: Cursor) -> str:
 
 
 def _rows(cursor: Cursor) -> list[list[Tree]]:
-    """VALUES (..), (..): all rows at once through the compiled parser."""
+    """VALUES (..), (..): many rows at once through the compiled parser, which holds the
+    interpreter while it reads them."""
     head = cursor.take()
     if cursor.at("(", ")"):
         return list(cursor.listed(lambda: _empty_row(cursor)))
     start = cursor.position
-    _skip_rows(cursor)
+    commas = _skip_rows(cursor)
     place = (head.line, head.col, head.start, head.end)
     before = [
         Token(TokenType.INSERT, "INSERT", *place),
@@ -74,14 +76,22 @@ def _rows(cursor: Cursor) -> list[list[Tree]]:
         Token(TokenType.VAR, "t", *place),
         Token(TokenType.VALUES, "VALUES", *place),
     ]
-    tree = read(cursor.text, [*before, *cursor.tokens[start : cursor.position]])
     rows: list[list[Tree]] = []
-    for row in tree.expression.expressions:
-        if isinstance(row, exp.Tuple):
-            rows.append(row.expressions)
-        else:
-            rows.append([row.this if isinstance(row, exp.Paren) else row])
+    for comma in [*commas, cursor.position]:
+        if comma - start < _TOKENS_AT_ONCE and comma != cursor.position:
+            continue
+        check()
+        tree = read(cursor.text, [*before, *cursor.tokens[start:comma]])
+        for row in tree.expression.expressions:
+            if isinstance(row, exp.Tuple):
+                rows.append(row.expressions)
+            else:
+                rows.append([row.this if isinstance(row, exp.Paren) else row])
+        start = comma + 1
     return rows
+
+
+_TOKENS_AT_ONCE = 8192
 
 
 def _empty_row(cursor: Cursor) -> list[Tree]:
@@ -89,8 +99,10 @@ def _empty_row(cursor: Cursor) -> list[Tree]:
     return []
 
 
-def _skip_rows(cursor: Cursor) -> None:
+def _skip_rows(cursor: Cursor) -> list[int]:
+    """The places of the commas between rows."""
     tokens, position, depth = cursor.tokens, cursor.position, 0
+    commas: list[int] = []
     opening, closing, comma = TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA
     while position < len(tokens):
         kind = tokens[position].token_type
@@ -98,10 +110,13 @@ def _skip_rows(cursor: Cursor) -> None:
             depth += 1
         elif kind is closing:
             depth -= 1
-        elif depth == 0 and kind is not comma and tokens[position].text.upper() != "ROW":
+        elif depth == 0 and kind is comma:
+            commas.append(position)
+        elif depth == 0 and tokens[position].text.upper() != "ROW":
             break
         position += 1
     cursor.position = position
+    return commas
 
 
 def _insert_query(cursor: Cursor) -> exp.Query:

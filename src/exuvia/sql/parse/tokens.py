@@ -13,6 +13,7 @@ Three things are changed in what sqlglot does by itself:
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -21,10 +22,13 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.interruption import check
+from exuvia.base.mysql import refuse
 from exuvia.sql.parse.mend import mended
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.strict import check_commas, check_limits
 
+MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
 NESTING_LIMIT = 400
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc"}
@@ -111,12 +115,99 @@ def _open_one(match: "re.Match[str]") -> str:
 def tokenize(text: str) -> list[Token]:
     """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
     try:
-        tokens = list(_DIALECT.tokenize(text))
+        tokens = list(_DIALECT.tokenize(text) if len(text) <= _PIECE else _in_pieces(text))
     except TokenError as error:
         raise syntax_error(text, _last_quote(text)) from error
     if text.count("(") > NESTING_LIMIT:
         _check_nesting(text, tokens)
     return tokens
+
+
+# sqlglot's tokenizer is compiled: it holds the interpreter until it is done. So a long text is
+# given to it in pieces that end behind a comma or a bracket: no word of several parts has one.
+
+_PIECE = 1 << 14
+_LONG_LEXEME = 1 << 12
+_CUT = re.compile(r"[,()]")
+_STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.S)
+
+
+def _in_pieces(text: str) -> Iterator[Token]:
+    line, line_start = 1, 0
+    for start, end, is_lexeme in _pieces(text):
+        check()
+        if is_lexeme and text[start] in "'\"":
+            column = end - 1 - max(line_start - 1, text.rfind("\n", start, end))
+            last = line + text.count("\n", start, end)
+            yield Token(
+                TokenType.STRING, _unescaped(text, start, end), last, column, start, end - 1
+            )
+        elif not is_lexeme or not _is_comment(text, start):
+            for token in _DIALECT.tokenize(text[start:end]):
+                if token.line == 1:
+                    token.col += start - line_start
+                token.line += line - 1
+                token.start += start
+                token.end += start
+                yield token
+        ends = text.count("\n", start, end)
+        if ends:
+            line, line_start = line + ends, text.rindex("\n", start, end) + 1
+
+
+def _is_comment(text: str, start: int) -> bool:
+    """Whether a long lexeme is a comment; a hint is none."""
+    return text.startswith(("/*", "--", "#"), start) and not text.startswith("/*+", start)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Where the pieces of a text begin and end; whether one is a string, a name or a comment that
+    is long in itself."""
+    start = cut = 0
+    for lexeme in _LEXEMES.finditer(text):
+        begin, end = lexeme.span()
+        while begin - start >= _PIECE:
+            sign = _CUT.search(text, max(cut, start + _PIECE), begin) or _CUT.search(
+                text, cut, begin
+            )
+            if sign is None or sign.end() <= start:
+                break
+            yield start, sign.end(), False
+            start = cut = sign.end()
+        cut = end
+        has_head = begin > 0 and (text[begin - 1].isalnum() or text[begin - 1] == "_")  # x'41'
+        if end - begin > _LONG_LEXEME and not has_head:
+            if begin > start:
+                yield start, begin, False
+            yield begin, end, True
+            start = end
+    while len(text) - start >= _PIECE:
+        sign = _CUT.search(text, max(cut, start + _PIECE))
+        if sign is None:
+            break
+        yield start, sign.end(), False
+        start = cut = sign.end()
+    if start < len(text):
+        yield start, len(text), False
+
+
+def _unescaped(text: str, start: int, end: int) -> str:
+    """What a string literal says."""
+    quote = text[start]
+    body = text[start + 1 : end - 1]
+
+    def one(found: "re.Match[str]") -> str:
+        sign = found[1]
+        if sign is None:
+            return quote if found[0] == quote + quote else found[0]
+        return _ESCAPES.get(sign, "\\" + sign if sign in "%_" else sign)
+
+    if "\\" not in body and quote not in body:
+        return body
+    return "".join(_STRING_SIGN.sub(one, body))
+
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def _last_quote(text: str) -> int:
@@ -140,6 +231,8 @@ def _check_nesting(text: str, tokens: list[Token]) -> None:
 
 def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
+    if len(tokens) > MOST_TOKENS:
+        raise refuse(1105, f"the statement has more than {MOST_TOKENS} words and signs")
     tokens = mended(tokens)
     check_commas(text, tokens)
     check_limits(text, tokens)

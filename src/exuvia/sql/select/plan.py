@@ -160,6 +160,8 @@ class RelationalPlan(Plan):
     def _raise(self, error: Exception) -> None:
         import duckdb
 
+        interruption.check()  # whatever it made of it: that is why it ended
+
         build = self._build
         if build.functions.failure is not None:
             raise build.functions.failure from error
@@ -170,7 +172,6 @@ class RelationalPlan(Plan):
         if "More than one row returned" in text:
             raise refuse(1242) from error
         if isinstance(error, duckdb.InterruptException):
-            interruption.check()
             raise refuse(1317) from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
             raise refuse(1690, *_overflowed(text, build.functions.operations)) from error
