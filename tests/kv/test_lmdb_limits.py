@@ -15,6 +15,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.transaction import Transaction
 from support.kv_children import hear, start, stop
 
 ALL = Span(b"t", b"u")
@@ -99,6 +100,62 @@ def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) 
     assert file_bytes(store) <= grown + 3 * MB
     with pytest.raises(Unavailable):
         forgotten.get(b"ta")
+    store.close()
+
+
+def kept_by(store: LmdbStore, txn: Transaction) -> int:
+    number = txn.snapshot.transaction_number()  # type: ignore[attr-defined]
+    return 0 if number is None else store._caretaker.growth.kept_bytes(number)
+
+
+def look(store: LmdbStore, now: float) -> None:
+    """As the caretaker does it, which is not waited for."""
+    store._caretaker.step(now)
+
+
+def test_a_reader_is_ended_for_what_it_keeps_and_told_so(tmp_path: Path) -> None:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0&kept_bytes={8 * MB}"))
+    store._loop.close()
+    put(store, 0, MB)
+    look(store, 1.0)
+    old = store.begin()
+    assert old.get(b"t" + k.number(0)) is not None
+    for _ in range(6):
+        put(store, 0, MB)
+    look(store, 2.0)
+    assert 4 * MB < kept_by(store, old) < 8 * MB
+    young = store.begin()
+    for _ in range(6):
+        put(store, 0, MB)
+    look(store, 3.0)
+    with pytest.raises(Unavailable, match=r"kept \d+ bytes of replaced data.*kept_bytes=8388608"):
+        old.get(b"t" + k.number(0))
+    assert young.get(b"t" + k.number(0)) is not None
+    assert 4 * MB < kept_by(store, young) < 8 * MB
+    young.rollback()
+    grown = file_bytes(store)
+    for _ in range(40):
+        put(store, 0, MB)
+    assert file_bytes(store) <= grown + 3 * MB
+    store.close()
+
+
+def test_a_reader_is_not_ended_because_data_grows(tmp_path: Path) -> None:
+    store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0&kept_bytes={4 * MB}"))
+    store._loop.close()
+    put(store, 0)
+    look(store, 1.0)
+    reader = store.begin()
+    for number in range(1, 21):
+        put(store, number, MB)
+        look(store, 1.0 + number)
+    assert file_bytes(store) > 20 * MB
+    assert kept_by(store, reader) < MB
+    assert reader.get(b"t" + k.number(0)) is not None
+    measures = store.measures()
+    assert measures["used_bytes"] > 20 * MB
+    assert measures["kept_bytes"] < MB
+    reader.rollback()
     store.close()
 
 

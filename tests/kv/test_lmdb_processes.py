@@ -193,7 +193,7 @@ def test_the_readers_of_a_dead_process_are_freed(url: str, children: Children) -
     assert str(child.pid) in store._environment.lmdb.readers()
     child.kill()
     child.wait()
-    store._caretaker.overdue.step(0, 600)
+    store._caretaker.overdue.step(0, 600, store._caretaker.growth, 1 << 30)
     assert str(child.pid) not in store._environment.lmdb.readers()
     store.close()
 

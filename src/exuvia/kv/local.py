@@ -187,6 +187,10 @@ class LocalStore:
         """As the store."""
         return self.shared.held(name)
 
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        return self.shared.measures()
+
     def close(self) -> None:
         """The store is not ours to close."""
 

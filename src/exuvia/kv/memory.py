@@ -233,6 +233,10 @@ class MemoryStore:
             self._held.add(name)
         return _Presence(self, name)
 
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        return {}
+
     def held(self, name: str) -> bool:
         """Whether the presence is taken."""
         return name in self._held

@@ -96,5 +96,8 @@ class Store(Protocol):
     def held(self, name: str) -> bool:
         """Whether a living process holds the name. False at once when its process has ended."""
 
+    def measures(self) -> dict[str, float]:
+        """What the engine tells of itself, for graphs: numbers by name. Raises Unavailable."""
+
     def close(self) -> None:
         """Give everything back."""

@@ -139,6 +139,10 @@ class UnhurriedStore:
         """See Store.limit_snapshots."""
         self._store.limit_snapshots(idle_s, query_s)
 
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        return self._store.measures()
+
     def close(self) -> None:
         """Give everything back."""
         self._hand.shutdown()

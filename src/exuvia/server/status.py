@@ -32,6 +32,12 @@ from exuvia.server.metrics import gauge
 from exuvia.stats import page
 
 SHOWN_JOBS = 1000
+_STORE = {
+    "file_bytes": "The store's file, which never shrinks by itself",
+    "used_bytes": "What of it is data now",
+    "kept_bytes": "Replaced data that the oldest snapshot keeps from being used again",
+    "readers": "Snapshots that are open, of all processes",
+}
 
 
 class Check(NamedTuple):
@@ -126,6 +132,8 @@ class Status:
         rows = sum(job["row_count"] for job in report["jobs"])
         yield from _write_holds(self._store)
         yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
+        for name, value in self._store.measures().items():
+            yield gauge(f"exuvia_store_{name}", _STORE[name], value)
         owner = report["owner"] or {"member": "", "term": 0}
         yield InfoMetricFamily(
             "exuvia_owner",

@@ -130,5 +130,9 @@ class NodeStore:
         """Keys written after the sequence."""
         return self._shared.watch(span, after)
 
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        return {}
+
     def close(self) -> None:
         """The shared store stays."""

@@ -2,6 +2,7 @@
 clients' snapshots of this process to their share of LMDB's table of readers."""
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from exuvia.base.errors import Broken
 from exuvia.base.mysql import refuse
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.overdue import Overdue
+from exuvia.kv.lmdb.pages import Growth, Seen, note_seen, pages_of, readers_of
 from exuvia.kv.lmdb.settings import client_share
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 from exuvia.kv.lmdb.watchdog import Watchdog
 
 CHECK_READERS_S = 5.0
+READERS = "readers.json"
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +34,11 @@ class Caretaker:
         self.watchdog = Watchdog(environment.gate, settings.stall_s, settings.tick_s)
         self.overdue = Overdue(environment)
         self._checked_s = float("-inf")
+        self._since_s: float | None = None
+        self.growth = Growth()
         self._numbers = count()
         self._views: dict[int, weakref.ref[LmdbSnapshot]] = {}
         self._clients: set[int] = set()
-        self._environment = environment
         self.most_for_clients = self._share()
         self.idle_s, self.query_s = settings.idle_s, settings.query_s
 
@@ -76,9 +80,10 @@ class Caretaker:
         """Do what is due; seconds until it wants to run again."""
         self.watchdog.step(now)
         self._environment.look()
+        self._look_at_pages()
         for number, known in list(self._views.items()):
             view = known()
-            if view is None or view.age(now, self.idle_s, self.query_s):
+            if view is None or view.age(now, self.idle_s, self.query_s) or self._keeps_much(view):
                 self._forget(number)
         self.most_for_clients = self._share()
         every_s = max(self._tick_s, min(CHECK_READERS_S, self.query_s / 4))
@@ -86,8 +91,48 @@ class Caretaker:
             elapsed_s = min(now - self._checked_s, 2 * every_s)
             self._checked_s = now
             self._environment.keep_room()
-            self.overdue.step(elapsed_s, self.idle_s + self.query_s)
+            most = self.idle_s + self.query_s, self.growth, self._environment.settings.kept_bytes
+            self.overdue.step(elapsed_s, *most)
+            self._note_readers(now, 3 * every_s)
         return self._tick_s
+
+    def _look_at_pages(self) -> None:
+        opened = self._environment.lmdb
+        oldest = min((int(number) for _, _, number in readers_of(opened.readers())), default=None)
+        self.growth.look(pages_of(opened), oldest)
+
+    def _keeps_much(self, view: LmdbSnapshot) -> bool:
+        """End it if it keeps too much. True if it has ended."""
+        transaction = view.transaction_number()
+        if transaction is None:
+            return True
+        kept, most = self.growth.kept_bytes(transaction), self._environment.settings.kept_bytes
+        if kept <= most:
+            return False
+        view.end(
+            f"the snapshot kept {kept} bytes of replaced data in the file, more than it may "
+            f"(kept_bytes={most}), and was ended: read in smaller parts, or raise it"
+        )
+        log.warning("ended a snapshot that kept much", extra={"kept_bytes": kept})
+        return True
+
+    def _note_readers(self, now: float, stale_s: float) -> None:
+        """For `exuvia store stat`."""
+        if self._since_s is None:
+            self._since_s = now
+        seen = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
+        note_seen(self._environment.file(READERS), seen, stale_s)
+
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        pages = pages_of(self._environment.lmdb)
+        rows = self.overdue.rows(self.growth)
+        return {
+            "file_bytes": pages.total * pages.size,
+            "used_bytes": pages.used * pages.size,
+            "kept_bytes": max((row.kept_bytes for row in rows), default=0),
+            "readers": len(rows),
+        }
 
 
 class Loop:

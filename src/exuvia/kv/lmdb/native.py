@@ -59,15 +59,15 @@ class Reading(Protocol):
     def cursor(self) -> Cursor:
         """A cursor that ends with the transaction."""
 
+    def id(self) -> int:
+        """LMDB's number of it: of a reader that of the last commit it sees."""
+
     def abort(self) -> None:
         """End it."""
 
 
 class Writing(Reading, Protocol):
     """The write transaction."""
-
-    def id(self) -> int:
-        """LMDB's number of it."""
 
     def commit(self) -> None:
         """End it, durably."""

@@ -1,9 +1,9 @@
 """Ends a stopped process whose snapshot lasts too long.
 
 LMDB keeps every page that a reader may still need, so an old snapshot makes the file grow without
-bound. A running process ends its own (see snapshot); one that was stopped, by a signal or a
-debugger, cannot. Only a process that is stopped and has this store open is ended, never a running
-one.
+bound (see pages). A running process ends its own (see caretaker); one that was stopped, by a signal
+or a debugger, cannot. Only a process that is stopped and has this store open is ended, never a
+running one.
 
 Not covered: a process stopped in the instant (below a microsecond) in which LMDB's table of readers
 is locked to give it a new slot. Whoever wants a new slot then waits inside LMDB, and py-lmdb waits
@@ -14,17 +14,10 @@ process is the cure.
 import logging
 
 from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, readers_of
 from exuvia.kv.lmdb.process import Process, end, identify, is_stopped
 
 log = logging.getLogger(__name__)
-
-Reader = tuple[int, str, str]
-
-
-def readers_of(table: str) -> set[Reader]:
-    """(pid, thread, transaction) of each reader in LMDB's own listing of them."""
-    rows = (line.split() for line in table.splitlines()[1:])
-    return {(int(row[0]), row[1], row[2]) for row in rows if len(row) == 3 and row[2] != "-"}
 
 
 class Overdue:
@@ -35,8 +28,8 @@ class Overdue:
         self._seen: dict[Reader, float] = {}
         self.ended: list[Process] = []
 
-    def step(self, elapsed_s: float, most_s: float) -> None:
-        """Look once. `most_s` is how long a snapshot may last."""
+    def step(self, elapsed_s: float, most_s: float, growth: Growth, most_bytes: int) -> None:
+        """Look once. `most_s`, `most_bytes`: how long a snapshot may last, and what it may keep."""
         opened = self._environment.lmdb
         opened.reader_check()
         known = self._seen
@@ -45,9 +38,18 @@ class Overdue:
             for reader in readers_of(opened.readers())
         }
         members = set(self._environment.locks.members())
-        for (pid, _, _), age_s in self._seen.items():
-            if age_s > most_s and pid in members:
-                self._end(pid)
+        for each in self.rows(growth):
+            is_due = each.age_s > most_s or each.kept_bytes > most_bytes
+            if is_due and each.pid in members:
+                self._end(each.pid)
+
+    def rows(self, growth: Growth) -> tuple[ReaderRow, ...]:
+        """The readers of the last look, oldest first."""
+        found = (
+            ReaderRow(pid, thread, int(number), age_s, growth.kept_bytes(int(number)))
+            for (pid, thread, number), age_s in self._seen.items()
+        )
+        return tuple(sorted(found, key=lambda row: row.transaction))
 
     def _end(self, pid: int) -> None:
         process = identify(pid)

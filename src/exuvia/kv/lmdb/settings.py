@@ -19,6 +19,7 @@ class LmdbSettings:
     LMDB's table of readers, 64 bytes each, which whoever opens the store first makes for all.
     `sync=0` is for tests and throw-away data: commits are not durable.
     `reserve_bytes`: what a fill leaves free on the disk, for everything else.
+    `kept_bytes`: how much replaced data a snapshot may keep in the file before it is ended.
     `id`: only the store that was made under it is opened, and none is made.
     """
 
@@ -30,6 +31,7 @@ class LmdbSettings:
     readers: int = 16_384
     sync: bool = True
     reserve_bytes: int = 64 << 20
+    kept_bytes: int = 1 << 30
     id: str = ""
 
     @property

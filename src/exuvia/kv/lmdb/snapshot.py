@@ -219,6 +219,11 @@ class LmdbSnapshot:
             self.end(f"the snapshot was not used for {idle_s:g} s")
         return self._transaction is None
 
+    def transaction_number(self) -> int | None:
+        """LMDB's number of what it sees; None once it has ended."""
+        with self._lock:
+            return None if self._transaction is None else self._transaction.id()
+
     def orphan(self) -> None:
         """In a forked child: forget the parent's reader without touching it. Any use is Broken."""
         self._lock = threading.Lock()

@@ -247,6 +247,14 @@ class LmdbStore:
 
     # -- the end ---------------------------------------------------------------------------------
 
+    def measures(self) -> dict[str, float]:
+        """See Store.measures."""
+        self._require_open()
+        try:
+            return self._caretaker.measures()
+        except lmdb.Error as error:
+            raise translate(error, self._environment.data_path) from error
+
     def close(self) -> None:
         """Finish the commit under way, end all snapshots, leave. Twice is harmless."""
         if self._closed:
