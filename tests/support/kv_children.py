@@ -12,15 +12,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.lmdb import work
+from exuvia.kv.lmdb import compact, work
+from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
+from exuvia.kv.open import lmdb_place, open_store
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from support.store_faults import FOREVER, SYNC, inherited
 
@@ -348,3 +352,57 @@ def take_all_slots(url: str) -> None:
     except ExuviaError:
         say(len(kept))
     sys.stdin.readline()
+
+
+# -- beside and within a swap of the file ----------------------------------------------------------
+
+
+def tell(child: subprocess.Popen[str]) -> None:
+    """Let a child that waits for a line go on."""
+    stdin = cast(IO[str], child.stdin)
+    stdin.write("\n")
+    stdin.flush()
+
+
+def swap(url: str, kill_at: str, close_wait_s: float = 15.0) -> None:
+    """Exchange the store's file; say that, or the error, or the step at which it is killed."""
+    compact.CLOSE_WAIT_S = close_wait_s
+
+    def at(step: str) -> None:
+        if step == kill_at:
+            say(step)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    path, settings = lmdb_place(url)
+    environment = Environment(path, settings, SystemClock())
+    try:
+        before, after = compact.Swap(environment, at).run()
+        say(f"swapped {before} {after}")
+    except ExuviaError as error:
+        say(error)
+    environment.close()
+
+
+def write_on_through(url: str, name: str) -> None:
+    """As write_on, and go on whatever cannot be done for a while."""
+    store = open_store(url)
+    number = 0
+    while True:
+        with suppress(OutOfSpace, Conflict, Unavailable):
+            _put(store, b"t" + name.encode() + k.number(number))
+            say(number)
+            number += 1
+
+
+def count_all(url: str) -> None:
+    """How many keys there are below t."""
+    store = open_store(url)
+    say(store.count(Span(b"t", b"u")))
+    store.close()
+
+
+def run_command(*arguments: str) -> None:
+    """`exuvia ...`."""
+    from exuvia.cli.main import app
+
+    app(arguments)

@@ -3,7 +3,7 @@
     exuvia serve    run a node                     exuvia ddl ls | show | watch  schema changes
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
     exuvia demo     the whole story in four minutes   exuvia sim                 clusters by seed
-    exuvia stats queue   what is analyzed next
+    exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
 not healthy, 2 wrong usage.
@@ -16,6 +16,7 @@ import typer
 from exuvia import __version__
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import ddl, stats
+from exuvia.cli import store as store_file
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(ddl.app, name="ddl")
 app.add_typer(stats.app, name="stats")
+app.add_typer(store_file.app, name="store")
 
 
 def _version(asked: bool) -> None:

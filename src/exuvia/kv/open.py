@@ -5,11 +5,15 @@ lmdb:///path?stall_s=5     embedded, one host, many processes; settings in kv/lm
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Unavailable
 from exuvia.kv.store import Store
+
+if TYPE_CHECKING:
+    from exuvia.kv.lmdb.settings import LmdbSettings
 
 
 def open_store(url: str, clock: Clock | None = None, stall_s: float | None = None) -> Store:
@@ -30,6 +34,16 @@ def open_store(url: str, clock: Clock | None = None, stall_s: float | None = Non
             settings = replace(settings, stall_s=stall_s)
         return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
     raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")
+
+
+def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
+    """Folder and settings of an embedded store. Raises Unavailable for another URL."""
+    parts = urlsplit(url)
+    if parts.scheme != "lmdb" or parts.netloc or not parts.path.strip("/"):
+        raise Unavailable(f"no embedded store at {url!r}: give lmdb:///path")
+    from exuvia.kv.lmdb.settings import from_query
+
+    return unquote(parts.path), from_query(parts.query)
 
 
 def pinned(url: str) -> str:

@@ -7,6 +7,8 @@
     locks        the kernel's record locks on one file
     gate         one writer at a time, in turn, the holder known by pid
     environment  the opened files, and the one way to a write transaction
+    pages        what the file's pages are for, and what old readers keep
+    compact      the file made small again, as a copy or in its place
     work         what a commit does inside the write transaction
     committer    many sessions' commits, one fsync
     snapshot     readers that cannot be forgotten
@@ -20,4 +22,5 @@
     store        all of it together
 
 The folder holds `data.mdb` and `lock.mdb` (LMDB's), `locks` (ours, see locks), `notes`,
-`environment.json`, `wake/` (one socket a waiting process) and `presence/` (one file a name)."""
+`environment.json`, `swap` (see compact), `readers.json` (for people), `wake/` (one socket a waiting
+process) and `presence/` (one file a name)."""

@@ -79,6 +79,9 @@ class Caretaker:
     def step(self, now: float) -> float:
         """Do what is due; seconds until it wants to run again."""
         self.watchdog.step(now)
+        if self._environment.yield_to_swap():
+            return self._tick_s
+        self._environment.follow_swap()
         self._environment.look()
         self._look_at_pages()
         for number, known in list(self._views.items()):

@@ -8,6 +8,7 @@ and an index on a VARCHAR(255) needs a thousand. Opened once per process, never 
     open --a commit met an error of the disk--> snapshots ended, closed, opened anew, synced -> open
       |                                             ^                            | the disk fails
       |                                             `---- at the next use -------'
+      |--another process exchanges the file (compact)--> closed --over--> opened anew -> open
       `--data.mdb is not at its path any more, or was cut--> lost: every use is Broken, for ever
 
 Lost: whoever removed or replaced the files left this process with files that nobody else sees. What
@@ -16,6 +17,7 @@ caretaker, after that."""
 
 import ctypes
 import logging
+import mmap
 import os
 import threading
 import uuid
@@ -44,12 +46,13 @@ from exuvia.kv.lmdb.failures import (
     translate,
 )
 from exuvia.kv.lmdb.gate import Gate
-from exuvia.kv.lmdb.locks import DOOR, MEMBERS, LockFile
+from exuvia.kv.lmdb.locks import DOOR, MEMBERS, SWAPPER, LockFile
 from exuvia.kv.lmdb.native import Reading, Writing
 from exuvia.kv.lmdb.settings import LmdbSettings
 
 ENGINE = 1
 OPEN_WAIT_S, OPEN_PAUSE_S = 10.0, 0.001
+SWAP_WAIT_S = 30.0
 READER_BYTES = 64
 SEQUENCE_KEY = b"\x00sequence"
 """Where the last commit sequence stands:
@@ -68,6 +71,31 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate64.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
+class SwapNumber:
+    """Counts exchanges of the data file; odd while one is under way. Mapped by every process."""
+
+    def __init__(self, path: str) -> None:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(file, 0, 8)
+            self._shared = mmap.mmap(file, 8)
+        finally:
+            os.close(file)
+
+    def read(self) -> bytes:
+        """8 bytes, little-endian."""
+        return self._shared[:]
+
+    def begin(self) -> None:
+        """The next odd number."""
+        now = int.from_bytes(self.read(), "little")
+        self._shared[:] = (now + 1 + now % 2).to_bytes(8, "little")
+
+    def end(self) -> None:
+        """The even number after it."""
+        self._shared[:] = (int.from_bytes(self.read(), "little") + 1).to_bytes(8, "little")
+
+
 class Environment:
     """Raises Unavailable where the store cannot be opened from here; the text says why."""
 
@@ -77,6 +105,8 @@ class Environment:
             locality.require_id(self.path, self.file(locality.RECORD), settings.id)
         os.makedirs(self.path, exist_ok=True)
         self.settings = settings
+        self._clock = clock
+        self._is_open = False
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
         self._closed = False
@@ -99,14 +129,22 @@ class Environment:
         """A path inside the store's folder."""
         return os.path.join(self.path, name)
 
-    def _enter(self, clock: Clock) -> None:
-        deadline, pause = clock.monotonic() + OPEN_WAIT_S, threading.Event()
+    @contextmanager
+    def _door(self) -> Iterator[None]:
+        """Be the only process that opens, or exchanges, the store's file."""
+        deadline, pause = self._clock.monotonic() + OPEN_WAIT_S, threading.Event()
         while not self.locks.try_take(DOOR):
             held = self.locks.holder(DOOR)
-            if held and clock.monotonic() > deadline:
+            if held and self._clock.monotonic() > deadline:
                 raise Unavailable(f"process {held[0]} has been opening {self.path} for too long")
             pause.wait(OPEN_PAUSE_S)
         try:
+            yield
+        finally:
+            self.locks.release(DOOR)
+
+    def _enter(self, clock: Clock) -> None:
+        with self._door():
             self.alone = self.locks.holder(MEMBERS, 1 << 32) is None
             map_bytes = self._agree()
             if not self.locks.try_take(MEMBERS + os.getpid()):
@@ -116,9 +154,9 @@ class Environment:
             self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
             locality.require_same_file(self.path, self._file())
             self._map_bytes = map_bytes
-            self.lmdb = self._open()
-        finally:
-            self.locks.release(DOOR)
+            self.swap = SwapNumber(self.file("swap"))
+            self._swap_seen = self.swap.read()
+            self.lmdb = self._open(may_make=True)
 
     def _agree(self) -> int:
         """Record or compare where we are; the size of the map."""
@@ -157,9 +195,11 @@ class Environment:
         """The file that has everything."""
         return self.file("data.mdb")
 
-    def _open(self) -> lmdb.Environment:
+    def _open(self, may_make: bool = False) -> lmdb.Environment:
         data = self.data_path
         fresh = not os.path.exists(data) or os.path.getsize(data) == 0
+        if fresh and not may_make:
+            self._lose(f"{data} was removed while it was in use: this process stops; put it back")
         try:
             opened = lmdb.open(
                 self.path,
@@ -177,6 +217,7 @@ class Environment:
         status = os.stat(data)
         self._files = (status.st_dev, status.st_ino)
         self._bytes = status.st_size
+        self._is_open = True
         self._sign = locality.hang_sign(self.path, self._files)
         return opened
 
@@ -188,7 +229,15 @@ class Environment:
             return None
         return status.st_dev, status.st_ino
 
+    def shut(self) -> None:
+        """End all snapshots and close the file; the next use opens it anew."""
+        with self._opening:
+            if self._is_open:
+                self.before_closing("the store's file is being exchanged; begin again")
+                self._shut(self.lmdb)
+
     def _shut(self, opened: lmdb.Environment) -> None:
+        self._is_open = False
         opened.close()
         self._sign.close()
 
@@ -202,6 +251,10 @@ class Environment:
         """Raises Broken once the data file is not the one that was opened, or was cut."""
         if self.lost:
             raise Broken(self.lost)
+        if self._is_open and not self.is_swapped():  # else there is nothing that could be lost
+            self._check_files()
+
+    def _check_files(self) -> None:
         known = self._bytes  # before the look: another thread may have seen it larger since
         try:
             status = os.stat(self.data_path)
@@ -227,6 +280,46 @@ class Environment:
         log.critical("the store's file is lost", extra={"reason": why})
         self.before_closing(why)
         raise Broken(why)
+
+    # -- the file is exchanged (see compact) ------------------------------------------------------
+
+    def is_swapped(self) -> bool:
+        """Whether the file that this process has open is, or may be, no longer the store's."""
+        return self.swap.read() != self._swap_seen
+
+    def _swap_is_under_way(self) -> bool:
+        return bool(self.swap.read()[0] & 1) and self.locks.holder(SWAPPER) is not None
+
+    def yield_to_swap(self) -> bool:
+        """Close the file if another process waits for that. Whether an exchange is under way."""
+        if not self.is_swapped() or not self._swap_is_under_way():
+            return False
+        self.shut()
+        return True
+
+    def follow_swap(self) -> None:
+        """Wait for the exchange to be over, and open what is there. Raises Unavailable."""
+        if not self.is_swapped():
+            return
+        deadline, pause = self._clock.monotonic() + SWAP_WAIT_S, threading.Event()
+        with self._opening:
+            while self.yield_to_swap():
+                if self._clock.monotonic() > deadline:
+                    raise Unavailable("the store's file is being exchanged; try again later")
+                pause.wait(OPEN_PAUSE_S)
+            if not self.is_swapped():
+                return
+            self.shut()
+            with self._door():  # no exchange begins while it is opened
+                seen = self.swap.read()
+                folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(folder)  # who exchanged it may have been killed before it did that
+                finally:
+                    os.close(folder)
+                self.lmdb = self._open()
+                self._swap_seen = seen
+            self._room_end = 0
 
     # -- room ------------------------------------------------------------------------------------
 
@@ -260,6 +353,7 @@ class Environment:
 
         Raises Unavailable while it cannot be opened and synced; the next use tries again."""
         with self._opening:
+            self.follow_swap()
             if self.lmdb is not seen:
                 return
             if self._closed:
@@ -268,10 +362,11 @@ class Environment:
                 raise Broken(self.lost)
             log.warning("the store is opened anew", extra={"reason": why})
             self.before_closing(f"the store was opened anew: {why}")
-            self._shut(seen)
-            if not os.path.exists(self.data_path):
-                self.look()
-            opened = self._open()
+            if self._is_open:
+                self._shut(seen)
+            self._check_files()
+            with self._door():
+                opened = self._open()
             try:
                 opened.sync(True)  # LMDB put the old meta page back where writing it failed
             except lmdb.Error as error:
@@ -295,6 +390,8 @@ class Environment:
         if self.lost:
             raise Broken(self.lost)
         for last in (False, True):
+            if self.is_swapped():
+                self.follow_swap()
             opened = self.lmdb
             try:
                 return cast(Writing, opened.begin(write=write))
@@ -316,6 +413,7 @@ class Environment:
         Threads of one process exclude each other before they come here (see committer)."""
         try:
             self.gate.enter()
+            self.follow_swap()
             self.look()
             transaction = cast(Writing, self._begin(write=True))
             try:
@@ -358,7 +456,8 @@ class Environment:
         """Leave the store. No transaction may be open; who begins one now is refused."""
         with self._opening:
             self._closed = True
-            self._shut(self.lmdb)
+            if self._is_open:
+                self._shut(self.lmdb)
         self.gate.close()
         self.locks.close()
         _opened.discard(self.path)

@@ -6,6 +6,7 @@ they end with their process, and the kernel names the holder.
     DOOR                 a process that is opening the store
     TURN                 the process whose turn to write is next (see gate)
     WRITER               the process that writes
+    SWAPPER              the process that exchanges the data file (see compact)
     MEMBERS + pid        every process that has the store open
 
 POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
@@ -19,7 +20,7 @@ import fcntl
 import os
 import struct
 
-DOOR, TURN, WRITER = 0, 1, 2
+DOOR, TURN, WRITER, SWAPPER = 0, 1, 2, 3
 MEMBERS = 1 << 32
 MOST_PIDS = 1 << 32
 

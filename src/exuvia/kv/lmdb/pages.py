@@ -62,6 +62,8 @@ class Growth:
 
     def look(self, pages: Pages, oldest: int | None) -> None:
         """`oldest`: the transaction of the oldest reader, None without any."""
+        if self._looks and self._looks[-1].transaction > pages.transaction:
+            self._looks.clear()  # another file, whose transactions are counted from anew
         if self._looks and self._looks[-1].transaction == pages.transaction:
             self._looks.pop()
         self._looks.append(pages)

@@ -1,0 +1,149 @@
+"""`exuvia store`: what the store's file holds, and how it becomes small again. Needs no node."""
+
+import os
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.kv.lmdb import compact as compaction
+from exuvia.kv.lmdb.caretaker import READERS
+from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.pages import ReaderRow, pages_of, read_seen, readers_of
+from exuvia.kv.open import lmdb_place
+
+app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
+
+StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
+STALE_S = 60.0
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+@app.command("stat")
+def stat(
+    store: StoreOption,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
+    environment = _open(store)
+    try:
+        found = _facts(environment)
+        rows = _readers(environment)
+    finally:
+        environment.close()
+    if as_json:
+        page = {**found, "readers": [msgspec.to_builtins(row) for row in rows]}
+        typer.echo(msgspec.json.encode(page).decode())
+        return
+    for name, value in found.items():
+        typer.echo(f"{name:<18}{value:>20,}" if isinstance(value, int) else f"{name:<18}{value}")
+    typer.echo(f"\n{'pid':>10}{'thread':>18}{'transaction':>14}{'age':>10}{'kept bytes':>18}")
+    for row in rows:
+        age, kept = ("?", "?") if row.age_s < 0 else (f"{row.age_s:.0f} s", f"{row.kept_bytes:,}")
+        typer.echo(f"{row.pid:>10}{row.thread:>18}{row.transaction:>14}{age:>10}{kept:>18}")
+
+
+def _facts(environment: Environment) -> dict[str, int | str]:
+    pages = pages_of(environment.lmdb)
+    file = os.stat(environment.data_path)
+    disk = os.statvfs(environment.path)
+    return {
+        "file": environment.data_path,
+        "file_bytes": file.st_size,
+        "allocated_bytes": 512 * file.st_blocks,
+        "map_bytes": environment.lmdb.info()["map_size"],
+        "disk_free_bytes": disk.f_bavail * disk.f_frsize,
+        "page_bytes": pages.size,
+        "pages": pages.total,
+        "pages_used": pages.used,
+        "pages_free": pages.free,
+        "free_bytes": pages.free * pages.size,
+        "entries": pages.entries,
+        "transaction": pages.transaction,
+        "reader_slots": environment.lmdb.info()["max_readers"],
+    }
+
+
+def _readers(environment: Environment) -> list[ReaderRow]:
+    """LMDB's list, with what the process that looks longest has noted; age -1: nobody has."""
+    seen = read_seen(environment.file(READERS))
+    fresh = seen is not None and abs(time.monotonic() - seen.at_s) < STALE_S
+    noted = seen.rows if seen is not None and fresh else ()
+    known = {(row.pid, row.thread, row.transaction): row for row in noted}
+    rows = []
+    for pid, thread, number in readers_of(environment.lmdb.readers()):
+        if pid != os.getpid():
+            unknown = ReaderRow(pid, thread, int(number), -1.0, -1)
+            rows.append(known.get((pid, thread, int(number)), unknown))
+    return sorted(rows, key=lambda row: row.transaction)
+
+
+@app.command("compact")
+def compact(
+    store: StoreOption,
+    to: Annotated[str, typer.Argument(help="An empty folder, for a copy.")] = "",
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Exchange the store's file; writers wait meanwhile.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before writers are stopped.")
+    ] = False,
+) -> None:
+    """A copy without free pages, made while the store is used; with --swap, in its place."""
+    if swap == bool(to):
+        typer.echo("exuvia: give either a folder for the copy, or --swap", err=True)
+        raise typer.Exit(2)
+    environment = _open(store)
+    try:
+        if swap:
+            _swap(environment, yes)
+        else:
+            _copy(environment, to)
+    except (ExuviaError, OSError) as error:
+        typer.echo(f"exuvia: {error}", err=True)
+        raise typer.Exit(1) from error
+    finally:
+        environment.close()
+
+
+def _copy(environment: Environment, folder: str) -> None:
+    before = os.path.getsize(environment.data_path)
+    after = compaction.copy(environment.lmdb, folder)
+    typer.echo(
+        f"{folder}/data.mdb is a copy of {after:,} bytes, as of now. The store itself is as large "
+        f"as before ({before:,} bytes); --swap exchanges its file."
+    )
+
+
+def _swap(environment: Environment, yes: bool) -> None:
+    pages = pages_of(environment.lmdb)
+    expected_s = compaction.estimate_s(environment)
+    typer.echo(
+        f"{pages.used * pages.size:,} of {pages.total * pages.size:,} bytes are data. Writers of "
+        f"all nodes will wait for about {expected_s:.0f} s, and open transactions will be ended."
+    )
+    if not yes:
+        typer.confirm("Go on?", abort=True)
+    began = time.monotonic()
+    before, after = compaction.Swap(environment).run()
+    took_s = time.monotonic() - began
+    typer.echo(f"{before:,} -> {after:,} bytes; writers waited for {took_s:.1f} s")
+
+
+def _open(url: str) -> Environment:
+    """As a member. Exits with 1 where there is no such store."""
+    try:
+        path, settings = lmdb_place(url)
+        if not os.path.exists(os.path.join(path, "data.mdb")):
+            raise Unavailable(f"there is no store at {path}")
+        return Environment(path, settings, SystemClock())
+    except (ExuviaError, OSError) as error:
+        typer.echo(f"exuvia: {error}", err=True)
+        raise typer.Exit(1) from error
