@@ -158,6 +158,9 @@ GRANT r TO nobody
 REVOKE r FROM nobody
 SET DEFAULT ROLE ALL TO root
 SHOW GRANTS FOR root
+BATCH ON id LIMIT 1 UPDATE secret.t SET v = 1
+BATCH LIMIT 1 DRY RUN DELETE FROM secret.t
+BATCH LIMIT 1 DRY RUN QUERY DELETE FROM secret.t
 """.strip().splitlines()
 
 # In a database of one's own, with a hand in another's.
@@ -176,6 +179,8 @@ INSERT INTO mine.t SELECT * FROM secret.t
 UPDATE mine.t a, secret.t b SET a.v = b.v
 DELETE a FROM mine.t a JOIN secret.t b USING (id)
 UPDATE mine.t SET v = (SELECT v FROM secret.t LIMIT 1)
+BATCH ON id LIMIT 1 INSERT INTO mine.t SELECT * FROM secret.t
+BATCH ON mine.t.id LIMIT 1 DRY RUN UPDATE mine.t a, secret.t b SET a.v = b.v
 """.strip().splitlines()
 
 FOR_EVERYBODY = """

@@ -144,6 +144,11 @@ _ERRORS: dict[int, tuple[str, str]] = {
     1298: ("HY000", "Unknown or incorrect time zone: '%s'"),
     8004: ("HY000", "Transaction is too large, size: %s"),
     8025: ("HY000", "entry too large, the max entry size is %s, the size of data is %s"),
+    8143: (
+        "HY000",
+        "non-transactional job failed, job id: %s, total jobs: %s. job range: [%s, %s], "
+        "job sql: %s, err: %s",
+    ),
     8175: (
         "HY000",
         "Your query has been cancelled due to exceeding the allowed memory limit for a single SQL "

@@ -97,6 +97,7 @@ _HABITS = (
     _choice("tidb_enable_clustered_index", "ON", "OFF", "ON", "INT_ONLY"),
     _flag("tidb_enable_window_function", "ON"),
     _flag("tidb_enable_noop_functions", "OFF"),
+    _flag("tidb_nontransactional_ignore_error", "OFF"),
     _flag("tidb_multi_statement_mode", "OFF"),
     _count("tidb_distsql_scan_concurrency", 15, 1, 256),
     _count("tidb_index_lookup_concurrency", -1, -1, 256),

@@ -47,7 +47,7 @@ from exuvia.sql.nodes.parts import (
     TableName,
     Tree,
 )
-from exuvia.sql.nodes.rows import Delete, Insert, Update
+from exuvia.sql.nodes.rows import Batch, Delete, Insert, Update
 
 # -- data definition -------------------------------------------------------------------------------
 
@@ -155,6 +155,7 @@ __all__ = [
     "AlterCheck",
     "AlterDatabase",
     "AlterTable",
+    "Batch",
     "Check",
     "ColumnDefinition",
     "ConvertCharset",

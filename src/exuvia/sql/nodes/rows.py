@@ -1,5 +1,7 @@
 """Statements that write rows; their expressions are sqlglot trees."""
 
+from typing import Literal
+
 from sqlglot import exp
 
 from exuvia.sql.nodes.parts import (
@@ -47,3 +49,19 @@ class Delete(Node, frozen=True, kw_only=True):
     order: exp.Order | None = None
     limit: Tree | None = None
     ignore: bool = False
+
+
+class Batch(Node, frozen=True, kw_only=True):
+    """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] and the statement that is cut into jobs.
+
+    `column` is its name's parts, () where it is not said. The statement's text is
+    `head [WHERE where] tail`; `source` is its FROM list, or the tables it updates, as written."""
+
+    statement: Insert | Update | Delete
+    column: tuple[str, ...] = ()
+    limit: int
+    dry_run: Literal["", "jobs", "query"] = ""
+    head: str
+    where: str
+    tail: str
+    source: str

@@ -4,7 +4,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check
-from exuvia.sql.nodes import Delete, Insert, Node, TableName, Tree, Update
+from exuvia.sql.nodes import Batch, Delete, Insert, Node, TableName, Tree, Update
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.strict import whole_number
@@ -252,3 +252,78 @@ def _target(cursor: Cursor) -> TableName:
         if cursor.accept("."):
             cursor.expect("*")
     return found
+
+
+_ENDS = ("GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT", "FOR", "LOCK", "UNION", "EXCEPT")
+_MODIFIERS = ("LOW_PRIORITY", "QUICK", "IGNORE")
+
+
+def batch(cursor: Cursor) -> Node:
+    """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] INSERT | REPLACE | UPDATE | DELETE ..."""
+    cursor.expect("BATCH")
+    column: list[str] = []
+    if cursor.accept("ON"):
+        column.append(cursor.name())
+        while cursor.accept("."):
+            column.append(cursor.name())
+    cursor.expect("LIMIT")
+    if not whole_number(cursor.token) or len(column) > 3:
+        raise cursor.error()
+    limit = int(cursor.take().text)
+    dry_run = ""
+    if cursor.accept("DRY", "RUN"):
+        dry_run = "query" if cursor.accept("QUERY") else "jobs"
+    reader = {"INSERT": insert, "REPLACE": insert, "UPDATE": update, "DELETE": delete}
+    word = cursor.peek()
+    if word not in reader:
+        raise cursor.error()
+    tokens = cursor.tokens[cursor.position :]
+    cursor.position = len(cursor.tokens)
+    inner = Cursor(cursor.text, tokens)
+    statement = reader[word](inner)
+    inner.end()
+    facts = {"column": tuple(column), "limit": limit, "dry_run": dry_run, "statement": statement}
+    return Batch(**facts, **_cut(Cursor(cursor.text, tokens), word))  # type: ignore[arg-type]
+
+
+def _cut(cursor: Cursor, word: str) -> dict[str, str]:
+    """Head, condition, tail and tables of a statement, as they were written."""
+    tokens, text = cursor.tokens, cursor.text
+
+    def written(start: int, end: int) -> str:
+        return text[tokens[start].start : tokens[end - 1].end + 1] if start < end else ""
+
+    last = len(tokens)
+    if word in ("INSERT", "REPLACE"):
+        for place in range(len(tokens) - 2):
+            if cursor.peek(place) == "ON" and cursor.peek(place + 1) == "DUPLICATE":
+                last = place
+    of = Cursor(text, tokens[:last])
+    of.take()
+    if word == "UPDATE":
+        while of.at_any(_MODIFIERS) or of.peek().startswith("/*+"):
+            of.take()
+    elif word == "DELETE":
+        before = of.until("FROM")
+        of.accept("FROM")
+        if not any(each.text.upper() not in _MODIFIERS for each in before):
+            start = of.position
+            of.until("USING", "WHERE", *_ENDS)
+            if not of.accept("USING"):
+                of.position = start
+    else:
+        of.until("SELECT")
+        of.until("FROM")
+        of.accept("FROM")
+    start = of.position
+    of.until("SET", "WHERE", *_ENDS)
+    source = written(start, of.position)
+    of.until("WHERE", *_ENDS)
+    end = of.position
+    head, where = written(0, end), ""
+    if of.accept("WHERE"):
+        start = of.position
+        of.until(*_ENDS)
+        where = written(start, of.position)
+    tail = written(of.position, len(tokens))
+    return {"head": head, "where": where, "tail": tail, "source": source}

@@ -27,7 +27,7 @@ from exuvia.sql.parse.admin import admin, flashback, recover
 from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
-from exuvia.sql.parse.dml import delete, insert, update
+from exuvia.sql.parse.dml import batch, delete, insert, update
 from exuvia.sql.parse.files import load
 from exuvia.sql.parse.into import split_into
 from exuvia.sql.parse.near import syntax_error
@@ -228,6 +228,7 @@ READERS: dict[str, Callable[[Cursor], Statement]] = {
     "ADMIN": admin,
     "ALTER": alter,
     "ANALYZE": statistics.analyze,
+    "BATCH": batch,
     "BEGIN": session.begin,
     "CHECK": session.maintenance,
     "CHECKSUM": session.maintenance,

@@ -295,6 +295,7 @@ DEMANDS: dict[type, Demand] = {
     session.AdminShowDdlNotifier: _SUPER,
     session.AdminShowNextRowId: _table("SELECT"),
     session.AdminSkipEvent: _SUPER,
+    nodes.Batch: _where_rows_are,  # its statement is planned first, and each of its jobs
     session.Begin: _nothing,
     session.Commit: _nothing,
     session.DeallocateStatement: _nothing,

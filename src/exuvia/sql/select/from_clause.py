@@ -21,7 +21,7 @@ from exuvia.sql.access.estimated import is_worth
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.pruning import Choice
 from exuvia.sql.access.selectivity import Shares
-from exuvia.sql.access.single_table import partitions_of
+from exuvia.sql.access.single_table import ROW_ID, partitions_of
 from exuvia.sql.access.terms import terms_of
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.compare import compare
@@ -250,6 +250,7 @@ class _From:
             fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
         self._scanned(scan, fields, table.database.db_name.O, alias)
         if not table.handle_positions:
+            scan.row_terms = terms_of(self.where, lambda column: _row_id(column, alias)).usable
             frame.add(*row_ids(scan, alias))
         return scan.name
 
@@ -310,3 +311,10 @@ def _used(scan: Scan, position: int) -> Any:
     if types.family_of(kind) is Family.DECIMAL and kind.Flen > duck.MOST_DIGITS:
         return lambda: f"CAST({scan.use(position)} AS {duck.type_of(kind)})"
     return lambda: scan.use(position)
+
+
+def _row_id(column: exp.Column, alias: str) -> int | None:
+    """0 for the hidden id of that table's rows."""
+    if column.name.lower() != ROW_ID or column.table.lower() not in ("", alias.lower()):
+        return None
+    return 0

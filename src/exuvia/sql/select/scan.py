@@ -16,9 +16,10 @@ from typing import Any
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
-from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.keys import HANDLE_AT, after, i64
+from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.access.terms import Term
 from exuvia.sql.bind.scope import Field
 from exuvia.sql.result import BINARY, Row
 from exuvia.sql.types import BIGINT
@@ -102,6 +103,9 @@ def _ones(count: int) -> Any:
     return pyarrow.array([1] * count, pyarrow.int8())
 
 
+_FROM, _UP_TO = ("=", ">", ">="), ("=", "<", "<=")
+
+
 def row_ids(scan: "TableScan", alias: str) -> tuple[list[Field], list[Callable[[], str]]]:
     """The hidden id of each row as a column, `_tidb_rowid`, which no star shows."""
     place = scan.handle_position
@@ -139,6 +143,7 @@ class TableScan(Scan):
         self.title = title
         self.choice: Any = None  # of sql/access/pruning.py, for a partitioned table
         self.terms: Any = None  # of sql/access/terms.py: what the WHERE says of it
+        self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
 
     def describe(self) -> tuple[str, str]:
         """For EXPLAIN."""
@@ -152,12 +157,32 @@ class TableScan(Scan):
         """The rows of the transaction's snapshot, own writes merged in."""
         if self.path is not None:
             found = self.path.open(context)
-            return self._gathered([*row, handle] for handle, row in found.rows)
+            yield from self._gathered([*row, handle] for handle, row in found.rows)
+            return
         parts = (self.table,) if self.choice is None else self.choice.parts(context)
-        return (batch for part in parts for batch in self._whole(context.txn, part))
+        least, most = self._row_ids(context)
+        for part in parts:
+            start, end = part.row_prefix + i64(least), after(part.row_prefix + i64(most))
+            whole = part.row_span()
+            narrow = Span(start, end) if self.row_terms and least <= most else whole
+            yield from self._whole(context.txn, part, narrow)
 
-    def _whole(self, txn: Any, part: Table) -> Iterator[Any]:
-        span = part.row_span()
+    def _row_ids(self, context: Any) -> tuple[int, int]:
+        """The least and the greatest hidden id that the WHERE may keep."""
+        least, most = -(1 << 63), (1 << 63) - 1
+        for term in self.row_terms:
+            if term.operator not in _FROM and term.operator not in _UP_TO:
+                continue
+            value = term.constants[0](context)
+            if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+                continue
+            if term.operator in _FROM:
+                least = max(least, value)
+            if term.operator in _UP_TO:
+                most = min(most, value)
+        return least, most
+
+    def _whole(self, txn: Any, part: Table, span: Span) -> Iterator[Any]:
         own = dict(txn.own_writes(span))
         for keys, raws in txn.snapshot.chunks(span, BATCH_ROWS):
             if own:

@@ -23,7 +23,7 @@ from exuvia.sql.define import sequence as ddl_sequence
 from exuvia.sql.define import view as ddl_view
 from exuvia.sql.nodes import accounts, files, sequences, session, statistics
 from exuvia.sql.result import Result
-from exuvia.sql.session import control, set_variables
+from exuvia.sql.session import batch, control, set_variables
 from exuvia.sql.session.running import Running
 from exuvia.sql.show import (
     admin,
@@ -64,6 +64,7 @@ BESIDE: dict[type, Beside] = {
     session.AdminJobs: admin_jobs.command,
     session.AdminRepairIndex: admin_repair.repair,
     session.AdminSkipEvent: admin_notifier.skip_event,
+    nodes.Batch: batch.run_batch,
     session.Begin: control.begin,
     session.Commit: control.commit,
     session.DeallocateStatement: control.deallocate,

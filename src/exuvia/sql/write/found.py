@@ -17,7 +17,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql import refuse
 from exuvia.sql.access.bounds import constant_of
-from exuvia.sql.access.single_table import Source, check_writable, source_of, tree_of
+from exuvia.sql.access.single_table import ROW_ID, Source, check_writable, source_of, tree_of
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
@@ -37,7 +37,12 @@ def needs_query(node: Update | Delete) -> bool:
     parts = [node.where, node.order]
     if isinstance(node, Update):
         parts += [tree for _, tree in node.assignments]
-    return any(part is not None and part.find(exp.Query) for part in parts)
+    return any(part is not None and (part.find(exp.Query) or _asks_row_id(part)) for part in parts)
+
+
+def _asks_row_id(tree: exp.Expression) -> bool:
+    """Whether it names the hidden row id, which only a query's scan has as a column."""
+    return any(column.name.lower() == ROW_ID for column in tree.find_all(exp.Column))
 
 
 class _Target(NamedTuple):
