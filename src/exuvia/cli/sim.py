@@ -4,12 +4,16 @@ import sys
 from collections import Counter
 from itertools import count
 
+from exuvia.sim import foreign_keys, statistics
 from exuvia.sim import run as changes
-from exuvia.sim import statistics
 from exuvia.sim.run import search
 
 EVERY = 500
-WORLDS = {"changes": changes.simulate, "statistics": statistics.simulate}
+WORLDS = {
+    "changes": changes.simulate,
+    "foreign keys": foreign_keys.simulate,
+    "statistics": statistics.simulate,
+}
 
 
 def run(seeds: int, first: int, trace: bool, world: str = "changes") -> int:

@@ -4,7 +4,8 @@ spans -> check tasks -> outcomes added up -> Done, or Failed with the rule's err
 that offend counted and the first of them shown
 """
 
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from exuvia.pipeline.checking import judge_named, refusal
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg
+from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Order, Task
@@ -36,8 +38,10 @@ class CheckReorg(Reorg):
         plan: CheckRows | None,
         judge: str,
         spark: Spark | None = None,
+        dial: Dial | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(store, job_id, epoch, table, [], spark)
+        super().__init__(store, job_id, epoch, table, [], spark, dial, monotonic)
         self.order = replace(self.order, check=plan, judge=judge)
 
     def _live(self) -> Life:

@@ -4,6 +4,7 @@ law 5   an index in any state but ABSENT has no live entry without its row; a PU
         the entry of every row, and, if unique, no two rows with one key
 law 6   a fill left every key alone where something stood
 law 4   of several changes of one statement clients see all or none
+keys    every child has its parent (law 1 for evidence in another table)
 rows    the table shows exactly what clients committed, a new column its default
 end     the job is in history, nothing of a dropped or cancelled index is left
 """
@@ -72,11 +73,18 @@ def check(store: MemoryStore, table_id: int, history: History) -> None:
             return
         rows = dict(reader.scan(txn, table))
         _rows_are_the_clients(table, rows, history)
-        for index in table.info.indexes:
-            if index.state != SchemaState.ABSENT and not index.exuvia_clustered:
-                _index_keeps_its_promise(txn, table, index, rows)
+        indexes_keep_their_promises(txn, table, rows)
     finally:
         txn.rollback()
+
+
+def indexes_keep_their_promises(
+    txn: Transaction, table: Table, rows: dict[bytes, list[object]]
+) -> None:
+    """Law 5 for all of a table."""
+    for index in table.info.indexes:
+        if index.state != SchemaState.ABSENT and not index.exuvia_clustered:
+            _index_keeps_its_promise(txn, table, index, rows)
 
 
 def _rows_are_the_clients(table: Table, rows: dict[bytes, list[object]], history: History) -> None:
@@ -136,6 +144,19 @@ def seen_whole(store: MemoryStore, table_id: int, views: Sequence[frozenset[str]
         raise Broke("law 4", f"clients see {sorted(seen)}: a part of what was asked for")
 
 
+def children_have_parents(txn: Transaction, child: Table, parent: Table) -> None:
+    """No row of a child is without its parent, where a foreign key is public."""
+    for key in child.info.foreign_keys:
+        if key.state == SchemaState.PUBLIC:
+            own = [child.position(column.L) for column in key.cols]
+            theirs = [parent.position(column.L) for column in key.ref_cols]
+            known = {tuple(row[n] for n in theirs) for _, row in reader.scan(txn, parent)}
+            for _, row in reader.scan(txn, child):
+                values = tuple(row[n] for n in own)
+                if None not in values and values not in known:
+                    raise Broke("foreign keys", f"child {row} has no parent: there are {known}")
+
+
 def fill_left_alone(
     store: MemoryStore, filled: Sequence[bytes], before: dict[bytes, bytes | None]
 ) -> None:
@@ -169,14 +190,15 @@ def check_end(store: MemoryStore, table_id: int) -> None:
 
 
 def check_job(job: Job | None) -> None:
-    """A job may fail for its data (1062, 1265) or a person (8214), never for what verification
-    found."""
+    """A job may fail for its data (1062, 1265, 1452) or a person (8214), never for what was found
+    when it was verified."""
     error = None if job is None else job.error()
-    if error is not None and error.code not in (1062, 1265, 8214):
+    if error is not None and error.code not in (1062, 1265, 1452, 8214):
         raise Broke("law 9", f"verification kept it from becoming public: {error.message}")
 
 
 def _settled(info: TableInfo) -> None:
     states = [c.state for c in info.cols] + [index.state for index in info.indexes]
+    states += [key.state for key in info.foreign_keys]
     if any(state != SchemaState.PUBLIC for state in states):
         raise Broke("end", f"an element stopped half way: {[s.name for s in states]}")

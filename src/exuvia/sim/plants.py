@@ -9,6 +9,8 @@ same epoch         an undone reorg keeps its epoch                              
 rewrite overwrites a row is written though it changed since the rewrite read it          law 6
 one by one         several changes of one statement cross their edges alone             law 4
 flag apart         a handler's flag is committed before its effects                      law 7
+no evidence fence  a foreign key's parent is not fenced, nor its metadata lock held       law 1
+no mark            who removes a parent does not require the mark of its children          keys
 no delete only     (known gap) safe here, since plans come from the data's own snapshot
 """
 
@@ -31,6 +33,8 @@ from exuvia.kv import entry, memory, transaction, validate
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Packet, Unchanged
 from exuvia.pipeline import rewrite
+from exuvia.sql.session.transactions import OpenTransaction
+from exuvia.sql.write.foreign_keys import KeyDuties
 
 
 @contextmanager
@@ -191,6 +195,20 @@ def flag_apart() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def no_evidence_fence() -> Iterator[None]:
+    """What was found in another table is trusted, whatever becomes of that table."""
+    with _replaced(OpenTransaction, "relying", lambda self, table: None):
+        yield
+
+
+@contextmanager
+def no_mark() -> Iterator[None]:
+    """A child that came meanwhile is not noticed."""
+    with _replaced(KeyDuties, "_expect_no_other", lambda self, down, was: None):
+        yield
+
+
 PLANTS: dict[str, Callable[[], Any]] = {
     "stale plan": stale_plan,
     "no write reorg": no_write_reorg,
@@ -202,6 +220,11 @@ PLANTS: dict[str, Callable[[], Any]] = {
     "rewrite overwrites": rewrite_overwrites,
     "flag apart": flag_apart,
 }
+KEY_PLANTS: dict[str, Callable[[], Any]] = {
+    "no evidence fence": no_evidence_fence,
+    "no mark": no_mark,
+}
+"""Of the world of foreign keys."""
 KNOWN_GAP = no_delete_only
 AIMED = {"stale plan": "add index", "blind release": "add unique index"}
 """Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""

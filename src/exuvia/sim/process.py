@@ -19,7 +19,9 @@ from exuvia.cluster.owner import Campaign
 from exuvia.ddl.filling import Reorg as AnyReorg
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl
-from exuvia.pipeline.plans import ChangeColumn, FillIndexes, Plan
+from exuvia.node.assemble import JUDGE
+from exuvia.pipeline.check_reorg import CheckReorg
+from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, Plan
 from exuvia.pipeline.progress import Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
@@ -88,24 +90,30 @@ class Process:
         self.restart_at = restart_at
 
 
-def front(
-    process: Process, random: Random, history: History, thinking_s: tuple[float, ...]
+def clients(
+    seat: Seat, process: Process, random: Random, history: History, thinking_s: tuple[float, ...]
 ) -> list[Actor]:
-    """A front's life."""
+    """Who writes the table of the world at a front."""
+    found = []
+    for n in range(SESSIONS):
+        client = f"{process.name}/c{n}"
+        found.append(Actor(client, Session(seat, client, random, history, thinking_s)))
+    return found
+
+
+def front(process: Process, clients: Callable[[Seat], list[Actor]]) -> list[Actor]:
+    """A front's life, with its clients."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
     member = Member.join(store, clock, "front", name, LEASE_S, identity=lambda: name)
     schemas, locks = Schemas(store), MetadataLocks(clock)
-    seat = Seat(store, schemas, member, locks)
+    seat = Seat(store, schemas, member, locks, clock)
     actors = [
         Actor("ack", Acknowledger(store, member, locks)),
         Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
     ]
-    for n in range(SESSIONS):
-        client = f"{process.name}/c{n}"
-        actors.append(Actor(client, Session(seat, client, random, history, thinking_s)))
-    return actors
+    return [*actors, *clients(seat)]
 
 
 class Stragglers:
@@ -144,6 +152,8 @@ def back(
     def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
         def one() -> Reorg:
             dial, now = Fixed(settings), clock.monotonic
+            if isinstance(plan, CheckRows):
+                return CheckReorg(store, job_id, epoch, table, plan, JUDGE, None, dial, now)
             if isinstance(plan, ChangeColumn):
                 return ColumnReorg(store, job_id, epoch, table, plan, None, dial, now)
             ids = list(plan.indexes) if isinstance(plan, FillIndexes) else []

@@ -8,7 +8,6 @@ from itertools import islice
 from multiprocessing import get_context
 
 from exuvia.base.errors import ExuviaError
-from exuvia.sim import laws, news
 from exuvia.sim.change import PLANS, Plan
 from exuvia.sim.verdict import Broke, Verdict
 from exuvia.sim.world import World
@@ -19,8 +18,12 @@ BATCH_SEEDS = 20
 
 
 def simulate(seed: int, plans: Sequence[Plan] = PLANS) -> Verdict:
-    """The verdict of a seed, its change one of `plans`. Only what is found in the store decides."""
-    world = World(seed, plans)
+    """The verdict of a seed, its change one of `plans`."""
+    return play(World(seed, plans), seed)
+
+
+def play(world: World, seed: int) -> Verdict:
+    """The verdict of a world. Only what is found in the store decides."""
     steps, broken = 0, None
     try:
         for steps in range(1, MOST_STEPS):
@@ -30,20 +33,17 @@ def simulate(seed: int, plans: Sequence[Plan] = PLANS) -> Verdict:
                 break
         else:
             raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
-        laws.check_end(world.shared, world.table_id)
-        laws.check_job(world.asker.ended())
-        if world.teller is not None:
-            news.judge_end(world.shared, world.teller)
+        world.judge_end()
     except Broke as found:
         broken = str(found)
     except ExuviaError as error:
         broken = f"an error left its loop: {error!r}"
-    job = world.asker.ended()
-    ending = job.state.name.lower() if job is not None else "unfinished"
+    jobs = [asker.ended() for asker in world.askers]
+    endings = [job.state.name.lower() if job is not None else "unfinished" for job in jobs]
     return Verdict(
         seed,
         world.plan.title,
-        ending,
+        ", ".join(endings),
         steps,
         world.history.commits,
         world.crashes,

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from exuvia.base.clock import Clock
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
@@ -15,3 +16,4 @@ class Seat(NamedTuple):
     schemas: Schemas
     member: Member
     locks: MetadataLocks
+    clock: Clock

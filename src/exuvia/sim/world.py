@@ -22,6 +22,8 @@ from exuvia.sim.clock import SkewedClock, TrueClock
 from exuvia.sim.faulty import Killed, NodeStore
 from exuvia.sim.history import History
 from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, Process
+from exuvia.sim.process import clients as process_clients
+from exuvia.sim.seat import Seat
 from exuvia.sim.session import PACES_S
 
 KILLS_A_COMMIT = 0.01
@@ -64,9 +66,7 @@ class World:
         self.faults = True
         self.crashes = 0
         self.plan = self.random.choice(plans)
-        prepared, self.table_id = template(self.plan.indexed)
-        self._reads = laws.reads(self.table_id)
-        self.shared = prepared.fork()
+        self.shared = self._stored()
         self.span_rows = self.random.choice((2, 10))
         self.verifies = self.random.random() < 0.5
         self.thought_s = self.random.choice(THOUGHTS_S)
@@ -74,14 +74,30 @@ class World:
         self.lingers_until = 0.0
         self.versions = 0
         self._lock_metadata(self.random.random() < 0.5)
-        self.asker = Asker(self.shared, self.plan, self.table_id, self.random)
-        person = Actor("person", self.asker)
-        person.due = 0.1 + self.random.random() * 0.2
-        self._outside: list[tuple[Process | None, Actor]] = [(None, person)]
+        self.askers = self._askers()
+        self._outside: list[tuple[Process | None, Actor]] = []
+        for asker in self.askers:
+            person = Actor("person", asker)
+            person.due = 0.1 + self.random.random() * 0.2
+            self._outside.append((None, person))
         self.teller = self._teller(seed)
         self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
         for each in self.processes:
             self._start(each)
+
+    def _stored(self) -> MemoryStore:
+        """What there is at the beginning."""
+        prepared, self.table_id = template(self.plan.indexed)
+        self._reads = laws.reads(self.table_id)
+        return prepared.fork()
+
+    def _askers(self) -> list[Asker]:
+        """Who asks for schema changes."""
+        return [Asker(self.shared, self.plan, self.table_id, self.random)]
+
+    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+        """Who reads and writes rows at a front."""
+        return process_clients(seat, process, self.random, self.history, thinking_s)
 
     def _lock_metadata(self, locks: bool) -> None:
         """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
@@ -105,7 +121,9 @@ class World:
     def _process(self, title: str) -> Process:
         if title.startswith("front"):
             thinking_s = self.random.choice(PACES_S)
-            return Process(title, lambda p: process.front(p, self.random, self.history, thinking_s))
+            return Process(
+                title, lambda p: process.front(p, lambda seat: self._clients(seat, p, thinking_s))
+            )
         verify = "full" if self.verifies else "off"
         settings = process.SETTINGS._replace(verify=verify, span_rows=self.span_rows)
         news_random = self._news_random if self.teller is not None else None
@@ -133,13 +151,25 @@ class World:
             return ""
         return self.random.choice(("before", "after"))
 
-    def _committed(self, channels: Sequence[str], written: Iterable[bytes]) -> None:
+    def _judge(self, written: Iterable[bytes]) -> None:
+        """The laws that read what a commit wrote."""
         txn = self.shared.begin()
         revision = meta.revision(txn, self.table_id)
         txn.rollback()
         if self.history.sealed(revision) or laws.touched(written, self._reads):
             laws.check(self.shared, self.table_id, self.history)
             laws.seen_whole(self.shared, self.table_id, self.plan.views)
+
+    def judge_end(self) -> None:
+        """What must hold once all has converged. Raises Broke."""
+        laws.check_end(self.shared, self.table_id)
+        for asker in self.askers:
+            laws.check_job(asker.ended())
+        if self.teller is not None:
+            news.judge_end(self.shared, self.teller)
+
+    def _committed(self, channels: Sequence[str], written: Iterable[bytes]) -> None:
+        self._judge(written)
         if self.teller is not None and laws.touched(written, news.reads()):
             news.judge(self.shared)
         if "version" in channels:
@@ -219,7 +249,7 @@ class World:
 
     def converged(self) -> bool:
         """The job is in history, every event was told, deferred deletion has nothing left."""
-        if self.asker.ended() is None or self.late_tasks():
+        if any(asker.ended() is None for asker in self.askers) or self.late_tasks():
             return False
         if self.teller is not None and not news.is_quiet(self.shared, self.teller):
             return False

@@ -1,0 +1,404 @@
+"""Foreign keys by seed: a parent and its child, clients that write both, a change of either.
+
+Clients are real sessions (sql/session) in optimistic transactions, which wait for nobody; nodes,
+kills, pauses and late tasks are those of `world`. After every commit that wrote one of the tables:
+
+keys     where a foreign key is public, every child has its parent
+law 5    the indexes of both tables hold what their states promise
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from exuvia.base.clock import ManualClock
+from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
+from exuvia.catalog import meta, reader
+from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import DatabaseInfo, TableInfo, name
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.ddl import queue
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.emptying import Gc
+from exuvia.ddl.job import Job
+from exuvia.ddl.submit import numbered
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.node.assemble import EVALUATOR
+from exuvia.sim import laws
+from exuvia.sim.change import Asker, Plan
+from exuvia.sim.history import History
+from exuvia.sim.process import SESSIONS, Actor, Loop, Process
+from exuvia.sim.run import play
+from exuvia.sim.seat import Seat
+from exuvia.sim.verdict import Verdict
+from exuvia.sim.world import World
+from exuvia.sql.session.services import Services
+from exuvia.sql.session.session import Session
+
+PARENTS, CHILDREN = range(1, 5), range(1, 9)
+SLOWER = 4.0
+MOST_STATEMENTS = 2
+LINGERS, LINGERS_S = 0.3, 1.0
+PATIENT, PATIENT_S, LATE_S = 0.5, 4.0, 0.5
+HURRIES = 0.1
+
+PARENT = "CREATE TABLE p (id INT PRIMARY KEY, u INT, v INT, UNIQUE u1 (u), UNIQUE u2 (u))"
+CHILD = "CREATE TABLE c (id INT PRIMARY KEY, p INT, w INT, KEY i1 (p), KEY i2 (p))"
+KEY = "ALTER TABLE c ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES p (u)"
+
+
+class Case(NamedTuple):
+    """What is asked for, and whether the key is there before."""
+
+    statements: tuple[str, ...]
+    keyed: bool = True
+    in_turn: bool = False
+
+
+CASES = {
+    "drop index of parent": Case(("ALTER TABLE p DROP INDEX u1",)),
+    "drop index of child": Case(("ALTER TABLE c DROP INDEX i1",)),
+    "add foreign key": Case((KEY,), keyed=False),
+    "drop and add a key": Case(
+        ("ALTER TABLE c DROP FOREIGN KEY k", KEY.replace(" k ", " k2 ")), in_turn=True
+    ),
+    "both tables": Case(("ALTER TABLE p DROP INDEX u1", "ALTER TABLE c DROP INDEX i1")),
+    "index and key": Case(("ALTER TABLE p ADD UNIQUE u3 (u)", KEY), keyed=False),
+    "types": Case(("ALTER TABLE p MODIFY u BIGINT", "ALTER TABLE c MODIFY p BIGINT")),
+}
+
+
+def _never(table: TableInfo, database: DatabaseInfo) -> Job:
+    raise Broken("its statements are asked for, not the plan")
+
+
+KEY_PLANS = tuple(Plan(title, _never) for title in CASES)
+
+
+class Asked(BaseException):
+    """A job is in the queue; nobody waits for it."""
+
+    def __init__(self, job_id: int) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+
+class _Outsider:
+    """Stands for a member that is never fenced: a person's client."""
+
+    def guard(self, txn: Transaction) -> None:
+        """Nothing to require."""
+
+    def serving(self, now: float) -> bool:
+        """Always."""
+        return True
+
+
+class _Submitter:
+    """Puts a job into the queue and lets nobody wait."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def submit_nowait(self, job: Job) -> int:
+        """Raises Asked once the job is there, Conflict where it is to be asked for again."""
+        txn = self._store.begin()
+        try:
+            (asked,) = numbered(txn, [job], 0)
+            queue.insert(txn, asked)
+            txn.notify("job")
+            txn.commit()
+        finally:
+            txn.rollback()
+        raise Asked(asked.id)
+
+
+def _person(store: Store, database: str = "world") -> Session:
+    """Who asks for schema changes."""
+    services = Services(
+        store=store,
+        schemas=Schemas(store, evaluator=EVALUATOR),
+        ids=IdAllocator(store),
+        submitter=_Submitter(store),  # type: ignore[arg-type]
+        locks=MetadataLocks(),
+        member=_Outsider(),  # type: ignore[arg-type]
+        clock=ManualClock(),
+    )
+    return Session(services, 1, database=database)
+
+
+class KeyAsker(Asker):
+    """One statement of the case; the next one only when the one before has ended."""
+
+    def __init__(
+        self, store: Store, plan: Plan, random: Random, statement: str, before: "KeyAsker | None"
+    ) -> None:
+        super().__init__(store, plan, 0, random)
+        self._statement = statement
+        self._before = before
+
+    def _ask(self) -> None:
+        if self._before is not None and self._before.ended() is None:
+            return
+        session = _person(self._store)
+        if "MODIFY" in self._statement:  # 3780 otherwise
+            session.execute("SET foreign_key_checks = OFF")
+        try:
+            session.execute(self._statement)
+        except Asked as asked:
+            self.job_id = asked.job_id
+        except Conflict:
+            return  # asked again at the next step
+
+
+def _one_after_another(
+    store: Store, plan: Plan, random: Random, statements: tuple[str, ...]
+) -> list[Asker]:
+    found: list[KeyAsker] = []
+    for text in statements:
+        found.append(KeyAsker(store, plan, random, text, found[-1] if found else None))
+    return [*found]
+
+
+class Client:
+    """Begins, writes a few rows of either table, commits; never waits for another. One of its
+    transactions may be patient: it commits its one row once the changes have ended (`are_over`)."""
+
+    def __init__(
+        self,
+        services: Services,
+        name: str,
+        random: Random,
+        history: History,
+        thinking_s: tuple[float, ...],
+        are_over: Callable[[], bool],
+    ) -> None:
+        self.name = name
+        self._session = Session(services, 1, database="world")
+        self._random = random
+        self._history = history
+        self._thinking_s = thinking_s
+        self._done: list[str] = []
+        self._wanted = 0
+        self._are_over = are_over
+        self._is_patient = True
+        self._until_s = 0.0  # how long it is patient, by its node's clock
+
+    def step(self, now: float) -> float:
+        """One statement; seconds until the next."""
+        if self._session.current is not None and self._until_s > now:
+            if self._are_over():
+                self._until_s = 0.0
+                return self._random.random() * LATE_S
+            return 0.1
+        try:
+            self._act(now)
+        except (Refused, Conflict, Deposed, Unavailable) as error:
+            self._note(f"{self._session.statement}: {error!r}")
+        if len(self._done) == self._wanted and self._random.random() < LINGERS:
+            return self._random.random() * LINGERS_S
+        return self._random.random() * self._random.choice(self._thinking_s) * SLOWER
+
+    def _act(self, now: float) -> None:
+        session = self._session
+        if session.current is None:
+            self._done.clear()
+            self._wanted = self._random.randrange(1, MOST_STATEMENTS + 1)
+            session.execute("BEGIN OPTIMISTIC")
+            self._until_s = 0.0
+            if self._is_patient and self._random.random() < PATIENT and not self._are_over():
+                self._is_patient = False
+                self._wanted, self._until_s = 0, now + PATIENT_S
+                number, u = self._random.randrange(100, 1000), self._random.choice(PARENTS)
+                insert, delete = (
+                    f"INSERT INTO c VALUES ({number}, {u}, 0)",
+                    f"DELETE FROM p WHERE u = {u}",
+                )
+                text = self._random.choice((insert, insert, delete))
+                self._done.append(text)
+                self._note(f"patiently: {text}")
+                session.execute(text)
+                return
+        if len(self._done) < self._wanted:
+            text = self._statement()
+            self._done.append(text)
+            session.execute(text)
+            return
+        self._note("commits " + "; ".join(self._done))
+        session.execute("COMMIT")
+        self._history.commits += 1
+
+    def _note(self, text: str) -> None:
+        self._history.note(f"{self.name}: {text}")
+
+    def _statement(self) -> str:
+        n, u = self._random.choice(CHILDREN), self._random.choice(PARENTS)
+        number = self._random.randrange(9)
+        texts = (
+            f"INSERT INTO p VALUES ({u}, {u}, {n})",
+            f"INSERT INTO p VALUES ({u}, {u}, {n})",
+            f"DELETE FROM p WHERE u = {u}",
+            f"DELETE FROM p WHERE u = {u}",
+            f"UPDATE p SET v = v + {n} WHERE id = {u}",
+            f"INSERT INTO c VALUES ({n}, {u}, 0)",
+            f"INSERT INTO c VALUES ({n}, {u}, 0)",
+            f"DELETE FROM c WHERE id = {n}",
+            f"UPDATE c SET p = {u} WHERE id = {n}",
+        )
+        return texts[number]
+
+
+class _Unhurried:
+    """A loop that seldom does anything."""
+
+    def __init__(self, loop: Loop, random: Random) -> None:
+        self._loop = loop
+        self._random = random
+
+    def step(self, now: float) -> float:
+        """Seldom what it does; seconds until the next."""
+        return self._loop.step(now) if self._random.random() < HURRIES else 0.2
+
+
+class KeysWorld(World):
+    """See the module."""
+
+    def __init__(self, seed: int, plans: tuple[Plan, ...] = KEY_PLANS) -> None:
+        super().__init__(seed, plans)
+
+    def _stored(self) -> MemoryStore:
+        store = _template(CASES[self.plan.title].keyed).fork()
+        txn = store.begin()
+        try:
+            (database,) = (e for e in meta.list_databases(txn) if e.db_name.L == "world")
+            names = dict(meta.table_names(txn, database.id))
+        finally:
+            txn.rollback()
+        self._parent, self._child = names["p"], names["c"]
+        self._reads = (*laws.reads(self._parent), *laws.reads(self._child))
+        return store
+
+    def _askers(self) -> list[Asker]:
+        case = CASES[self.plan.title]
+        if case.in_turn:
+            return _one_after_another(self.shared, self.plan, self.random, case.statements)
+        return [
+            KeyAsker(self.shared, self.plan, self.random, text, None) for text in case.statements
+        ]
+
+    def _start(self, each: Process) -> None:
+        """What a dropped index left is emptied late: until then its entries stand as they were."""
+        super()._start(each)
+        for actor in each.actors:
+            if isinstance(actor.loop, Gc):
+                actor.loop, actor.channel = _Unhurried(actor.loop, self.random), ""
+
+    def _teller(self, seed: int) -> None:
+        return None
+
+    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+        services = Services(
+            store=seat.store,
+            schemas=Schemas(seat.store, evaluator=EVALUATOR),
+            ids=IdAllocator(seat.store),
+            submitter=_Submitter(seat.store),  # type: ignore[arg-type]
+            locks=seat.locks,
+            member=seat.member,
+            clock=seat.clock,
+        )
+        services.row_locks.unwaiting = threading.get_ident()
+        found = []
+        for n in range(SESSIONS):
+            name = f"{process.name}/c{n}"
+            client = Client(
+                services, name, self.random, self.history, thinking_s, self._changes_are_over
+            )
+            found.append(Actor(name, client))
+        return found
+
+    def _changes_are_over(self) -> bool:
+        return all(asker.ended() is not None for asker in self.askers)
+
+    def _judge(self, written: Iterable[bytes]) -> None:
+        if not laws.touched(written, self._reads):
+            return
+        txn = self.shared.begin()
+        try:
+            parent = laws.present_table(txn, self._parent)
+            child = laws.present_table(txn, self._child)
+            if parent is None or child is None:
+                return
+            laws.children_have_parents(txn, child, parent)
+            for table in (parent, child):
+                laws.indexes_keep_their_promises(txn, table, dict(reader.scan(txn, table)))
+        finally:
+            txn.rollback()
+
+    def judge_end(self) -> None:
+        """See World."""
+        for table_id in (self._parent, self._child):
+            laws.check_end(self.shared, table_id)
+        for asker in self.askers:
+            laws.check_job(asker.ended())
+
+
+class _Making(World):
+    """A world where nothing happens but what is asked for, one after another."""
+
+    def __init__(self, statements: tuple[str, ...]) -> None:
+        self._statements = statements
+        super().__init__(0, KEY_PLANS)
+
+    def _stored(self) -> MemoryStore:
+        self.faults = False
+        store = MemoryStore()
+        bootstrap(store)
+        txn = store.begin()
+        database = DatabaseInfo(id=meta.next_ids(txn), db_name=name("world"))
+        meta.put_database(txn, database)
+        meta.publish(
+            txn,
+            type=int(ActionCode.CREATE_SCHEMA),
+            schema_id=database.id,
+            database_bumps={database.id: meta.STEP},
+        )
+        txn.commit()
+        return store
+
+    def _askers(self) -> list[Asker]:
+        return _one_after_another(self.shared, self.plan, self.random, self._statements)
+
+    def _teller(self, seed: int) -> None:
+        return None
+
+    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+        return []
+
+    def _judge(self, written: Iterable[bytes]) -> None:
+        """Nothing to hold yet."""
+
+    def made(self) -> MemoryStore:
+        """The store when all of it is done and every process has ended."""
+        while not self.converged():
+            self.step()
+        for each in self.processes:
+            each.kill(0.0)
+        return self.shared
+
+
+@cache
+def _template(keyed: bool) -> MemoryStore:
+    store = _Making((PARENT, CHILD, *((KEY,) if keyed else ()))).made()
+    _person(store).execute("INSERT INTO p VALUES " + ", ".join(f"({n}, {n}, 0)" for n in PARENTS))
+    return store
+
+
+def simulate(seed: int, plans: tuple[Plan, ...] = KEY_PLANS) -> Verdict:
+    """The verdict of a seed."""
+    return play(KeysWorld(seed, plans), seed)
