@@ -225,22 +225,8 @@ def test_transfers_between_few_rows_keep_the_sum(
     assert {code for code, _ in codes} <= {1213, 1205}
     assert "COMMIT" not in {text for _, text in codes}, "locks leave no conflict for the commit"
     assert rows(session, "SELECT SUM(amount) FROM account") == [[400]]
-    assert len(locks) == 0 and not locks._queues
+    assert len(locks) == 0 and not locks._waiting
     assert len(done) > 100
-
-
-def test_a_session_of_another_front_is_met_at_commit(world: World, session: Session) -> None:
-    """Locks are a front's own: the store's validation is what no update is lost by."""
-    with World(world.store, owns=False) as front:
-        other = front.session(session.database)
-        run(session, "BEGIN")
-        run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
-        run(other, "UPDATE account SET amount = amount + 10 WHERE id = 1")
-        assert error(session, "COMMIT") == (1213, "40001")
-        run(session, "BEGIN")
-        run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
-        run(session, "COMMIT")
-        assert amount(other) == 111
 
 
 def test_a_lock_too_many_is_not_taken() -> None:

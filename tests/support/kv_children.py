@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from exuvia.base.clock import SystemClock
-from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Unavailable
+from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Refused, Unavailable
+from exuvia.cluster.row_locks import Locker, RowLocks
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb import compact, work
 from exuvia.kv.lmdb.environment import Environment
@@ -183,6 +184,46 @@ def hold_on(url: str, name: str) -> None:
     presence.release()
     say("released")
     sys.stdin.readline()
+
+
+def lock_keys(url: str, names: str, where: str = "") -> None:
+    """Lock keys named by one letter each; let go of them, by commit, after a line. `where`: be
+    stopped or end "inside" the table, with the guard held."""
+    store = open_store(url)
+    locks = RowLocks(store.lock_table())
+    locker = Locker(tag=os.getpid())
+    if where:
+        table = store.lock_table()
+        fill = table.fill
+
+        def stay(*entry: int) -> None:
+            fill(*entry)
+            say(os.getpid())
+            os.kill(os.getpid(), signal.SIGSTOP if where == "stopped" else signal.SIGKILL)
+
+        table.fill = stay  # type: ignore[method-assign]
+    locks.take(locker, [name.encode() for name in names], locks.now)
+    say("locked")
+    sys.stdin.readline()
+    locks.release(locker, committed=True)
+    say("released")
+    sys.stdin.readline()
+
+
+def wait_for_key(url: str, name: str, holding: str) -> None:
+    """Hold one key, wait for another; say how that ended."""
+    store = open_store(url)
+    locks = RowLocks(store.lock_table())
+    locker = Locker(tag=os.getpid())
+    locks.take(locker, [holding.encode()], locks.now)
+    say("waiting")
+    try:
+        locks.wait(locker, name.encode(), 20.0, lambda: None)
+        say(f"has {[key.decode() for key in locker.keys]} {time.monotonic_ns()}")
+    except Refused as error:
+        say(error.code)
+    sys.stdin.readline()
+    locks.release(locker)
 
 
 def read_on(url: str) -> None:

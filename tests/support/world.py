@@ -22,6 +22,7 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.questions import Answering
+from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
@@ -74,6 +75,8 @@ class World:
             member=member,
             clock=clock,
             pause=Backoff(),
+            row_locks=RowLocks(store.lock_table(), lambda: member.fence),
+            named_locks=RowLocks(store.lock_table(), lambda: member.fence),
             deltas=self.deltas,
         )
         acknowledger = Acknowledger(store, member, locks)
@@ -114,6 +117,8 @@ class World:
     def close(self) -> None:
         """Stop every loop, and leave: nobody has to wait for a lease."""
         self._loops.stop(5.0)
+        self.services.row_locks.close()
+        self.services.named_locks.close()
         for member in self._members:
             member.leave()
         assert not self.broken, self.broken

@@ -107,6 +107,7 @@ class Member:
         self._loaded_at = float("-inf")
         self._left = False
         self.info = info
+        self._fence_key = keys.meta("fence", info.id)
         self.version = 0
 
     @classmethod
@@ -169,6 +170,11 @@ class Member:
             return self.info.number
         tries = (1 + (last_epoch + n) % MOST_NUMBERS for n in range(MOST_NUMBERS))
         return next(each for each in tries if each not in taken)
+
+    @property
+    def fence(self) -> tuple[bytes, bytes]:
+        """Which key of the store this member's epoch is, and what it holds while it stands."""
+        return self._fence_key, self._epoch
 
     def guard(self, txn: Transaction) -> None:
         """The transaction commits only while this member has its present epoch (law 2).

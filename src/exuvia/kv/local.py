@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from exuvia.base.mysql import refuse
 from exuvia.kv import keys as k
+from exuvia.kv.lock_table import LockTable
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.store import Presence, Store
@@ -190,6 +191,10 @@ class LocalStore:
     def measures(self) -> dict[str, float]:
         """See Store.measures."""
         return self.shared.measures()
+
+    def lock_table(self) -> LockTable:
+        """As the store."""
+        return self.shared.lock_table()
 
     def close(self) -> None:
         """The store is not ours to close."""

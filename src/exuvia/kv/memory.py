@@ -13,6 +13,7 @@ from itertools import pairwise
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
+from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import check, require_short, settle
@@ -83,6 +84,7 @@ class MemoryStore:
         self._sequence = 0
         self._open: dict[int, int] = {}  # sequence -> views of it
         self._held: set[str] = set()
+        self._table: LockTable | None = None
 
     def fork(self) -> "MemoryStore":
         """An independent store that begins with what is committed here; nobody lives in it."""
@@ -240,6 +242,18 @@ class MemoryStore:
     def held(self, name: str) -> bool:
         """Whether the presence is taken."""
         return name in self._held
+
+    def lock_table(self) -> LockTable:
+        """One table for all who have this store."""
+        with self._lock:
+            if self._table is None:
+                self._table = LockTable(bytearray(TABLE_BYTES), Alone(), self._payload)
+            return self._table
+
+    def _payload(self, key: bytes) -> bytes | None:
+        with self._lock:
+            raw = self._now(key)
+        return raw and raw[SEQUENCE_BYTES:]
 
     def let_go(self, name: str) -> None:
         """End a presence; the simulator calls it when it crashes a node."""

@@ -20,6 +20,7 @@ Committed values are `[u64 little-endian commit sequence][payload]`. `get` and `
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.transaction import Transaction
 
@@ -98,6 +99,9 @@ class Store(Protocol):
 
     def measures(self) -> dict[str, float]:
         """What the engine tells of itself, for graphs: numbers by name. Raises Unavailable."""
+
+    def lock_table(self) -> LockTable:
+        """Who holds and who waits for which key, of all processes on this store."""
 
     def close(self) -> None:
         """Give everything back."""

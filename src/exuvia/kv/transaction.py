@@ -31,7 +31,7 @@ transaction left it), and the old snapshot an entry of what that row was. Keys o
 whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -390,6 +390,16 @@ class Transaction:
             return []
         newest = islice(reversed(self._requirements), len(self._requirements) - expecting)
         return [key for kind, key in newest if kind is Unchanged and key in self._shared]
+
+    def has_changed(self, keys: Sequence[bytes], view: Snapshot) -> bool:
+        """Whether one of these is no longer as this transaction requires it."""
+        found = view.get_many(list(keys))
+        for key in keys:
+            expected, raw = self._requirements.get((Unchanged, key)), found.get(key)
+            sequence = 0 if raw is None else sequence_of(raw)
+            if isinstance(expected, Unchanged) and expected.sequence != sequence:
+                return True
+        return False
 
     def forget_expected(self, expecting: int) -> None:
         """Forget what was required after that point, for writes and reads that are undone."""

@@ -136,10 +136,11 @@ class Front:
 
     def _wire(self, base: Base) -> Services:
         submitter = Submitter(base.store, base.schemas, base.member, self._clock)
-        row_locks = RowLocks()
+        table = base.store.lock_table()
+        row_locks = RowLocks(table, lambda: base.member.fence)
         self._deltas = Deltas(base.store, base.member)
         self._accounts = Accounts(base.store)
-        named_locks = RowLocks()
+        named_locks = RowLocks(table, lambda: base.member.fence)
         row_locks.unwaiting = threading.get_ident()  # the wire's own thread
         named_locks.unwaiting = row_locks.unwaiting
         return Services(

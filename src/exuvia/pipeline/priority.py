@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TypeVar
 
+from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.store import Presence, Store
 from exuvia.kv.transaction import Transaction
@@ -134,6 +135,10 @@ class UnhurriedStore:
     def held(self, name: str) -> bool:
         """Whether a living process has the presence."""
         return self._store.held(name)
+
+    def lock_table(self) -> LockTable:
+        """See Store.lock_table."""
+        return self._store.lock_table()
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """See Store.limit_snapshots."""

@@ -9,6 +9,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exuvia.kv.chain import resolved
+from exuvia.kv.lock_table import LockTable
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.store import Presence
@@ -106,6 +107,10 @@ class NodeStore:
     def held(self, name: str) -> bool:
         """Whether a living process holds the name."""
         return self._shared.held(name)
+
+    def lock_table(self) -> LockTable:
+        """As the shared store."""
+        return self._shared.lock_table()
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""

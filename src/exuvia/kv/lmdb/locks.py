@@ -7,6 +7,8 @@ they end with their process, and the kernel names the holder.
     TURN                 the process whose turn to write is next (see gate)
     WRITER               the process that writes
     SWAPPER              the process that exchanges the data file (see compact)
+    ROWS                 the process that is in the table of row locks (see shared_locks)
+    SEATS + n            the process that has seat n of that table
     MEMBERS + pid        every process that has the store open
 
 POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
@@ -20,7 +22,8 @@ import fcntl
 import os
 import struct
 
-DOOR, TURN, WRITER, SWAPPER = 0, 1, 2, 3
+DOOR, TURN, WRITER, SWAPPER, ROWS = 0, 1, 2, 3, 4
+SEATS = 1 << 16
 MEMBERS = 1 << 32
 MOST_PIDS = 1 << 32
 

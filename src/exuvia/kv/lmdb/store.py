@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from exuvia.kv.lmdb.failures import translate
 from exuvia.kv.lmdb.native import Reading
 from exuvia.kv.lmdb.presence import FilePresence, Presences
 from exuvia.kv.lmdb.settings import LmdbSettings
+from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.spans import count, split
 from exuvia.kv.lmdb.wake import Wake
@@ -31,6 +33,7 @@ from exuvia.kv.lmdb.work import (
     recover,
     touch,
 )
+from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     BulkResult,
@@ -64,6 +67,10 @@ class LmdbStore:
             self._wake.sweep()
         self._loop = Loop(self._caretaker.step, clock)
         self._closed = self._forked = False
+        self._opening = threading.Lock()
+        self._table: LockTable | None = None
+        self._guard: RecordGuard | None = None
+        self._inbox: Inbox | None = None
         _stores.add(self)
 
     # -- reading ---------------------------------------------------------------------------------
@@ -216,6 +223,29 @@ class LmdbStore:
         self._require_open()
         return self._presences.held(name)
 
+    def lock_table(self) -> LockTable:
+        """See Store.lock_table; opened when it is first asked for."""
+        self._require_open()
+        with self._opening:
+            if self._table is None:
+                file = self._environment.file
+                table = mapped(file("rowlocks"))
+                guard = RecordGuard(self._environment.locks, file("rowlocks.wake"))
+                guard.sweep()
+                inbox = Inbox(guard)
+                self._table = LockTable(table, guard, self._payload, inbox.name.encode)
+                inbox.listen(self._table.message)
+                self._guard, self._inbox = guard, inbox
+            return self._table
+
+    def _payload(self, key: bytes) -> bytes | None:
+        view = self.snapshot()
+        try:
+            raw = view.get(key)
+        finally:
+            view.close()
+        return raw and raw[SEQUENCE_BYTES:]
+
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
@@ -263,10 +293,17 @@ class LmdbStore:
         self._closed = True
         self._loop.close()
         self._wake.close(CLOSED)
+        self._close_table()
         self._end_views(CLOSED)
         self._presences.close()
         self._environment.close()
         _stores.discard(self)
+
+    def _close_table(self) -> None:
+        if self._table is not None and self._inbox is not None and self._guard is not None:
+            self._table.close()
+            self._inbox.close()
+            self._guard.close(self._inbox.name)
 
     def _end_views(self, why: str) -> None:
         for view in self._caretaker.views():

@@ -87,7 +87,8 @@ class Beginning(ABC):
         """Raises 1317 once the statement was interrupted."""
 
     def _locks(self) -> StatementLocks:
-        return StatementLocks(self.services.row_locks, self.locker, self.settings.lock_wait_s)
+        services, wait_s = self.services, self.settings.lock_wait_s
+        return StatementLocks(services.row_locks, self.locker, wait_s, services.store.snapshot)
 
     def _release(self, committed: bool = True) -> None:
         if self.locker.keys:

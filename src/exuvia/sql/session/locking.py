@@ -14,30 +14,34 @@ session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, a
 `is_others` for each row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Duplicate
 from exuvia.base.mysql import refuse
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
+from exuvia.kv.packet import Snapshot
 from exuvia.kv.transaction import Transaction
 
 
 class StatementLocks:
     """See the module. `wait_s` is how long to wait for each lock; 0 is not at all."""
 
-    __slots__ = ("_before", "_locker", "_locks", "_seen", "_shared", "wait_s")
+    __slots__ = ("_before", "_locker", "_locks", "_newest", "_others", "_seen", "_shared", "wait_s")
 
-    def __init__(self, locks: RowLocks, locker: Locker, wait_s: float) -> None:
+    def __init__(
+        self, locks: RowLocks, locker: Locker, wait_s: float, newest: Callable[[], Snapshot]
+    ) -> None:
         self._locks = locks
+        self._newest = newest
         self._locker = locker
         self._before = len(locker.keys)
-        self._seen = 0
+        self._seen = self._others = 0
         self._shared = b""
         self.wait_s = wait_s
 
     def look(self) -> None:
         """To be called right before the snapshot is taken."""
-        self._seen = self._locks.now
+        self._seen, self._others = self._locks.now, self._locks.others_commits
 
     def is_others(self, key: bytes) -> bool:
         """Whether another session holds the key now."""
@@ -49,7 +53,21 @@ class StatementLocks:
             if self.is_others(key):
                 self._shared = key
                 return key
-        return self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
+        before = len(self._locker.keys)
+        blocked = self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
+        if blocked is None and self._others != self._locks.others_commits:
+            return self._compared(txn, self._locker.keys[before:])
+        return blocked
+
+    def _compared(self, txn: Transaction, newly: Sequence[bytes]) -> bytes | None:
+        """Another front has committed: whether it has changed what was newly taken."""
+        if not newly:
+            return None
+        view = self._newest()
+        try:
+            return STALE if txn.has_changed(newly, view) else None
+        finally:
+            view.close()
 
     def judge(self, taken: Duplicate) -> bytes | None:
         """Whether a 1062 stands: None, or what to wait for before it can be said."""

@@ -1,9 +1,8 @@
-"""GET_LOCK and its kin: locks that have names, taken by sessions of one front, and SLEEP.
+"""GET_LOCK and its kin: locks that have names, taken by sessions of any node, and SLEEP.
 
 A lock is held until its session lets go of it as often as it took it, or ends. They are the row
 locks' machine with other keys, so who waits is served first come, first served, never polls, can be
-killed, and the wait that would never end is refused (3058). Sessions of other nodes do not see
-them.
+killed, and the wait that would never end is refused (3058).
 """
 
 from collections.abc import Callable
@@ -15,25 +14,14 @@ from exuvia.cluster.row_locks import Locker, RowLocks
 LONGEST_NAME, LONGEST_WAIT_S = 64, 3600.0
 
 
-class Holder(Locker):
-    """A session as a holder of named locks."""
-
-    __slots__ = ("connection_id",)
-
-    def __init__(self, connection_id: int) -> None:
-        super().__init__()
-        self.connection_id = connection_id
-
-
 class NamedLocks:
     """Those of one session. `check` raises what ends a wait."""
 
     def __init__(self, locks: RowLocks, connection_id: int, check: Callable[[], None]) -> None:
         self._locks = locks
-        self._connection_id = connection_id
         self._check = check
         self._counts: dict[bytes, int] = {}
-        self.holder = Holder(connection_id)
+        self.holder = Locker(tag=connection_id)
 
     def get(self, name: str | None, timeout_s: float) -> bool:
         """Whether it was taken in time. Raises 3057, 1059, 3058, 1317."""
@@ -76,26 +64,16 @@ class NamedLocks:
         del self._counts[key]
         keys = self.holder.keys
         if key in keys:
-            keys.append(keys.pop(keys.index(key)))
+            self.holder.move_to_end(key)
             self._locks.release(self.holder, len(keys) - 1)
 
     def user_of(self, name: str | None) -> int | None:
         """The connection that holds it."""
-        holder = self._locks.holder(_key(name))
-        return holder.connection_id if isinstance(holder, Holder) else None
+        return self._locks.tag_of(_key(name))
 
     def sleep(self, seconds: float) -> None:
         """Wait so long, or until the statement is killed (1317)."""
-        key = b"sleep %d" % self._connection_id
-        nobody = Locker()
-        self._locks.take(nobody, [key], self._locks.now)
-        try:
-            self._locks.wait(self.holder, key, seconds, self._check)
-        except Refused as error:
-            if error.code != 1205:
-                raise
-        finally:
-            self._locks.release(nobody)
+        self._locks.sleep(self.holder, seconds, self._check)
 
 
 def _key(name: str | None) -> bytes:

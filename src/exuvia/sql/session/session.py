@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql import refuse
-from exuvia.cluster.row_locks import AT_ONCE
+from exuvia.cluster.row_locks import SHORT
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
@@ -212,7 +212,7 @@ class Session(Transacting, Identity):
         if head.startswith("SELECT") or (self.current is not None and head.startswith(_WRITES)):
             return self._short(statement)
         if head.startswith("ROLLBACK"):
-            return len(self.locker.keys) <= AT_ONCE
+            return len(self.locker.keys) <= SHORT
         if head.startswith(("COMMIT", "BEGIN", "START")):
             return self.current is None or not self.current.writes
         return False

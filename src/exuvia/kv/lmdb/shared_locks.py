@@ -1,0 +1,148 @@
+"""The lock table (kv/lock_table.py) of a folder: a mapped file, record locks, sockets.
+
+    rowlocks         the table, given real blocks: a full disk must not become a bus error. It is
+                     never cut, since others may have it mapped
+    rowlocks.wake/   one datagram socket a process, for who was given a key it waits for
+    locks            byte ROWS: who is in the table; SEATS + n: seat n is taken by a living process
+
+What dead processes left in it is free for whoever meets it.
+"""
+
+import mmap
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from exuvia.base.errors import Unavailable
+from exuvia.kv.lmdb.locks import ROWS, SEATS, LockFile
+from exuvia.kv.lock_table import TABLE_BYTES
+
+PATIENCE_S, PAUSE_S = 0.2, 0.00005
+MESSAGE_BYTES = 16
+Deliver = Callable[[bytes], None]
+
+
+class RecordGuard:
+    """See Guard in kv/lock_table.py. A process that is stopped in the table is waited for once."""
+
+    def __init__(self, locks: LockFile, folder: str) -> None:
+        self._locks = locks
+        self._stuck: int | None = None
+        self._pause = threading.Event()  # never set
+        os.makedirs(folder, exist_ok=True)
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._outbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._outbox.setblocking(False)
+
+    def enter(self) -> bool:
+        """Wait for the process that is in, but not for one that does not move."""
+        if self._locks.try_take(ROWS):
+            return True
+        held = self._locks.holder(ROWS)
+        if held is not None and held[0] == self._stuck:
+            return False
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._locks.try_take(ROWS):
+            if time.monotonic() > deadline:
+                held = self._locks.holder(ROWS)
+                self._stuck = held[0] if held else None
+                return False
+            self._pause.wait(PAUSE_S)
+        self._stuck = None
+        return True
+
+    def leave(self) -> None:
+        """The next one may."""
+        self._locks.release(ROWS)
+
+    def sit(self, seat: int) -> bool:
+        """Ours until this process ends."""
+        return self._locks.try_take(SEATS + seat)
+
+    def stand_up(self, seat: int) -> None:
+        """It is free."""
+        self._locks.release(SEATS + seat)
+
+    def is_taken(self, seat: int) -> bool:
+        """Whether another process lives that has it."""
+        return self._locks.holder(SEATS + seat) is not None
+
+    def address(self, name: str) -> str:
+        """Short enough for a socket however long the store's path is."""
+        return f"/proc/self/fd/{self._folder}/{name}"
+
+    def is_empty(self, seats: int) -> bool:
+        """Whether no other living process has one."""
+        return self._locks.holder(SEATS, seats) is None
+
+    def send(self, address: bytes, message: bytes) -> None:
+        """A full queue, or nobody there: the waiter looks by itself, a little later."""
+        with suppress(OSError):
+            self._outbox.sendto(message, self.address(address.decode()))
+
+    def sweep(self) -> None:
+        """Remove the sockets of processes that have ended."""
+        for name in os.listdir(self._folder):
+            try:
+                self._outbox.sendto(b"", self.address(name))
+            except ConnectionRefusedError:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=self._folder)
+            except OSError:
+                continue
+
+    def close(self, name: str) -> None:
+        """Leave."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._folder)
+        self._outbox.close()
+        os.close(self._folder)
+
+
+class Inbox:
+    """This process's socket, and the thread that reads it."""
+
+    def __init__(self, guard: RecordGuard) -> None:
+        self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._guard = guard
+        self._closed = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(guard.address(self.name))
+        self._thread: threading.Thread | None = None
+
+    def listen(self, deliver: Deliver) -> None:
+        """Hand every message over, from now on."""
+        self._thread = threading.Thread(
+            target=self._run, args=(deliver,), name="exuvia-locks", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, deliver: Deliver) -> None:
+        while True:
+            data = self._socket.recv(MESSAGE_BYTES)
+            if self._closed:
+                return
+            deliver(data)
+
+    def close(self) -> None:
+        """No more."""
+        self._closed = True
+        self._guard.send(self.name.encode(), b"")
+        if self._thread is not None:
+            self._thread.join(1.0)
+        self._socket.close()
+
+
+def mapped(path: str) -> memoryview:
+    """The table's file. Raises Unavailable where there is no room."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.posix_fallocate(file, 0, TABLE_BYTES)
+        return memoryview(mmap.mmap(file, TABLE_BYTES))
+    except OSError as error:
+        raise Unavailable(f"no room for the table of locks: {error}") from error
+    finally:
+        os.close(file)

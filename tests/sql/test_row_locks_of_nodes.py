@@ -1,0 +1,264 @@
+"""Row locks between two nodes on one store: they wait for each other as sessions of one node do."""
+
+import threading
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from exuvia.base.errors import Deposed, Refused
+from exuvia.cluster import member as members
+from exuvia.kv.lock_table import AT_ONCE
+from exuvia.sql.session.locking import StatementLocks
+from exuvia.sql.session.session import Session
+from support.later import Later
+from support.world import World, error, rows, run
+
+
+@pytest.fixture(scope="module")
+def elsewhere(owner: World) -> Iterator[World]:
+    """Another node."""
+    with World(owner.store, owns=False) as other:
+        yield other
+
+
+@pytest.fixture(autouse=True)
+def accounts(session: Session) -> None:
+    """Two accounts."""
+    run(session, "CREATE TABLE account (id int PRIMARY KEY, amount int, owner varchar(9) UNIQUE)")
+    run(session, "INSERT INTO account VALUES (1, 100, 'a'), (2, 100, 'b')")
+
+
+@pytest.fixture
+def other(elsewhere: World, session: Session) -> Iterator[Session]:
+    """A session of the other node in the same database."""
+    second = elsewhere.session(session.database)
+    yield second
+    second.close()
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_write_waits_for_the_other_node_and_sees_its_value(
+    session: Session, other: Session, end: str
+) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 7 WHERE id = 1")
+    second = Later(other, "UPDATE account SET amount = amount + 10 WHERE id = 1")
+    assert second.waits()
+    run(session, end)
+    assert second.answer()
+    expected = 17 if end == "COMMIT" else 110
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[expected]]
+
+
+@pytest.mark.parametrize("lock", ["FOR UPDATE", "FOR SHARE"])
+@pytest.mark.parametrize("room", ["id = 1", "id = 9", "owner = 'a'", "owner = 'z'"])
+def test_a_double_booking_waits_and_then_sees_the_booking(
+    session: Session, other: Session, room: str, lock: str
+) -> None:
+    run(session, "CREATE TABLE booking (id int AUTO_INCREMENT PRIMARY KEY, who int)")
+    run(session, "BEGIN")
+    run(other, "BEGIN")
+    rows(session, f"SELECT * FROM account WHERE {room} FOR UPDATE")
+    run(session, "INSERT INTO booking (who) VALUES (1)")
+    second = Later(other, f"SELECT * FROM account WHERE {room} {lock}")
+    assert second.waits()
+    run(session, "COMMIT")
+    assert second.answer()
+    assert rows(other, "SELECT COUNT(*) FROM booking FOR UPDATE") == [[1]]
+    run(other, "COMMIT")
+
+
+def test_nowait_wait_n_and_skip_locked(session: Session, other: Session) -> None:
+    run(session, "BEGIN")
+    rows(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+    run(other, "BEGIN")
+    assert error(other, "SELECT * FROM account FOR UPDATE NOWAIT") == (3572, "HY000")
+    assert error(other, "SELECT * FROM account FOR UPDATE WAIT 1") == (1205, "HY000")
+    assert rows(other, "SELECT id FROM account FOR UPDATE SKIP LOCKED") == [[2]]
+    run(session, "COMMIT")
+    assert rows(other, "SELECT id FROM account FOR UPDATE NOWAIT") == [[1], [2]]
+    run(other, "COMMIT")
+
+
+def test_a_deadlock_over_two_nodes_is_1213_at_once(session: Session, other: Session) -> None:
+    run(session, "BEGIN")
+    run(other, "BEGIN")
+    run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    run(other, "UPDATE account SET amount = amount + 10 WHERE id = 2")
+    first = Later(session, "UPDATE account SET amount = amount + 1 WHERE id = 2")
+    assert first.waits()
+    clock = session.services.clock
+    began = clock.monotonic()
+    assert error(other, "UPDATE account SET amount = amount + 10 WHERE id = 1") == (1213, "40001")
+    assert clock.monotonic() - began < 1
+    assert first.answer()
+    run(session, "COMMIT")
+    assert rows(session, "SELECT amount FROM account") == [[101], [101]]
+
+
+def test_a_circle_of_three_sessions_on_two_nodes_is_1213(
+    session: Session, another: Session, other: Session
+) -> None:
+    run(session, "INSERT INTO account VALUES (3, 100, 'c')")
+    update = "UPDATE account SET amount = amount + 1 WHERE id = {}"
+    for who, mine in ((session, 1), (other, 2), (another, 3)):
+        run(who, "BEGIN")
+        run(who, update.format(mine))
+    first, second = Later(session, update.format(2)), Later(other, update.format(3))
+    assert first.waits() and second.waits()
+    assert error(another, update.format(1)) == (1213, "40001")
+    assert second.answer()
+    run(other, "COMMIT")
+    assert first.answer()
+    run(session, "COMMIT")
+
+
+def test_waiters_of_both_nodes_are_served_in_their_order(
+    world: World, elsewhere: World, session: Session
+) -> None:
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    run(session, "BEGIN")
+    rows(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+    waiters = [
+        Later(
+            node.session(session.database),
+            f"UPDATE account SET amount = amount * 10 + {n} WHERE id = 1",
+        )
+        for n, node in ((1, elsewhere), (2, world), (3, elsewhere))
+    ]
+    assert all(each.waits() for each in waiters)
+    run(session, "COMMIT")
+    for each in waiters:
+        assert each.answer()
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[123]]
+
+
+def test_a_killed_wait_is_1317(session: Session, other: Session) -> None:
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 0 WHERE id = 1")
+    waits = Later(other, "UPDATE account SET amount = 1 WHERE id = 1")
+    assert waits.waits()
+    other.interrupt()
+    assert waits.answer() == 1317
+    run(session, "ROLLBACK")
+    run(other, "UPDATE account SET amount = 3 WHERE id = 1")
+
+
+def test_named_locks_are_the_clusters(session: Session, other: Session) -> None:
+    assert rows(session, "SELECT GET_LOCK('job', 0)") == [[1]]
+    assert rows(other, "SELECT GET_LOCK('job', 0), IS_FREE_LOCK('job')") == [[0, 0]]
+    assert rows(other, "SELECT IS_USED_LOCK('job')") == [[session.connection_id]]
+    waits = Later(other, "SELECT GET_LOCK('JOB', 20)")
+    assert waits.waits()
+    assert rows(session, "SELECT RELEASE_LOCK('job')") == [[1]]
+    assert waits.rows() == [[1]]
+    assert rows(session, "SELECT GET_LOCK('job', 0)") == [[0]]
+    other.close()
+    assert rows(session, "SELECT GET_LOCK('job', 0)") == [[1]]
+    assert rows(session, "SELECT RELEASE_ALL_LOCKS()") == [[1]]
+
+
+def test_a_member_that_was_fenced_holds_nothing(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process lives; its epoch is gone, so what it holds can never be committed."""
+    with World(world.store, owns=False) as node:
+        holder = node.session(session.database)
+        run(holder, "BEGIN")
+        run(holder, "UPDATE account SET amount = 0 WHERE id = 1")
+        waits = Later(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+        assert waits.waits()
+        txn = world.store.begin()
+        members.fence(txn, node.member.id)
+        txn.commit()
+        assert waits.answer()
+        with pytest.raises(Deposed):
+            holder.execute("COMMIT")
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[101]]
+
+
+def test_what_the_other_node_committed_since_the_snapshot_is_read_again(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is let go between the statement's snapshot and its lock: no conflict at COMMIT."""
+    look, done = StatementLocks.look, []
+
+    def late(self: StatementLocks) -> None:
+        look(self)
+        if threading.get_ident() == ours and not done:
+            done.append(1)
+            newest = session.services.store.snapshot
+
+            def snapshot(**how: bool) -> object:
+                view = newest(**how)
+                if len(done) == 1:
+                    done.append(2)
+                    run(other, "UPDATE account SET amount = amount + 10 WHERE id = 1")
+                return view
+
+            monkeypatch.setattr(session.services.store, "snapshot", snapshot)
+
+    ours = threading.get_ident()
+    monkeypatch.setattr(StatementLocks, "look", late)
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    monkeypatch.undo()
+    run(session, "COMMIT")
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[111]]
+
+
+def test_a_bulk_write_locks_every_row_against_the_other_node(
+    world: World, elsewhere: World, session: Session, other: Session
+) -> None:
+    count = 3 * AT_ONCE
+    run(session, "CREATE TABLE many (id int PRIMARY KEY, n int)")
+    run(session, "INSERT INTO many VALUES " + ",".join(f"({n}, 0)" for n in range(count)))
+    run(session, "BEGIN")
+    run(session, "UPDATE many SET n = n + 1")
+    assert rows(other, "SELECT COUNT(*) FROM many FOR UPDATE SKIP LOCKED") == [[0]]
+    run(session, "COMMIT")
+    assert rows(other, "SELECT COUNT(*) FROM many FOR UPDATE SKIP LOCKED") == [[count]]
+    assert len(world.services.row_locks) == len(elsewhere.services.row_locks) == 0
+
+
+def test_transfers_on_two_nodes_keep_the_sum_and_never_fail_at_commit(
+    world: World, elsewhere: World, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(session, "INSERT INTO account VALUES (3, 100, 'c'), (4, 100, 'd')")
+    codes: list[tuple[int, str]] = []
+    done: list[int] = []
+
+    def transfer(seed: int) -> None:
+        node, random = (world, elsewhere)[seed % 2], Random(seed)
+        mine = node.session(session.database)
+        for _ in range(40):
+            one, two = random.sample((1, 2, 3, 4), 2)
+            texts = ["BEGIN", f"UPDATE account SET amount = amount - 1 WHERE id = {one}"]
+            if random.random() < 0.3:
+                texts.append(f"SELECT amount FROM account WHERE id = {two} FOR UPDATE")
+            texts.append(f"UPDATE account SET amount = amount + 1 WHERE id = {two}")
+            texts.append(random.choice(("COMMIT", "COMMIT", "COMMIT", "ROLLBACK")))
+            try:
+                for text in texts:
+                    run(mine, text)
+                done.append(seed)
+            except Refused as refusal:
+                codes.append((refusal.code, text))
+        mine.close()
+
+    threads = [threading.Thread(target=transfer, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a wake-up was lost"
+    with capsys.disabled():
+        waits = world.services.row_locks.waits + elsewhere.services.row_locks.waits
+        print(f"\ntransfers on two nodes: {len(done)}, {len(codes)} deadlocks, {waits} waits")
+    assert {code for code, _ in codes} <= {1213, 1205}
+    assert "COMMIT" not in {text for _, text in codes}, "locks leave no conflict for the commit"
+    assert rows(session, "SELECT SUM(amount) FROM account") == [[400]]
+    for node in (world, elsewhere):
+        assert len(node.services.row_locks) == 0
+    assert len(done) > 100
