@@ -97,7 +97,9 @@ def fields_of(visible: Sequence[Visible]) -> list[Field]:
 
 
 def constant_type(tree: Tree, context: Context) -> FieldType:
-    """The type of a literal or `?`."""
+    """The type of a literal or `?`, in parentheses or not."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
     if isinstance(tree, exp.Placeholder):
         return context.parameter_types[position_of(tree)]
     value = literal_value(tree)

@@ -59,7 +59,9 @@ def constant_of(tree: Tree) -> ConstantOf | None:
 
 
 def literal_value(tree: Tree) -> Value:
-    """Value of a literal, INEXACT for any other tree."""
+    """Value of a literal, in parentheses or not; INEXACT for any other tree."""
+    if isinstance(tree, exp.Paren):
+        return literal_value(tree.this)
     if isinstance(tree, exp.Neg):
         inner = literal_value(tree.this)
         return -inner if isinstance(inner, int | float | Decimal) else INEXACT

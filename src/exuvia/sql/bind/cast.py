@@ -29,6 +29,7 @@ from exuvia.sql.expr import (
     Expr,
 )
 from exuvia.sql.functions import moment
+from exuvia.sql.parse.near import Misplaced
 
 _MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COERCIBLE: "COERCIBLE"}
 
@@ -251,6 +252,8 @@ _UNSIGNED = {"UBIGINT", "UINT", "USMALLINT", "UTINYINT", "UMEDIUMINT", "UNSIGNED
 def cast_type(to: exp.DataType, collate: str) -> FieldType:
     """The type that CAST(... AS type) names."""
     name = to.this.name if hasattr(to.this, "name") else str(to.this)
+    if to.find(exp.Placeholder):
+        raise Misplaced("?")  # its name would be read as a size
     sizes = [int(part.name) for part in to.expressions if part.name.isdigit()]
     if name in _INTEGERS:
         return types.BIGINT

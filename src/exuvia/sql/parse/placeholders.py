@@ -43,6 +43,30 @@ def _placeholders(value: object) -> Iterator[exp.Placeholder]:
             yield from _placeholders(each)
 
 
+_TYPING = frozenset(  # functions whose type is decided by a literal: digits, a format
+    (
+        *("round", "truncate", "str_to_date", "time", "timestamp", "addtime", "subtime"),
+        *("timediff", "unix_timestamp", "now", "sysdate", "curtime", "current_time"),
+        *("current_timestamp", "localtime", "localtimestamp", "utc_time", "utc_timestamp"),
+        *("currenttime", "currenttimestamp", "utctime", "utctimestamp"),
+    )
+)
+
+
+def decides_a_type(statement: Statement) -> bool:
+    """Whether a `?` stands where a literal is part of a type: CHAR(?), ROUND(x, ?), NOW(?)."""
+    return any(_is_typing(each) for each in _placeholders(statement))
+
+
+def _is_typing(placeholder: exp.Placeholder) -> bool:
+    place = placeholder.parent
+    while isinstance(place, exp.Paren | exp.Neg):
+        place = place.parent
+    if isinstance(place, exp.Anonymous):
+        return place.name.lower() in _TYPING
+    return isinstance(place, exp.DataTypeParam) or (place is not None and place.key in _TYPING)
+
+
 def position_of(placeholder: exp.Placeholder) -> int:
     """Which parameter it stands for, from 0."""
     return int(placeholder.this)

@@ -18,7 +18,7 @@ from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.files import IntoFile
 from exuvia.sql.nodes.session import Statement
-from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.placeholders import decides_a_type, number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, read_small
@@ -128,7 +128,10 @@ def parse_shape(shape: str) -> Statement | None:
 
 
 def depends(node: Statement) -> bool:
-    """Whether a literal decides more than a value: a column's name, a position, a display."""
+    """Whether a literal decides more than a value: a column's name, a position, a display, a
+    type."""
+    if decides_a_type(node):
+        return True
     if not isinstance(node, exp.Select):
         return False
     if "into" in node.meta:
