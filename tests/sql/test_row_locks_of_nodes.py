@@ -69,6 +69,28 @@ def test_a_double_booking_waits_and_then_sees_the_booking(
     run(other, "COMMIT")
 
 
+def test_who_locked_first_sees_in_plain_reads_what_the_former_holder_committed(
+    session: Session, another: Session, other: Session
+) -> None:
+    run(session, "CREATE TABLE booking (id int AUTO_INCREMENT PRIMARY KEY, who int)")
+    for n, second in enumerate((another, other), start=1):
+        run(session, "BEGIN")
+        run(second, "BEGIN")
+        rows(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+        run(session, "INSERT INTO booking (who) VALUES (1)")
+        waits = Later(second, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+        assert waits.waits()
+        run(session, "COMMIT")
+        assert waits.answer()
+        assert rows(second, "SELECT COUNT(*) FROM booking") == [[n]]
+        run(session, "INSERT INTO account VALUES (3, 3, 'c') ON DUPLICATE KEY UPDATE amount = 4")
+        assert rows(second, "SELECT COUNT(*) FROM account WHERE id = 3") == [[n - 1]], (
+            "one snapshot"
+        )
+        run(second, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+        run(second, "COMMIT")
+
+
 def test_nowait_wait_n_and_skip_locked(session: Session, other: Session) -> None:
     run(session, "BEGIN")
     rows(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE")

@@ -371,6 +371,13 @@ class Transaction:
         spans.append((position, snapshot.sequence))
         return former
 
+    def keep_view(self) -> None:
+        """The snapshot that is read now is the transaction's own from now on. For one that has read
+        and written through no other."""
+        self.sequence = self._newest = self.snapshot.sequence
+        self._later.clear()
+        self.undone += 1
+
     def expecting(self) -> int:
         """How much is required so far: a point for `touched_since` and `forget_expected`."""
         return len(self._requirements)

@@ -266,6 +266,9 @@ class Transacting(Beginning):
         try:
             context = self.context_in(current, parameters, letters, locks)
             result = work(context)
+            blocked = locks.take(current.txn, mark, expecting)
+            if blocked is None and not current.answered:
+                current.keep_newest()
         except Duplicate as taken:
             blocked = locks.judge(taken)
             if blocked is None:
@@ -275,7 +278,6 @@ class Transacting(Beginning):
             return b""
         finally:
             current.read_first()
-        blocked = locks.take(current.txn, mark, expecting)
         if blocked is not None:
             return blocked
         if context.warnings:

@@ -154,6 +154,17 @@ class OpenTransaction:
         finally:
             snapshot.in_use(False)
 
+    def keep_newest(self) -> None:
+        """What the current read has read is the transaction's own snapshot from now on: nobody has
+        seen the one it began with. So who waited for a lock first sees, in plain reads too, what
+        its former holder committed (InnoDB's read view is made by the first plain read)."""
+        if self.first is None:
+            return
+        self.first.close()
+        self.first = None
+        self.txn.snapshot.in_use(False)
+        self.txn.keep_view()
+
     def read_first(self) -> None:
         """Read the transaction's own snapshot again."""
         if self.first is not None:

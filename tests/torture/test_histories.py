@@ -1,0 +1,216 @@
+"""Histories of transactions that append to lists and read them, for a checker of isolation levels.
+
+    HISTORIES=folder   each run writes {name}.jsonl there: one JSON object a line, in the order in
+                       which things happened: {"process": 0, "type": "invoke" | "ok" | "fail" |
+                       "info", "f": "txn", "value": [["append", "k1", 1], ["r", "k2", [3, 4]]]}
+
+    snapshot        BEGIN OPTIMISTIC, plain reads                 to be judged snapshot isolation
+    present         every read FOR UPDATE, lists begin as rows    to be judged serializable
+    absent          every read FOR UPDATE, no list is there yet   likewise
+
+Every read asks by the primary key and by a secondary index (a unique one, which can be locked where
+there is no row), and both must tell the same. The test itself asks what needs no checker: what was
+acknowledged is there once, in one order, and what was refused is not.
+"""
+
+import itertools
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess
+from support.torture import Nodes, nodes_to_hurt, run
+
+CLIENTS, LISTS, APPENDS = 8, 5, 40
+GONE = (0, 2003, 2006, 2013)
+REFUSED = (1213, 1205, 1062, 8028, 1412, 8027, 3572)
+Ops = list[tuple[str, str, Any]]
+
+
+class History:
+    """What happened, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+
+    def add(self, process: int, kind: str, value: Ops) -> None:
+        with self._lock:
+            self.lines.append({"process": process, "type": kind, "f": "txn", "value": value})
+
+    def write(self, name: str) -> None:
+        """Where the environment says."""
+        folder = os.environ.get("HISTORIES")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            text = "".join(json.dumps(line) + "\n" for line in self.lines)
+            (Path(folder) / f"{name}.jsonl").write_text(text)
+
+
+class Client(threading.Thread):
+    """One session after another; `mode` as in the module."""
+
+    values = itertools.count(1)
+
+    def __init__(self, nodes: Nodes, number: int, mode: str, history: History, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.errors: list[str] = []
+        self._nodes, self._mode, self._history = nodes, mode, history
+        self._process = number
+        self._random = Random(seed * 1000 + number)
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
+        assert not self.is_alive()
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                living: list[NodeProcess] = self._nodes.living()
+                connection = living[self._process % len(living)].connect("test", autocommit=True)
+            except (pymysql.err.MySQLError, OSError, ZeroDivisionError):
+                self._stopping.wait(0.05)
+                continue
+            try:
+                with connection.cursor() as cursor:
+                    while not self._stopping.is_set() and self._transact(cursor):
+                        pass
+            finally:
+                connection._force_close()
+
+    def _transact(self, cursor: pymysql.cursors.Cursor) -> bool:
+        """One transaction; whether the connection is of further use."""
+        newest = next(self.values)
+        first = newest // APPENDS
+        asked: Ops = []
+        for _ in range(self._random.choice((1, 2, 2, 3, 4))):
+            key = f"k{first + self._random.randrange(LISTS)}"
+            if self._random.random() < 0.5:
+                asked.append(("append", key, next(self.values)))
+            else:
+                asked.append(("r", key, None))
+        self._history.add(self._process, "invoke", asked)
+        outcome, done, of_use = "fail", asked, True
+        try:
+            cursor.execute("BEGIN OPTIMISTIC" if self._mode == "snapshot" else "BEGIN PESSIMISTIC")
+            done = [self._do(cursor, *op) for op in asked]
+            outcome = "info"
+            cursor.execute("COMMIT")
+            outcome = "ok"
+        except (pymysql.err.MySQLError, OSError) as error:
+            code = error.args[0] if error.args else 0
+            if code in REFUSED:
+                outcome = "fail"
+            else:
+                of_use = False
+                if code not in GONE and not isinstance(error, OSError):
+                    self.errors.append(repr(error))
+        self._history.add(self._process, outcome, done if outcome == "ok" else asked)
+        if outcome == "info":
+            self._process += CLIENTS  # nobody knows: its process never acts again
+        if outcome == "fail" and of_use:
+            try:
+                cursor.execute("ROLLBACK")
+            except (pymysql.err.MySQLError, OSError):
+                return False
+        return of_use
+
+    def _do(self, cursor: pymysql.cursors.Cursor, f: str, key: str, value: Any) -> Any:
+        number = int(key[1:])
+        if f == "append":
+            cursor.execute(
+                f"INSERT INTO lists VALUES ({number}, '{key}', '{value},')"
+                f" ON DUPLICATE KEY UPDATE items = CONCAT(items, '{value},')"
+            )
+            return f, key, value
+        lock = "" if self._mode == "snapshot" else " FOR UPDATE"
+        found = []
+        for way in (f"id = {number}", f"name = '{key}'"):
+            cursor.execute(f"SELECT items FROM lists WHERE {way}{lock}")
+            found.append([list(map(int, row[0].split(",")[:-1])) for row in cursor.fetchall()])
+        if found[0] != found[1]:
+            self.errors.append(f"{key} by its key {found[0]}, by its index {found[1]}")
+        return f, key, found[0][0] if found[0] else []
+
+
+def play(nodes: Nodes, mode: str, seconds: float, seed: int, kills: bool) -> History:
+    """Clients on both nodes for so long; one node is killed now and then."""
+    first = nodes.slots[0]
+    run(first, "CREATE DATABASE IF NOT EXISTS test")
+    run(
+        first,
+        "CREATE TABLE test.lists"
+        " (id INT PRIMARY KEY, name VARCHAR(20) UNIQUE, items MEDIUMTEXT NOT NULL)",
+    )
+    Client.values = itertools.count(1)
+    if mode != "absent":
+        rows = ",".join(f"({n}, 'k{n}', '')" for n in range(20_000))
+        run(first, f"INSERT INTO test.lists VALUES {rows}")
+    history = History()
+    clients = [Client(nodes, number, mode, history, seed) for number in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        clients[0]._stopping.wait(min(5.0, max(0.0, end - time.monotonic())))
+        if kills and time.monotonic() < end:
+            nodes.kill_node(1)
+            nodes.begin_again(1).wait_ready()
+    for client in clients:
+        client.stop()
+    errors = [error for client in clients for error in client.errors]
+    assert errors == []
+    final = {
+        f"k{number}": [int(each) for each in items.split(",")[:-1]]
+        for number, items in run(nodes.slots[0], "SELECT id, items FROM test.lists")
+    }
+    run(nodes.slots[0], "ADMIN CHECK TABLE test.lists")
+    judge(history, final)
+    history.write(f"{mode}-{seed}")
+    return history
+
+
+def judge(history: History, final: dict[str, list[int]]) -> None:
+    """What needs no checker."""
+    for line in history.lines:
+        for f, key, value in line["value"]:
+            stands = final.get(key, [])
+            if f == "append" and line["type"] in ("ok", "fail"):
+                assert stands.count(value) == (line["type"] == "ok"), (line, stands)
+            if f == "r" and line["type"] == "ok":
+                own = [v for g, k, v in line["value"] if g == "append" and k == key]
+                assert [v for v in value if v not in own] == stands[: len(value)][
+                    : len([v for v in value if v not in own])
+                ], (line, stands)
+
+
+def told(history: History, mode: str, seed: int) -> None:
+    kinds = {kind: sum(line["type"] == kind for line in history.lines) for kind in ("ok", "fail")}
+    ops = sum(len(line["value"]) for line in history.lines if line["type"] == "ok")
+    print(f"\n{mode}, seed {seed}: {kinds}, {ops} operations committed")
+    assert kinds["ok"] > 50
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "present", "absent"])
+def test_lists_of_two_nodes(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
+        told(play(nodes, mode, 3.0, 1, kills=False), mode, 1)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("mode", ["snapshot", "present", "absent"])
+def test_lists_of_two_nodes_for_long(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, seed = float(os.environ.get("TORTURE_S", "600")), int(os.environ.get("SEED", "1"))
+    with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
+        told(play(nodes, mode, seconds / 10, seed, kills=True), mode, seed)
