@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import cast
 import pytest
 
 from exuvia.base.errors import Broken, OutOfSpace, StorageFailed, Unavailable
+from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from support.kv_children import hear, start, stop
@@ -181,6 +183,32 @@ def test_a_zeroed_meta_page_is_a_sentence_that_says_what_to_do(
             file.write(bytes(4096))
     with pytest.raises(Unavailable, match=r"data\.mdb is damaged .*stop all nodes.*restore"):
         open_store(f"lmdb://{tmp_path}/store")
+
+
+@pytest.mark.parametrize("harm", ["zeroed", "flipped"])
+def test_a_damaged_data_page_is_a_sentence_or_ends_the_process_but_is_no_traceback(
+    tmp_path: Path, harm: str
+) -> None:
+    url = f"lmdb://{tmp_path}/store"
+    opened = cast(LmdbStore, open_store(url))
+    opened.bulk([b"t" + k.number(n) for n in range(4000)], b"x" * 100)
+    opened.close()
+    data = tmp_path / "store" / "data.mdb"
+    whole = data.read_bytes()
+    said = []
+    for page in range(2, len(whole) // 4096, 23):
+        harmed = bytearray(whole)
+        for at in range(4096 * page, 4096 * page + (4096 if harm == "zeroed" else 40)):
+            harmed[at] = 0 if harm == "zeroed" else harmed[at] ^ 0xFF
+        data.write_bytes(harmed)
+        child = start("read_all", url)
+        line = hear(child)
+        said.append(line or f"ended by signal {-child.wait(20)}")
+        stop(child)
+    assert len(said) >= 5
+    damaged = re.compile(r"Broken . the store's file \S+data\.mdb is damaged \(.*stop all nodes")
+    told = {"whole", *(f"ended by signal {n}" for n in (signal.SIGABRT, signal.SIGBUS))}
+    assert all(line in told or damaged.match(line) for line in said), said
 
 
 def test_out_of_space_and_storage_failed_travel_between_processes() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pymysql
 
 from exuvia.base.clock import SystemClock
+from exuvia.node import supervise
 from exuvia.node.supervise import Supervisor
 from support.node_processes import ROOT, NodeProcess, is_alive, until
 
@@ -112,3 +113,12 @@ def test_a_front_ends_with_its_keeper(tmp_path: Path) -> None:
     os.kill(node.process.pid, signal.SIGKILL)
     until(lambda: not is_alive(front) and not is_alive(back), timeout_s=10)
     node.kill()
+
+
+def test_a_process_that_a_damaged_file_ended_is_told_what_to_do() -> None:
+    for number in (signal.SIGABRT, signal.SIGBUS):
+        reason = str(supervise._end(-number, 0.1)["reason"])
+        assert number.name in reason
+        assert "data.mdb may be damaged" in reason
+    assert "reason" not in supervise._end(70, 0.1)
+    assert "reason" not in supervise._end(-signal.SIGKILL, 0.1)

@@ -447,3 +447,17 @@ def run_command(*arguments: str) -> None:
     from exuvia.cli.main import app
 
     app(arguments)
+
+
+def read_all(url: str) -> None:
+    """Read and write everything; say the class and text of the first error, or "whole"."""
+    store = open_store(url)
+    try:
+        txn = store.begin()
+        sum(len(value) for _, value in txn.scan(Span(b"t", b"u")))
+        txn.rollback()
+        for number in range(0, 4000, 40):
+            _put(store, b"t" + k.number(number))
+        say("whole")
+    except ExuviaError as error:
+        say(f"{type(error).__name__} | {error}")

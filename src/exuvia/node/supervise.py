@@ -34,6 +34,7 @@ GRACE_S = 3.0
 CRASHED = 70
 _PR_SET_PDEATHSIG = 1
 _ASKED_TO_STOP = (signal.SIGTERM, signal.SIGINT)
+_OF_DAMAGE = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,19 @@ Ready = Callable[[str], None]
 def _next_pause(pause_s: float, lived_s: float) -> float:
     """How long to wait before the next life."""
     return FIRST_PAUSE_S if lived_s >= QUIET_S else min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _end(code: int, pause_s: float) -> dict[str, object]:
+    """What is logged of a life that ended: LMDB ends its process where it meets a page that is none
+    (an assertion), and the kernel where the disk cannot read one."""
+    found: dict[str, object] = {"exit_code": code, "again_in_s": pause_s}
+    if -code in _OF_DAMAGE:
+        found["reason"] = (
+            f"{signal.Signals(-code).name}: the store's file data.mdb may be damaged, or its disk "
+            "unreadable, if this comes again: stop all nodes, keep the file, check the disk, and "
+            "restore the last good copy"
+        )
+    return found
 
 
 class Keeper:
@@ -72,7 +86,7 @@ class Keeper:
             if code == 0 or not before:
                 return abs(code)
             pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
-            _log.error("the front ended", extra={"exit_code": code, "again_in_s": pause_s})
+            _log.error("the front ended", extra=_end(code, pause_s))
             try:
                 self._stops.get(timeout=pause_s)
             except Empty:
@@ -160,7 +174,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
-            _log.warning("the back ended", extra={"exit_code": code, "again_in_s": pause_s})
+            _log.warning("the back ended", extra=_end(code, pause_s))
             self._stopping.wait(pause_s)
 
     def _one_life(self) -> int:

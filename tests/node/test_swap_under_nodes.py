@@ -1,0 +1,66 @@
+"""`exuvia store compact --swap` under two nodes with clients: nobody ends, nothing is lost."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from support.node_processes import NodeProcess, running_nodes, until
+
+
+def run(node: NodeProcess, statement: str) -> tuple:  # type: ignore[type-arg]
+    with node.connect("d", autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+@pytest.mark.long
+def test_the_file_is_exchanged_under_two_nodes_with_clients(tmp_path: Path) -> None:
+    with running_nodes(tmp_path, 2) as nodes:
+        first, second = nodes
+        with first.connect(autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE d")
+            cursor.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b VARCHAR(500))")
+        for _ in range(10):
+            rows = ", ".join(f"('{'x' * 500}')" for _ in range(1000))
+            run(first, f"INSERT INTO t (b) VALUES {rows}")
+        run(first, "DELETE FROM t WHERE a % 20 > 0")
+        kept = run(first, "SELECT count(*) FROM t")[0][0]
+        acknowledged: list[int] = []
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.is_set():
+                try:
+                    run(second, "INSERT INTO t (b) VALUES ('new')")
+                    acknowledged.append(1)
+                except pymysql.err.MySQLError:
+                    continue
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        before = [each["pid"] for each in first.status()["members"]]
+        size = (tmp_path / "store" / "data.mdb").stat().st_size
+        command = [sys.executable, "-m", "exuvia.cli.main", "store", "compact", "--swap", "--yes"]
+        url = f"lmdb://{tmp_path / 'store'}"
+        said = subprocess.run(
+            [*command, "--store", url], capture_output=True, text=True, env=os.environ, check=False
+        )
+        assert said.returncode == 0, said.stderr
+        assert "will wait for about" in said.stdout
+        assert "writers waited for" in said.stdout
+        done = len(acknowledged)
+        until(lambda: len(acknowledged) > done + 5, 30)
+        over.set()
+        writer.join()
+        assert (tmp_path / "store" / "data.mdb").stat().st_size < size / 2
+        assert [each["pid"] for each in first.status()["members"]] == before
+        total = run(first, "SELECT count(*) FROM t")[0][0]
+        assert kept + len(acknowledged) <= total <= kept + len(acknowledged) + 1
+        run(second, "ALTER TABLE t ADD INDEX ib (b)")
+        run(first, "ADMIN CHECK TABLE t")
+        until(lambda: "exuvia_store_kept_bytes" in first.get("/metrics")[1])
