@@ -14,10 +14,12 @@ from sqlglot import exp
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import TokenType
 
+from exuvia.base.interruption import check
 from exuvia.sql.nodes.session import Statement
 
 
 def _read_placeholder(parser: Any) -> exp.Placeholder:
+    check()
     return exp.Placeholder(this=str(parser._prev.start))
 
 

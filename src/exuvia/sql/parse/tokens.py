@@ -14,6 +14,7 @@ Three things are changed in what sqlglot does by itself:
 
 import re
 from collections.abc import Iterator
+from io import StringIO
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -22,7 +23,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.base.interruption import check
+from exuvia.base.interruption import check, checked
 from exuvia.base.mysql import refuse
 from exuvia.sql.parse.mend import mended
 from exuvia.sql.parse.near import syntax_error
@@ -196,15 +197,20 @@ def _unescaped(text: str, start: int, end: int) -> str:
     quote = text[start]
     body = text[start + 1 : end - 1]
 
-    def one(found: "re.Match[str]") -> str:
+    if "\\" not in body:
+        return body.replace(quote + quote, quote)
+    made, at = StringIO(), 0
+    for found in checked(_STRING_SIGN.finditer(body)):
         sign = found[1]
-        if sign is None:
-            return quote if found[0] == quote + quote else found[0]
-        return _ESCAPES.get(sign, "\\" + sign if sign in "%_" else sign)
-
-    if "\\" not in body and quote not in body:
-        return body
-    return "".join(_STRING_SIGN.sub(one, body))
+        if sign is None and found[0] != quote + quote:
+            continue
+        made.write(body[at : found.start()])
+        made.write(
+            quote if sign is None else _ESCAPES.get(sign, found[0] if sign in "%_" else sign)
+        )
+        at = found.end()
+    made.write(body[at:])
+    return made.getvalue()
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}

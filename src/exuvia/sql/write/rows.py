@@ -16,6 +16,7 @@ One object a statement and table; it takes the metadata lock.
 from collections.abc import Sequence
 from typing import Any
 
+from exuvia.base.interruption import check
 from exuvia.catalog import reader, writer
 from exuvia.catalog.constraint_info import Rule
 from exuvia.catalog.table import Table
@@ -56,6 +57,7 @@ class RowWriter:
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
         """Put a new row; `handle` where rows have hidden ids. Raises Duplicate, nothing written."""
+        check()
         if self._computed is not None:
             self._computed.fill(row)
         if self._checks is not None:
@@ -74,6 +76,7 @@ class RowWriter:
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
         """Replace a row as it was read. Raises Duplicate, nothing written."""
+        check()
         if self._computed is not None:
             self._computed.fill(new)
         if self._checks is not None:
@@ -99,6 +102,7 @@ class RowWriter:
 
     def delete(self, handle: bytes, row: Row) -> None:
         """Remove a row as it was read."""
+        check()
         if self._parts is not None:
             return self._parts.delete(handle, row)
         if self._early is not None:
@@ -129,6 +133,7 @@ class RowWriter:
 
     def keep(self, handle: bytes) -> None:
         """Lock a row that is met and left as it is, where rows are locked."""
+        check()
         if self._context.locks is not None:
             self._context.txn.lock(self._table.row_key(handle))
 
