@@ -326,7 +326,8 @@ def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> Non
     waiting = threading.Thread(target=lambda: ends.append(_wait_is_refused(store)))
     for thread in [*threads, waiting]:
         thread.start()
-    time.sleep(0.1)
+    while len(acknowledged) <= 10:
+        time.sleep(0.001)
     store.close()
     for thread in [*threads, waiting]:
         thread.join()

@@ -5,6 +5,7 @@ A child says what it has reached by one line on its standard output; `hear` wait
 
 import errno
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Refused, Unavailable
 from exuvia.cluster.row_locks import Locker, RowLocks
 from exuvia.kv import keys as k
+from exuvia.kv.entry import LIVE, Kind
 from exuvia.kv.lmdb import compact, work
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.store import LmdbStore
@@ -162,6 +164,30 @@ def commit_slowly(url: str, keys: int, pause_s: float) -> None:
     _put_many(store, keys)
     store.close()
     say("done")
+
+
+def commit_table(url: str, rows: int) -> None:
+    """Commit so many rows of 70 bytes with two plain indexes and a unique one; say how long the
+    write lock was held and the processor time of that, in seconds."""
+    store = cast(LmdbStore, open_store(url))
+    gate, numbers = store._environment.gate, random.Random(35)
+    used: list[float] = []
+    enter, leave = gate.enter, gate.leave
+    gate.enter = lambda: (enter(), used.append(time.thread_time()))[0]  # type: ignore[method-assign]
+    gate.leave = lambda: (used.append(time.thread_time()), leave())[1]  # type: ignore[method-assign]
+    txn = store.begin()
+    for row in range(rows):
+        handle = k.i64(row)
+        txn.write(Kind.PUT, k.row_prefix(9) + handle, bytes(70))
+        for index in (1, 2):
+            value = k.u64(numbers.getrandbits(40))
+            txn.write(Kind.PLACE, k.index_prefix(9, index) + value + handle, LIVE)
+        value = k.u64(numbers.getrandbits(60))
+        txn.write(Kind.CLAIM, k.index_prefix(9, 3) + value, LIVE + handle)
+    say(f"begun {txn.size}")
+    txn.commit()
+    say(f"done {gate.longest_s} {max(b - a for a, b in zip(used[::2], used[1::2], strict=True))}")
+    store.close()
 
 
 def wait_for(url: str, channel: str, times: int) -> None:

@@ -9,6 +9,7 @@ may come from anywhere; the transaction it comes from must be aborted as a whole
 A stored value is `[u64 little-endian commit sequence][payload]`.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, repeat
@@ -33,6 +34,7 @@ from exuvia.kv.validate import (
 Moved = Callable[[], None]
 FEW = 16
 """Keys below which a get for each is faster than a cursor."""
+LARGE = 10_000
 TOUCHED = 256
 """Keys from which a commit's pages are worth a look beforehand."""
 
@@ -73,6 +75,16 @@ def touch(transaction: Reading, arranged: Arranged) -> None:
 
 def apply_packet(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
     """Validate and write one packet; its sequence. Raises what kv/validate.py raises."""
+    if arranged.size < LARGE or not gc.isenabled():
+        return _apply(transaction, arranged, moved)
+    gc.disable()  # a full collection looks at millions of objects and finds none to free
+    try:
+        return _apply(transaction, arranged, moved)
+    finally:
+        gc.enable()
+
+
+def _apply(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
     read_many = partial(_read_many, transaction, moved)
     validate(arranged, transaction.get, read_many)
     judged, unjudged = outcomes(arranged, read_many)
