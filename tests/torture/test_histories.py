@@ -25,10 +25,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess
+from support.node_processes import NodeProcess, until
 from support.torture import Nodes, nodes_to_hurt, run
 
-CLIENTS, LISTS, APPENDS = 8, 5, 40
+CLIENTS, LISTS, APPENDS, LEAST = 6, 5, 40, 120
 GONE = (0, 2003, 2006, 2013)
 REFUSED = (1213, 1205, 1062, 8028, 1412, 8027, 3572)
 Ops = list[tuple[str, str, Any]]
@@ -153,12 +153,13 @@ def play(nodes: Nodes, mode: str, seconds: float, seed: int, kills: bool) -> His
     )
     Client.values = itertools.count(1)
     if mode != "absent":
-        rows = ",".join(f"({n}, 'k{n}', '')" for n in range(20_000))
+        rows = ",".join(f"({n}, 'k{n}', '')" for n in range(5_000))
         run(first, f"INSERT INTO test.lists VALUES {rows}")
     history = History()
     clients = [Client(nodes, number, mode, history, seed) for number in range(CLIENTS)]
     for client in clients:
         client.start()
+    until(lambda: len(history.lines) > 2 * LEAST, 90)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         clients[0]._stopping.wait(min(5.0, max(0.0, end - time.monotonic())))
@@ -197,13 +198,13 @@ def told(history: History, mode: str, seed: int) -> None:
     kinds = {kind: sum(line["type"] == kind for line in history.lines) for kind in ("ok", "fail")}
     ops = sum(len(line["value"]) for line in history.lines if line["type"] == "ok")
     print(f"\n{mode}, seed {seed}: {kinds}, {ops} operations committed")
-    assert kinds["ok"] > 50
+    assert kinds["ok"] > LEAST // 3
 
 
 @pytest.mark.parametrize("mode", ["snapshot", "present", "absent"])
 def test_lists_of_two_nodes(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        told(play(nodes, mode, 3.0, 1, kills=False), mode, 1)
+        told(play(nodes, mode, 1.0, 1, kills=False), mode, 1)
 
 
 @pytest.mark.torture
