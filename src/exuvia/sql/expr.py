@@ -152,6 +152,22 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+LONG_CHAIN = 64
+_CHAINED = frozenset(("+", "-", "*", "/", "div", "%", "&", "|", "^", "<<", ">>"))
+
+
+def chain(expr: Expr) -> list[Call]:
+    """a + b - c ...: the calls down its left side, the outermost first; [] where there are few.
+
+    Whoever goes through expressions takes a long one in a loop: thousands of terms are no
+    nesting."""
+    found: list[Call] = []
+    while isinstance(expr, Call) and expr.function in _CHAINED and len(expr.arguments) == 2:
+        found.append(expr)
+        expr = expr.arguments[0]
+    return found if len(found) > LONG_CHAIN else []
+
+
 def walk(expr: Expr) -> "list[Expr]":
     """The expression and all inside it, outermost first."""
     found = [expr]

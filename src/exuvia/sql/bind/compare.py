@@ -57,6 +57,15 @@ def boolean(name: str, *arguments: Expr, extra: tuple[object, ...] = ()) -> Expr
     return fold(Call(type=types.BOOLEAN, function=name, arguments=arguments, extra=extra))
 
 
+def joined(name: str, terms: Sequence[Expr]) -> Expr:
+    """AND, OR or XOR of them all, in their order; as deep as its logarithm."""
+    while len(terms) > 1:
+        pairs = range(0, len(terms) - 1, 2)
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [*(boolean(name, terms[n], terms[n + 1]) for n in pairs), *odd]
+    return terms[0]
+
+
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments in the domain in which they compare, and the collation they compare in."""
     if any(is_year(each) for each in arguments):
@@ -258,10 +267,7 @@ def _in(tree: exp.In, scope: Scope) -> Expr:
     if not items:
         raise Misplaced(")")
     if is_row(tree.this):
-        found = _rows("=", tree.this, items[0], scope)
-        for item in items[1:]:
-            found = boolean("or", found, _rows("=", tree.this, item, scope))
-        return found
+        return joined("or", [_rows("=", tree.this, item, scope) for item in items])
     return membership(scope.bind(tree.this), [scope.bind(item) for item in items])
 
 
@@ -269,10 +275,7 @@ def membership(needle: Expr, items: Sequence[Expr]) -> Expr:
     """needle IN (items): one domain where all agree, else a chain of comparisons."""
     kinds = {types.is_text_like(each.type) for each in items if each.type.Tp != TypeCode.NULL}
     if len(kinds) > 1:
-        found = compare("=", needle, items[0])
-        for item in items[1:]:
-            found = boolean("or", found, compare("=", needle, item))
-        return found
+        return joined("or", [compare("=", needle, item) for item in items])
     operands, collate = comparable((needle, *items), "in")
     fixed = all(is_constant(item) for item in operands[1:])
     return boolean("in", *operands, extra=(collate, fixed))

@@ -22,7 +22,7 @@ from exuvia.sql.bind.cast import (
     to_number,
     to_text,
 )
-from exuvia.sql.bind.compare import boolean
+from exuvia.sql.bind.compare import boolean, joined
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Call, Constant, Expr
 from exuvia.sql.parse.near import Misplaced
@@ -50,12 +50,7 @@ _LOGIC: dict[type, str] = {exp.And: "and", exp.Or: "or", exp.Xor: "xor"}
 
 def _logic(tree: exp.Expression, scope: Scope) -> Expr:
     operands: list[Any] = list(tree.flatten(unnest=False))
-    bound = [condition(scope.bind(each)) for each in operands]
-    name = _LOGIC[type(tree)]
-    found = bound[0]
-    for each in bound[1:]:
-        found = boolean(name, found, each)
-    return found
+    return joined(_LOGIC[type(tree)], [condition(scope.bind(each)) for each in operands])
 
 
 def _not(tree: exp.Not, scope: Scope) -> Expr:
@@ -93,16 +88,32 @@ def _exact(expr: Expr) -> Expr:
     return cast(expr, types.decimal(20, 0))
 
 
-def _arithmetic(tree: exp.Binary, scope: Scope) -> Expr:
+def _chain(step: Any, signs: dict[type, str]) -> Any:
+    """The binder of a + b - c ...: without a level of Python's for each sign."""
+
+    def bind(tree: exp.Binary, scope: Scope) -> Expr:
+        nodes: list[Any] = [tree]
+        while type(nodes[-1].this) in signs:
+            nodes.append(nodes[-1].this)
+        found: Expr = step(nodes[-1], None, scope)
+        for node in reversed(nodes[:-1]):
+            found = step(node, found, scope)
+        return found
+
+    return bind
+
+
+def _arithmetic(tree: exp.Binary, bound: Expr | None, scope: Scope) -> Expr:
+    """`bound` is what stands left, None where it is not bound yet."""
     sign = _ARITHMETIC[type(tree)]
     left, right = tree.this, tree.expression
     if isinstance(left, exp.Interval) and isinstance(right, exp.Interval):
         right = right if right.args.get("unit") else right.this  # the parser's: x is no interval
     if sign in "+-" and isinstance(right, exp.Interval):
-        return moved(scope.bind(left), right, -1 if sign == "-" else 1, scope)
+        return moved(bound or scope.bind(left), right, -1 if sign == "-" else 1, scope)
     if sign == "+" and isinstance(left, exp.Interval):
         return moved(scope.bind(right), left, 1, scope)
-    return arithmetic(sign, scope.bind(left), scope.bind(right))
+    return arithmetic(sign, bound or scope.bind(left), scope.bind(right))
 
 
 def _negative(tree: exp.Neg, scope: Scope) -> Expr:
@@ -125,8 +136,11 @@ def _overflows(operand: Expr) -> bool:
     return not -(1 << 63) <= -operand.value < 1 << 63
 
 
-def _bitwise(tree: exp.Binary, scope: Scope) -> Expr:
-    operands = tuple(to_integer(scope.bind(each)) for each in (tree.this, tree.expression))
+def _bitwise(tree: exp.Binary, bound: Expr | None, scope: Scope) -> Expr:
+    operands = (
+        to_integer(bound or scope.bind(tree.this)),
+        to_integer(scope.bind(tree.expression)),
+    )
     return fold(Call(type=types.UNSIGNED, function=_BITS[type(tree)], arguments=operands))
 
 
@@ -166,8 +180,8 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
 BINDERS: dict[type, Any] = {
     **dict.fromkeys(_LOGIC, _logic),
     **bind_compare.BINDERS,
-    **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    **dict.fromkeys(_BITS, _bitwise),
+    **dict.fromkeys(_ARITHMETIC, _chain(_arithmetic, _ARITHMETIC)),
+    **dict.fromkeys(_BITS, _chain(_bitwise, _BITS)),
     exp.Not: _not,
     exp.Is: _is,
     exp.Neg: _negative,

@@ -10,7 +10,7 @@ from exuvia.base.types import Family
 from exuvia.catalog.collation import collation
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Renderer
-from exuvia.sql.expr import Call, Cast, Constant, Expr
+from exuvia.sql.expr import Call, Cast, Constant, Expr, chain
 
 Maker = Callable[[Call, Renderer], str | None]
 
@@ -20,6 +20,10 @@ def divides(expr: Expr) -> bool:
     if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
         exponent = expr.value.as_tuple().exponent
         return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
+    calls = chain(expr)
+    if calls:
+        parts = [calls[-1].arguments[0], *(call.arguments[1] for call in calls)]
+        return any(call.function == "/" for call in calls) or any(map(divides, parts))
     if isinstance(expr, Call) and expr.family is Family.DECIMAL:
         return expr.function == "/" or any(divides(part) for part in expr.arguments)
     return isinstance(expr, Cast) and expr.family is Family.DECIMAL and divides(expr.argument)

@@ -34,6 +34,7 @@ from exuvia.sql.expr import (
     Outer,
     Subquery,
     Windowed,
+    chain,
     is_constant,
 )
 
@@ -60,6 +61,8 @@ class Renderer:
             return self.leaf(expr)
         if isinstance(expr, Constant):
             return duck.literal(expr.value, expr.type)
+        if chain(expr):
+            return self.functions.call(expr, self)  # DuckDB's own nesting is bounded
         if is_constant(expr) and not is_volatile(expr):
             return duck.literal(compile_expression(expr)((), self.env), expr.type)
         native = self._native(expr)
@@ -254,6 +257,12 @@ def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
         return Column(type=expr.type, coercibility=level, position=position, full=full)
     if isinstance(expr, Cast):
         return evolve(expr, argument=_with_leaves(expr.argument, leaves))
+    calls = chain(expr)
+    if calls:
+        found = _with_leaves(calls[-1].arguments[0], leaves)
+        for call in reversed(calls):
+            found = evolve(call, arguments=(found, _with_leaves(call.arguments[1], leaves)))
+        return found
     if isinstance(expr, Call):
         return evolve(expr, arguments=tuple(_with_leaves(a, leaves) for a in expr.arguments))
     if isinstance(expr, Assign):

@@ -28,6 +28,7 @@ from exuvia.sql.expr import (
     Expr,
     Parameter,
     Variable,
+    chain,
     is_constant,
     walk,
 )
@@ -175,7 +176,36 @@ def _cast(expr: Any) -> Compiled:
     return run
 
 
+def _chained(calls: Sequence[Call]) -> Compiled:
+    """A long chain of operators: each takes what those before it gave in the place of the row."""
+    first = compile_expression(calls[-1].arguments[0])
+    steps = []
+    for call in reversed(calls):
+        right = compile_expression(call.arguments[1])
+        operands: list[Compiled] = [_first_of, _of_second(right)]
+        steps.append(OPERATORS[call.function](call, operands))
+
+    def run(row: Row, env: Any) -> Value:
+        value = first(row, env)
+        for step in steps:
+            value = step((value, row), env)
+        return value
+
+    return run
+
+
+def _first_of(pair: Row, env: Any) -> Value:
+    return pair[0]
+
+
+def _of_second(inner: Compiled) -> Compiled:
+    return lambda pair, env: inner(pair[1], env)
+
+
 def _call(expr: Any) -> Compiled:
+    calls = chain(expr)
+    if calls:
+        return _chained(calls)
     arguments = [compile_expression(argument) for argument in expr.arguments]
     special = OPERATORS.get(expr.function)
     if special is not None:

@@ -7,7 +7,7 @@ a - 1            (shop.t.a - 1)
 from collections.abc import Sequence
 
 from exuvia.sql.evaluate.texts import text_of
-from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, Variable
+from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, Variable, chain
 
 _NAMES = {
     "+": "plus",
@@ -43,6 +43,12 @@ def shown(expr: Expr) -> str:
         return f"@{expr.name}"
     if isinstance(expr, Parameter):
         return "?"
+    calls = chain(expr)
+    if calls:
+        text = shown(calls[-1].arguments[0])
+        for call in reversed(calls):
+            text = f"{_NAMES.get(call.function, call.function)}({text}, {shown(call.arguments[1])})"
+        return text
     if isinstance(expr, Call):
         name = _NAMES.get(expr.function, expr.function)
         return f"{name}({', '.join(shown(part) for part in expr.arguments)})"

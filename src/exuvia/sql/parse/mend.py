@@ -7,11 +7,22 @@ SIGNED INT             SIGNED, in casts
 INTERVAL 1.5 SECOND    INTERVAL (1.5) SECOND
 BINARY -1              BINARY (-1); a call of BINARY is its cast (bind/bind.py)
 a JOIN b               a INNER JOIN b, so that a comma is the only join without a word
+
+And what it would try in two ways, at every level again, so that 25 levels take minutes (with the
+interpreter's lock held, no KILL gets through), is decided before:
+
+YEAR(x), CHAR(x), ...  a call, not a type, but for CAST(.. AS CHAR(3)), CONVERT(.., CHAR(3)) and the
+                       columns of JSON_TABLE
+a JOIN b JOIN c        without ON: a CROSS JOIN b CROSS JOIN c. An ON belongs to the nearest JOIN
+                       that has none; an outer join without ON is 1064
 """
 
 import re
 
+from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
+
+from exuvia.sql.parse.near import syntax_error
 
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}
@@ -22,6 +33,18 @@ _WORDS = frozenset(
 _JOIN_WORDS = {
     *(TokenType.INNER, TokenType.CROSS, TokenType.OUTER, TokenType.LEFT, TokenType.RIGHT),
     *(TokenType.FULL, TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
+}
+_TYPES = MySQLParser.TYPE_TOKENS - {
+    *(TokenType.NULL, TokenType.SET, TokenType.INTERVAL, TokenType.UNION, TokenType.NAME),
+}
+_TYPE_FOLLOWS = {TokenType.VAR, TokenType.IDENTIFIER}  # a column of JSON_TABLE
+_TYPE_FOLLOWS_WORD = {"AS", "RETURNING"}
+_JOINS = {TokenType.JOIN, TokenType.STRAIGHT_JOIN}
+_INNER = {TokenType.INNER, TokenType.CROSS}
+_JOINS_END = {
+    *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT),
+    *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.SET, TokenType.WINDOW),
+    *(TokenType.COMMA, TokenType.SEMICOLON),
 }
 _UNIT = re.compile("(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.I)
 
@@ -43,6 +66,99 @@ def mended(tokens: list[Token]) -> list[Token]:
     return found
 
 
+def decided(text: str, tokens: list[Token]) -> list[Token]:
+    """The tokens without what could be read in two ways, see the module. Raises 1064."""
+    kinds = {token.token_type for token in tokens}
+    if kinds & _TYPES:
+        tokens = _calls(tokens)
+    return _joins(text, tokens) if kinds & _JOINS else tokens
+
+
+def _calls(tokens: list[Token]) -> list[Token]:
+    """Words of types as names of functions where they are called."""
+    found = list(tokens)
+    within: list[str] = []  # whose parentheses are open
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.L_PAREN:
+            within.append(tokens[place - 1].text.upper() if place else "")
+        elif kind is TokenType.R_PAREN:
+            del within[-1:]
+        elif kind in _TYPES and place and _is(tokens, place + 1, TokenType.L_PAREN):
+            before = tokens[place - 1]
+            is_type = (
+                before.token_type in _TYPE_FOLLOWS
+                or before.text.upper() in _TYPE_FOLLOWS_WORD
+                or (before.token_type is TokenType.COMMA and within[-1:] == ["CONVERT"])
+            )
+            if not is_type:
+                found[place] = _like(token, TokenType.VAR, token.text)
+    return found
+
+
+def _joins(text: str, tokens: list[Token]) -> list[Token]:
+    """JOINs without ON as CROSS JOINs."""
+    found = list(tokens)
+    waiting: list[list[int]] = [[]]  # JOINs that have no ON yet, for each open parenthesis
+
+    def end(place: int) -> None:
+        for at in waiting[-1]:
+            first = at
+            while first and tokens[first - 1].token_type in _JOIN_WORDS:
+                first -= 1
+            if not {each.token_type for each in tokens[first:at]} <= _INNER:
+                raise syntax_error(text, tokens[place].start if place < len(tokens) else len(text))
+            found[first] = _like(tokens[first], TokenType.CROSS, "CROSS")
+            if first == at:  # STRAIGHT_JOIN
+                joins[at] = _like(tokens[at], TokenType.JOIN, "JOIN")
+        waiting[-1].clear()
+
+    joins: dict[int, Token] = {}
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.L_PAREN:
+            waiting.append([])
+        elif kind is TokenType.R_PAREN:
+            end(place)
+            if len(waiting) > 1:
+                waiting.pop()
+        elif kind in _JOINS:
+            if not _is_natural(tokens, place) and not _is_word(tokens, place - 1, "FOR"):
+                waiting[-1].append(place)
+        elif kind is TokenType.USING or kind is TokenType.ON:
+            if _is_word(tokens, place + 1, "DUPLICATE"):
+                end(place)
+            del waiting[-1][-1:]
+        elif kind in _JOINS_END and not _is_word(tokens, place - 1, "FOR"):
+            end(place)
+    while waiting:
+        end(len(tokens))
+        waiting.pop()
+    if not joins:
+        return found
+    return [
+        each
+        for place, token in enumerate(found)
+        for each in ((token, joins[place]) if place in joins else (token,))
+    ]
+
+
+def _is_natural(tokens: list[Token], place: int) -> bool:
+    while place and tokens[place - 1].token_type in _JOIN_WORDS:
+        place -= 1
+        if tokens[place].token_type is TokenType.NATURAL:
+            return True
+    return False
+
+
+def _is(tokens: list[Token], place: int, kind: TokenType) -> bool:
+    return 0 <= place < len(tokens) and tokens[place].token_type is kind
+
+
+def _is_word(tokens: list[Token], place: int, word: str) -> bool:
+    return 0 <= place < len(tokens) and tokens[place].text.upper() == word
+
+
 def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
     """(the tokens instead, how many they stand for); None where nothing is to mend."""
     token = tokens[place]
@@ -52,7 +168,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
     if word in LITERALS and kinds[:1] == [TokenType.STRING]:
         return _called(token, LITERALS[word], [tokens[place + 1]]), 2
-    if token.token_type is TokenType.JOIN and place:
+    if token.token_type is TokenType.JOIN and place and not _is_word(tokens, place - 1, "FOR"):
         if tokens[place - 1].token_type in _JOIN_WORDS:
             return None
         return [_like(token, TokenType.INNER, "INNER"), token], 1

@@ -52,9 +52,12 @@ _TYPES = {"BIGINT": "signed", "UBIGINT": "unsigned", "VARCHAR": "char", "TIMESTA
 
 def restored(tree: exp.Expression) -> str:
     """The text of an expression."""
-    sign = _BINARY.get(type(tree))
-    if sign is not None:
-        return f"{restored(tree.this)} {sign} {restored(tree.expression)}"
+    behind = []
+    while (sign := _BINARY.get(type(tree))) is not None:
+        behind.append(f" {sign} {restored(tree.expression)}")
+        tree = tree.this
+    if behind:
+        return restored(tree) + "".join(reversed(behind))
     word = _WORDS.get(type(tree))
     if word is not None:
         return word

@@ -29,10 +29,10 @@ def remember_source(tree: exp.Expression, source: Source) -> None:
     selects = list(_in_text_order(tree))
     if len(selects) != len(starts):
         return
-    for select, start in zip(selects, starts, strict=True):
+    ends = _ends(tokens, starts)
+    for select, start, end in zip(selects, starts, ends, strict=True):
         if "source" not in select.meta:
-            own = tokens[start : _end(tokens, start)]
-            select.meta["source"] = Source(source.text, own)
+            select.meta["source"] = Source(source.text, tokens[start:end])
 
 
 def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:
@@ -60,15 +60,24 @@ def _children(node: exp.Expression) -> list[exp.Expression]:
     return found
 
 
-def _end(tokens: Sequence[Token], start: int) -> int:
-    """Behind the last token of the SELECT that begins there."""
-    depth = 0
-    for place in range(start, len(tokens)):
-        kind = tokens[place].token_type
-        if kind is TokenType.L_PAREN:
-            depth += 1
-        elif kind is TokenType.R_PAREN:
-            depth -= 1
-            if depth < 0:
-                return place
-    return len(tokens)
+def _ends(tokens: Sequence[Token], starts: Sequence[int]) -> list[int]:
+    """Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
+    next part of its UNION."""
+    found = dict.fromkeys(starts, len(tokens))
+    open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.SELECT:
+            open_[-1].append(place)
+        elif kind is TokenType.L_PAREN:
+            open_.append([])
+        elif kind is TokenType.R_PAREN or kind in _SETS:
+            for start in open_[-1]:
+                found[start] = place
+            open_[-1].clear()
+            if kind is TokenType.R_PAREN and len(open_) > 1:
+                open_.pop()
+    return [found[start] for start in starts]
+
+
+_SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}

@@ -25,12 +25,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql import refuse
-from exuvia.sql.parse.mend import mended
+from exuvia.sql.parse.mend import decided, mended
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.strict import check_commas, check_limits
 
 MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
 NESTING_LIMIT = 400
+SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {"clustered_index", "auto_id_cache", "auto_rand", "force_inc"}
 
@@ -239,7 +240,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     if len(tokens) > MOST_TOKENS:
         raise refuse(1105, f"the statement has more than {MOST_TOKENS} words and signs")
-    tokens = mended(tokens)
+    tokens = decided(text, mended(tokens))
     check_commas(text, tokens)
     check_limits(text, tokens)
     try:
@@ -303,15 +304,56 @@ _BITWISE = (
 
 def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expression:
     if any(token.token_type in _DISTURBED for token in tokens):
-        for node in list(tree.find_all(*_BITWISE)):
+        seen: set[int] = set()
+        tops: list[exp.Expression] = []
+        for node in tree.find_all(*_BITWISE):
             top: Any = node
-            while type(top.parent) in _RANKS:
+            while id(top) not in seen:
+                seen.add(id(top))
+                if type(top.parent) not in _RANKS:
+                    tops.append(top)
+                    break
                 top = top.parent
-            if not top.meta.get("ranked"):
-                _rank(top)
+        for top in tops:
+            _rank(top)
     for node in list(tree.find_all(exp.Is)):
         _lift_is(node)
+    if sum(token.token_type in _CONNECTIVES for token in tokens) > SHORT_CHAIN:
+        for node in list(tree.find_all(exp.And, exp.Or, exp.Xor)):
+            if type(node.parent) is not type(node):
+                _balance(node)
     return tree
+
+
+_CONNECTIVES = {TokenType.AND, TokenType.OR, TokenType.XOR}
+
+
+def _balance(top: Any) -> None:
+    """Rebuild a long chain of one connective, so that it is as deep as its logarithm: thousands of
+    terms are no nesting for whoever walks the tree. Their order stays, and with it what is
+    computed first."""
+    kind: Any = type(top)
+    terms: list[exp.Expression] = []
+    waiting: list[exp.Expression] = [top]
+    while waiting:
+        node = waiting.pop()
+        if type(node) is kind:
+            waiting += (node.expression, node.this)
+        else:
+            terms.append(node)
+    if len(terms) <= SHORT_CHAIN:
+        return
+    parent, key, index = top.parent, top.arg_key, top.index
+    while len(terms) > 2:
+        terms = [
+            kind(this=terms[n], expression=terms[n + 1]) if n + 1 < len(terms) else terms[n]
+            for n in range(0, len(terms), 2)
+        ]
+    if parent is not None and key:
+        parent.set(key, kind(this=terms[0], expression=terms[1]), index)
+    else:
+        top.set("this", terms[0])
+        top.set("expression", terms[1])
 
 
 def _rank(top: exp.Expression) -> None:
@@ -320,17 +362,16 @@ def _rank(top: exp.Expression) -> None:
     operands: list[exp.Expression] = []
     operators: list[type[exp.Expression]] = []
 
-    def flatten(node: exp.Expression) -> None:
-        if type(node) in _RANKS:
-            flatten(node.this)
-            operators.append(type(node))
-            flatten(node.expression)
+    waiting: list[exp.Expression | type[exp.Expression]] = [top]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, type):
+            operators.append(node)
+        elif type(node) in _RANKS:
+            waiting += (node.expression, type(node), node.this)
         else:
             operands.append(node)
-
-    flatten(top)
     result = _climb(operands, operators)
-    result.meta["ranked"] = True
     if parent is not None and key:
         parent.set(key, result, index)
 
