@@ -101,6 +101,7 @@ class Environment:
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
         self.path = os.path.realpath(path)
+        self.data_path = self.file("data.mdb")
         if settings.id:
             locality.require_id(self.path, self.file(locality.RECORD), settings.id)
         os.makedirs(self.path, exist_ok=True)
@@ -189,11 +190,6 @@ class Environment:
             raise Unavailable(f"no room to open the store {self.path}: {error}") from error
         finally:
             os.close(file)
-
-    @property
-    def data_path(self) -> str:
-        """The file that has everything."""
-        return self.file("data.mdb")
 
     def _open(self, may_make: bool = False) -> lmdb.Environment:
         data = self.data_path
