@@ -123,6 +123,8 @@ Own = list[tuple[bytes, bytes | None]]
 FEW = 64
 UNBOUNDED = 1 << 62
 KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
+LOCKABLE = (b"r", b"i")
+BOTH = (UPDATE, SHARE)
 HOLDING = frozenset({*VALIDATED, Kind.CLAIM})
 """Writes that hold their key against the locks of others."""
 
@@ -466,21 +468,27 @@ class Transaction:
             if position >= mark and write.kind in HOLDING and _is_lockable(write.key):
                 yield since, write
 
-    def _unlocked(self) -> Iterator[Requirement]:
+    def _unlocked(self) -> list[Requirement]:
         """What was held was locked by nobody else meanwhile, by table."""
-        both, tables = (
-            (UPDATE, SHARE),
-            dict[bytes, dict[tuple[int, tuple[bytes, ...]], list[bytes]]](),
-        )
+        tables: dict[bytes, dict[tuple[int, tuple[bytes, ...]], list[bytes]]] = {}
+        if len(self._spans) == 1 and not self._locked:  # one snapshot: most transactions
+            since = self._spans[0][1]
+            held: dict[bytes, list[bytes]] = {}
+            for kind, key, _ in self._writes:
+                if kind in HOLDING and key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE:
+                    held.setdefault(lock_header(key), []).append(key)
+            return [Unlocked(header, [Held(since, BOTH, keys)]) for header, keys in held.items()]
         for since, (_, key, _) in self._held():
             groups = tables.setdefault(lock_header(key), {})
-            groups.setdefault((since, both), []).append(key)
+            groups.setdefault((since, BOTH), []).append(key)
         for key, lock in self._locked.items():
             groups = tables.setdefault(lock_header(key), {})
-            modes = both if lock.exclusive else (UPDATE,)
+            modes = BOTH if lock.exclusive else (UPDATE,)
             groups.setdefault((lock.since, modes), []).append(key)
-        for header, groups in tables.items():
-            yield Unlocked(header, [Held(*how, keys) for how, keys in groups.items()])
+        return [
+            Unlocked(header, [Held(*how, keys) for how, keys in groups.items()])
+            for header, groups in tables.items()
+        ]
 
     def _traces(self) -> Iterator[Write]:
         """What locks leave behind where this commits, of keys that it does not write anyway."""
@@ -515,4 +523,4 @@ class Transaction:
 
 
 def _is_lockable(key: bytes) -> bool:
-    return key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in (b"r", b"i")
+    return key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE

@@ -12,7 +12,7 @@ A stored value is `[u64 little-endian commit sequence][payload]`.
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 from exuvia.base.errors import ExuviaError
@@ -22,6 +22,7 @@ from exuvia.kv.lmdb.environment import SEQUENCE_KEY
 from exuvia.kv.lmdb.native import Cursor, Reading, Writing
 from exuvia.kv.packet import LONGEST_KEY, SEQUENCE_BYTES, BulkResult, Packet, Requirement
 from exuvia.kv.validate import (
+    FEW,
     STRIDE,
     Arranged,
     arrange,
@@ -32,8 +33,6 @@ from exuvia.kv.validate import (
 )
 
 Moved = Callable[[], None]
-FEW = 16
-"""Keys below which a get for each is faster than a cursor."""
 LARGE = 10_000
 TOUCHED = 256
 """Keys from which a commit's pages are worth a look beforehand."""
@@ -97,8 +96,11 @@ def _apply(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
     _remove(transaction, arranged.gone, moved)
     _remove(transaction, unjudged, moved)
     with transaction.cursor() as cursor:
-        _put(cursor, arranged.puts, stamp, moved)
-        _put(cursor, judged, stamp, moved)
+        if arranged.size < STRIDE:  # small: one call, and it moves anyway
+            cursor.putmulti([(key, stamp + put) for key, put in chain(arranged.puts, judged)])
+        else:
+            _put(cursor, arranged.puts, stamp, moved)
+            _put(cursor, judged, stamp, moved)
     return sequence
 
 
@@ -112,10 +114,10 @@ def _read_many(transaction: Reading, moved: Moved, keys: Sequence[bytes]) -> dic
 
 
 def _remove(transaction: Writing, keys: Sequence[bytes], moved: Moved) -> None:
-    for start in range(0, len(keys), STRIDE):
-        for key in keys[start : start + STRIDE]:
-            transaction.delete(key)
-        moved()
+    for number, key in enumerate(keys, 1):
+        transaction.delete(key)
+        if number % STRIDE == 0:
+            moved()
 
 
 def _put(cursor: Cursor, pairs: Sequence[tuple[bytes, bytes]], stamp: bytes, moved: Moved) -> None:
