@@ -114,7 +114,7 @@ def each_call(node: NodeProcess, faults: Faults, error: int, step: int) -> int:
     return done
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("error", [errno.EIO, pytest.param(errno.ENOSPC, marks=pytest.mark.long)])
 def test_one_call_that_fails_ends_in_a_clear_error_or_a_wait(
     node: NodeProcess, faults: Faults, error: int
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_killed_front_takes_its_back_along_and_the_other_node_takes_over(tmp_p
         assert {each["id"]: each["pid"] for each in second.status()["members"]}[owner] == backs[1]
 
 
+@pytest.mark.long  # tests/cluster has ten processes without their servers
 def test_ten_nodes_at_once_fill_an_empty_store_once(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store"
     nodes = [NodeProcess(url, tmp_path / f"log{n}") for n in range(10)]

@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from support.node_processes import is_alive, running_nodes, until
 
 
@@ -13,6 +15,7 @@ def descendants(pid: int) -> list[int]:
     return children + [each for child in children for each in descendants(child)]
 
 
+@pytest.mark.long  # tests/spark kills a driver, too
 def test_no_jvm_outlives_a_front_that_is_killed(tmp_path: Path) -> None:
     with running_nodes(tmp_path) as [node]:
         with node.connect(autocommit=True) as connection, connection.cursor() as cursor:

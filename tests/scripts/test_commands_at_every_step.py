@@ -39,7 +39,7 @@ CANCELLABLE = {  # besides the moment before the first step
     "add check constraint": _OBEYS,
     "alter check constraint": _OBEYS,
     "alter check constraint, not enforced": "",
-    "add foreign key": _OBEYS,
+    "add foreign key": _FILLS,
     "create table, with a key": "delete only",
     "add partition": "replica only",
     "truncate partition": "write only",

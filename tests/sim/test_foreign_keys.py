@@ -40,7 +40,12 @@ def test_a_seed_replays_to_the_letter() -> None:
     assert simulate(3) == simulate(3)
 
 
-@pytest.mark.parametrize("plant", KEY_PLANTS)
+LONG = {"no evidence fence": [pytest.mark.long]}  # tests/laws shows the same in a small world
+
+
+@pytest.mark.parametrize(
+    "plant", [pytest.param(plant, marks=LONG.get(plant, [])) for plant in KEY_PLANTS]
+)
 def test_a_planted_bug_is_found(plant: str) -> None:
     wanted = AIMED.get(plant, tuple(CASES))
     plans = tuple(plan for plan in KEY_PLANS if plan.title in wanted)

@@ -26,7 +26,7 @@ def test_seeds_keep_the_laws_through_every_kind_of_change() -> None:
     assert sum(verdict.steps for verdict in verdicts) > 10 * SEEDS  # events
 
 
-@pytest.mark.parametrize("seed", [2, 4])
+@pytest.mark.parametrize("seed", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("fate", ["before", "after"])
 def test_killed_at_every_transaction_boundary(seed: int, fate: str) -> None:
     commits = boundaries(seed)

@@ -1,6 +1,6 @@
 """A parent goes while a child comes: one of both commits, in either order, on two nodes.
 
-The two sessions belong to two fronts, so no lock keeps them apart: the store alone decides.
+Optimistic transactions take no lock, so nothing keeps them apart: the store alone decides.
 """
 
 import pytest
@@ -64,8 +64,8 @@ def test_one_of_both_commits(pair, column, write, first):
         write = "delete"
     one, other = pair
     child(one, column)
-    run(one, "BEGIN")
-    run(other, "BEGIN")
+    run(one, "BEGIN OPTIMISTIC")
+    run(other, "BEGIN OPTIMISTIC")
     rows(other, "SELECT * FROM p")
     run(one, WRITES[write])
     run(other, "INSERT INTO c VALUES (1, 1)")
@@ -79,7 +79,7 @@ def test_one_of_both_commits(pair, column, write, first):
 def test_a_child_that_comes_late_does_not_escape_a_cascade(pair, rule):
     one, other = pair
     child(one, "id", rule)
-    run(one, "BEGIN")
+    run(one, "BEGIN OPTIMISTIC")
     run(one, "DELETE FROM p WHERE id = 1")
     run(other, "INSERT INTO c VALUES (1, 1)")
     assert not commits(one)

@@ -13,6 +13,7 @@ free pages are enough. So it is judged by that growth, from the first look after
 """
 
 import os
+import threading
 from collections import deque
 from typing import NamedTuple
 
@@ -115,7 +116,7 @@ def note_seen(path: str, seen: Seen, stale_s: float) -> None:
     longer = found is not None and found.pid != seen.pid and found.since_s < seen.since_s
     if found is not None and longer and abs(seen.at_s - found.at_s) < stale_s:
         return
-    draft = f"{path}.{seen.pid}"
+    draft = f"{path}.{seen.pid}.{threading.get_native_id()}"
     with open(draft, "wb") as file:
         file.write(msgspec.json.encode(seen))
     os.replace(draft, path)
