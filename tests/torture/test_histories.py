@@ -201,7 +201,10 @@ def told(history: History, mode: str, seed: int) -> None:
     assert kinds["ok"] > LEAST // 3
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "present", "absent"])
+@pytest.mark.parametrize(
+    "mode",
+    ["snapshot", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("present", "absent"))],
+)
 def test_lists_of_two_nodes(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
         told(play(nodes, mode, 1.0, 1, kills=False), mode, 1)

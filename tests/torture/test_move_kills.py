@@ -44,6 +44,7 @@ def batch_of() -> pa.RecordBatch:
     )
 
 
+@pytest.mark.long
 def test_a_move_goes_on_where_its_killed_node_left_it(nodes: Nodes) -> None:
     columns = "id BIGINT PRIMARY KEY, k INT NOT NULL, v BIGINT NOT NULL, KEY ik (k)"
     run(nodes.slots[0], f"CREATE TABLE t ({columns})")

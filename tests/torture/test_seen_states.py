@@ -72,7 +72,7 @@ class Holder:
         self._connection.close()
 
 
-@pytest.mark.parametrize("on_owner", [True, False])
+@pytest.mark.parametrize("on_owner", [pytest.param(True, marks=pytest.mark.long), False])
 def test_each_state_is_seen_and_the_row_count_grows(nodes: Nodes, on_owner: bool) -> None:
     owner = nodes.owner_slot()
     node = nodes.slots[owner if on_owner else 1 - owner]

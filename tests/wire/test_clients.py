@@ -198,6 +198,10 @@ def test_a_statement_of_16_mb_and_a_value_of_16_mb(node: NodeProcess) -> None:
     ):
         cursor.execute("CREATE TABLE large (a INT PRIMARY KEY, b LONGBLOB)")
         value = b"\xff\0'x" * (4 << 20)
+        with pytest.raises(pymysql.err.MySQLError) as refused:
+            cursor.execute("INSERT INTO large VALUES (1, %s)", (value,))
+        assert refused.value.args[0] == 8025, "6 MB, as in TiDB"
+        cursor.execute(f"SET tidb_txn_entry_size_limit = {most}")
         cursor.execute("INSERT INTO large VALUES (1, %s)", (value,))
         cursor.execute("SELECT b FROM large WHERE a = 1")
         assert cursor.fetchone()[0] == value
