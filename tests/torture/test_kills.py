@@ -105,6 +105,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         yield running
 
 
+@pytest.mark.long
 def test_a_backfill_survives_twenty_kills_and_does_no_span_twice(nodes: Nodes) -> None:
     with own_store(nodes.url) as store, contextlib.ExitStack() as stack:
         load(nodes.slots[0], store, "t", ROWS)

@@ -74,6 +74,7 @@ def more(clients: list[Client], count: int) -> None:
     until(lambda: done() >= before + count, 60)
 
 
+@pytest.mark.long
 def test_no_append_is_lost_doubled_or_half_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
