@@ -25,6 +25,7 @@ MB = 1 << 20
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[LmdbStore]:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
+    store._loop.close()  # the tests step its caretaker by times of their own
     yield store
     store.close()
 
@@ -214,6 +215,7 @@ def test_too_many_snapshots_are_refused_and_harm_nobody(tmp_path: Path) -> None:
 def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store?readers=90"
     store = cast(LmdbStore, open_store(url))
+    store._loop.close()  # stepped by hand below
     assert store._environment.readers == 96
     kept = [store.snapshot(for_client=True) for _ in range(72)]
     with pytest.raises(Refused, match="hold the 72 snapshots that they may") as refused:
