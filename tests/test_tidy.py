@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from exuvia.base import mysql_errors
+from exuvia.base.mysql_errors import MySQLError
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = sorted((ROOT / "src").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -108,6 +111,68 @@ def test_no_module_is_dead() -> None:
         if module not in used and f'"{module}"' not in text:
             dead.append(module)
     assert not dead
+
+
+def is_number(node: ast.expr) -> bool:
+    """An error's number, or a tuple or set that has one. Numbers below 1000 are counts."""
+    if isinstance(node, ast.Tuple | ast.Set):
+        return any(map(is_number, node.elts))
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 1000
+
+
+def numbered_errors(tree: ast.AST) -> list[ast.expr]:
+    """Where an error is raised, noted or compared by its number."""
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = dotted(node.func).rpartition(".")[2]
+            if called in ("Refused", "refuse", "Note", "note", "warn"):
+                first = node.args[1:2] if called == "Note" else node.args[:1]
+                if any(isinstance(n, ast.Constant) and type(n.value) is int for n in first):
+                    found.append(node)
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            is_code = any(isinstance(n, ast.Attribute) and n.attr == "code" for n in sides)
+            if is_code and any(map(is_number, sides)):
+                found.append(node)
+    return found
+
+
+def test_errors_are_raised_and_compared_by_name() -> None:
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in SOURCE
+        for node in numbered_errors(ast.parse(path.read_text()))
+    ]
+    assert not found, "give it a name in base/mysql_errors.py"
+
+
+ERRORS = {n: each for n, each in vars(mysql_errors).items() if isinstance(each, MySQLError)}
+
+
+def test_each_error_stands_once_in_the_table_and_in_the_order_of_codes() -> None:
+    tree = ast.parse((ROOT / "src/exuvia/base/mysql_errors.py").read_text())
+    assigned = [n.targets[0] for n in tree.body if isinstance(n, ast.Assign)]
+    assert [each.id for each in assigned if isinstance(each, ast.Name)] == list(ERRORS)
+    codes = [each.code for each in ERRORS.values()]
+    assert codes == sorted(set(codes))
+
+
+def test_an_error_is_given_what_its_text_names() -> None:
+    wrong, used = [], set()
+    for path in SOURCE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            used.update([node.id] if isinstance(node, ast.Name) and node.id in ERRORS else [])
+            if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+                continue
+            given = [node.func, *node.args]
+            if dotted(node.func) == "env.warn":
+                given = node.args
+            name = dotted(given[0])
+            if name in ERRORS and len(given) - 1 != ERRORS[name].text.count("%s"):
+                wrong.append(f"{relative(path)}:{node.lineno} {name}")
+    assert not wrong
+    assert not ERRORS.keys() - used, "an error that nobody raises"
 
 
 DOCUMENTS = ("README.md", "CHANGELOG.md", "docs/architecture.md", "LICENSE")

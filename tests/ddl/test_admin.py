@@ -3,6 +3,7 @@
 import pytest
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import writer
 from exuvia.ddl import admin, queue, requests
 from exuvia.ddl.codes import JobState
@@ -218,7 +219,7 @@ class Refusal(str):
     def at(self, job):
         from exuvia.ddl.job import failed
 
-        return failed(job, Refused(1105, "HY000", str(self))).err
+        return failed(job, ErrUnknown(str(self))).err
 
 
 def test_a_reorgs_own_settings_stand_before_the_variables():

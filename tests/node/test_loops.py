@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from exuvia.base.clock import SystemClock
-from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, Deposed, Unavailable
+from exuvia.base.mysql_errors import ErrDiskFull, ErrRecordFileFull
 from exuvia.kv.memory import MemoryStore
 from exuvia.node.loops import Loops
 from support.node_processes import until
@@ -50,7 +51,7 @@ class Running:
         Conflict("lost update"),
         Deposed("fenced"),
         Unavailable("the store is away"),
-        Refused(1114, "HY000", "full"),
+        ErrRecordFileFull.with_text("full"),
         OSError(24, "too many open files"),
     ],
 )
@@ -87,7 +88,7 @@ class FailingOnce(MemoryStore):
     "error",
     [
         Unavailable("too many snapshots are open"),
-        Refused(1021, "HY000", "input/output error"),
+        ErrDiskFull.with_text("input/output error"),
         OSError(5, "input/output error"),
     ],
 )

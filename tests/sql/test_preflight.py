@@ -7,7 +7,7 @@ import pytest
 
 from exuvia.base.counted import MESSAGE_BYTES, counted
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidUseOfNull, ErrUnknown
 from support.world import World, rows, run
 
 LARGE = "SET GLOBAL exuvia_preflight_rows = 0"
@@ -132,8 +132,8 @@ def test_the_notes_stay_and_the_list_ends_where_a_message_does(session):
 
 
 def test_where_there_is_no_room_the_count_is_still_said():
-    long = refuse(1105, "x" * 600)
+    long = ErrUnknown("x" * 600)
     assert counted(long, 7, ["id 1"]).message == "x" * 600 + " (7 rows)"
     assert counted(long, 1, ["id 1"]).message == "x" * 600
-    seen = counted(refuse(1138), 9, ["id 1"], at_least=True).message
+    seen = counted(ErrInvalidUseOfNull(), 9, ["id 1"], at_least=True).message
     assert seen == "Invalid use of NULL value (at least 9 rows; the first: id 1, ...)"

@@ -79,7 +79,7 @@ def test_what_cannot_be_analyzed(world: World) -> None:
     assert error(s, "ANALYZE TABLE nowhere") == (1146, "42S02")
     assert error(s, "ANALYZE TABLE ev") == (1105, "HY000")
     assert error(s, "ANALYZE TABLE e PARTITION p0") == (1735, "HY000")
-    assert error(s, "ANALYZE TABLE e INDEX nope") == (8131, "HY000")
+    assert error(s, "ANALYZE TABLE e INDEX nope") == (8109, "HY000")
     assert error(s, "ANALYZE TABLE e COLUMNS nope") == (8137, "HY000")
     assert error(s, "ANALYZE TABLE e WITH 0 BUCKETS") == (1105, "HY000")
 

@@ -5,7 +5,7 @@ For tests that step everything in one thread; the pipeline's own kernels have te
 
 from collections.abc import Iterator
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrDupEntry
 from exuvia.catalog import keycodec, reader
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -53,7 +53,7 @@ class PlainReorg:
             for index in self._indexes:
                 self._put(index, handle, row)
         if self._found:
-            yield Duplicates(self._found, Refused(1062, "23000", self._found[0]))
+            yield Duplicates(self._found, ErrDupEntry.with_text(self._found[0]))
         yield Done(len(rows))
 
     def _put(self, index: IndexInfo, handle: bytes, row: list[object]) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exuvia.base.clock import SystemClock
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadDB
 from exuvia.server import mysql
 from exuvia.server.connections import Connections
 from exuvia.server.metrics import Metrics
@@ -80,7 +80,7 @@ class WireServer:
 
     def _session(self, connection_id: int, host: str, login: Any) -> ScriptedSession:
         if login.database == "missing":
-            raise refuse(1049, "missing")
+            raise ErrBadDB("missing")
         session = ScriptedSession(self._script, self._quick, self.log)
         self.sessions.append(session)
         return session

@@ -24,7 +24,7 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMalformedPacket, ErrNoSuchTable, ErrUnknown
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.prepared import Held, Statement
@@ -91,7 +91,7 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(quick: bool) -> No
 @pytest.mark.parametrize(
     ("error", "code", "state"),
     [
-        (refuse(1146, "a", "b"), 1146, "42S02"),
+        (ErrNoSuchTable("a", "b"), 1146, "42S02"),
         (Conflict("lost update"), 1213, "40001"),
         (SchemaChanged(), 8028, "HY000"),
         (Deposed("gone"), 8027, "HY000"),
@@ -117,7 +117,7 @@ def test_every_class_of_error_has_its_code_and_the_connection_lives_on(error, co
 
 
 def test_several_statements_are_answered_one_by_one_up_to_the_first_error() -> None:
-    script = {"SELECT 1": Result(text_columns("a"), [["1"]]), "BAD": refuse(1105, "no")}
+    script = {"SELECT 1": Result(text_columns("a"), [["1"]]), "BAD": ErrUnknown("no")}
     flag = pymysql.constants.CLIENT.MULTI_STATEMENTS
     with WireServer(script) as server, connect(server, client_flag=flag) as connection:
         cursor = connection.cursor()
@@ -209,7 +209,7 @@ def test_an_execution_without_types_uses_those_of_the_first() -> None:
 @pytest.mark.parametrize("cut", range(9, 20))
 def test_a_truncated_execution_is_malformed_and_harmless(cut: int) -> None:
     whole = struct.pack("<IBI", 1, 0, 1) + b"\0\1\x08\x00" + struct.pack("<q", -5)
-    with pytest.raises(type(refuse(1835))) as caught:
+    with pytest.raises(type(ErrMalformedPacket())) as caught:
         Statement(None, 1, Held()).read(whole[:cut], "utf8")
     assert caught.value.code == 1835
 

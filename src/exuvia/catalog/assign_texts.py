@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace as evolve
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrJSONDocumentTooDeep, ErrTruncatedWrongValueForField
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
 from exuvia.catalog.assign_numbers import number_of
@@ -47,7 +46,7 @@ def text_of(value: Value, source: FieldType, mode: Mode) -> str:
 
 def _not_text(raw: bytes) -> NoReturn:
     message = f"Incorrect string value '{shown_bytes(raw)}' for column '{COLUMN}'"
-    raise Refused(1366, "HY000", message)
+    raise ErrTruncatedWrongValueForField.with_text(message)
 
 
 def _checked(text: str, charset: str) -> str:
@@ -156,6 +155,6 @@ def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> s
     try:
         return jsontext.normalise(text)
     except jsontext.TooDeep:
-        raise refuse(3157) from None
+        raise ErrJSONDocumentTooDeep() from None
     except json.JSONDecodeError:
         invalid_json(text)

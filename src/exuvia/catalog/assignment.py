@@ -6,8 +6,15 @@ The texts hold COLUMN and ROW; `values.named` fills them in where both are known
 from datetime import tzinfo
 from typing import Any, NamedTuple, NoReturn
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadNull,
+    ErrDataTooLong,
+    ErrInvalidJSONText,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
 
 Value = Any
 
@@ -34,35 +41,35 @@ LENIENT = Mode(zero_dates=True)
 
 def out_of_range() -> NoReturn:
     """1264."""
-    raise refuse(1264, COLUMN, ROW)
+    raise ErrWarnDataOutOfRange(COLUMN, ROW)
 
 
 def truncated() -> NoReturn:
     """1265."""
-    raise refuse(1265, COLUMN, ROW)
+    raise WarnDataTruncated(COLUMN, ROW)
 
 
 def too_long() -> NoReturn:
     """1406."""
-    raise refuse(1406, COLUMN, ROW)
+    raise ErrDataTooLong(COLUMN, ROW)
 
 
 def is_null() -> NoReturn:
     """1048."""
-    raise refuse(1048, COLUMN)
+    raise ErrBadNull(COLUMN)
 
 
 def incorrect(kind: str, text: object) -> NoReturn:
     """1366."""
-    raise refuse(1366, kind, text, COLUMN, ROW)
+    raise ErrTruncatedWrongValueForField(kind, text, COLUMN, ROW)
 
 
 def incorrect_time(kind: str, text: object) -> NoReturn:
     """1292, as an assignment words it."""
     message = f"Incorrect {kind} value: '{text}' for column '{COLUMN}' at row {ROW}"
-    raise Refused(1292, "22007", message)
+    raise ErrTruncatedWrongValue.with_text(message)
 
 
 def invalid_json(text: str) -> NoReturn:
     """3140 in TiDB's words: it knows two reasons."""
-    raise refuse(3140, EMPTY_DOCUMENT if not text else NO_DOCUMENT)
+    raise ErrInvalidJSONText(EMPTY_DOCUMENT if not text else NO_DOCUMENT)

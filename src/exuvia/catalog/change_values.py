@@ -20,7 +20,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadNull,
+    ErrDataOutOfRange,
+    ErrDataTooLong,
+    ErrTruncatedWrongValue,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog import decimals
 from exuvia.catalog.assign import convert
@@ -72,7 +79,7 @@ class Change(NamedTuple):
         if value is not None:
             return self.convert(value)
         if self.not_null and self.null is None:
-            raise refuse(1048, self.name)
+            raise ErrBadNull(self.name)
         return self.null
 
 
@@ -174,14 +181,17 @@ def _as_cast(error: Refused, value: Value, old: FieldType, new: FieldType, name:
     if new.Tp in INTEGER_BITS or new.family in (Family.DECIMAL, Family.FLOAT):
         return _as_number(error, value, text, old, new)
     if new.Tp == TypeCode.YEAR:
-        if error.code == 1264:
+        if error.code == ErrWarnDataOutOfRange.code:
             said = f"Out of range value for column '{name}', the value is '{text}'"
-            return Refused(1264, "22003", said)
-        return refuse(1292, "DOUBLE", text)
+            return ErrWarnDataOutOfRange.with_text(said)
+        return ErrTruncatedWrongValue("DOUBLE", text)
     if new.Tp in _MOMENTS:
         return _as_moment(text, old, new)
-    if (new.family in _TEXTS and error.code == 1406) or new.Tp in (TypeCode.ENUM, TypeCode.SET):
-        return Refused(1265, "01000", f"Data truncated for column '{name}', value is '{text}'")
+    if (new.family in _TEXTS and error.code == ErrDataTooLong.code) or new.Tp in (
+        TypeCode.ENUM,
+        TypeCode.SET,
+    ):
+        return WarnDataTruncated.with_text(f"Data truncated for column '{name}', value is '{text}'")
     if new.family == Family.JSON:
         return Refused(
             error.code, error.state, error.message.split(" at position ")[0].replace('"', "")
@@ -197,20 +207,24 @@ def shown(value: Value, field: FieldType) -> str:
 
 
 def _as_number(error: Refused, value: Value, text: str, old: FieldType, new: FieldType) -> Refused:
-    if error.code != 1264 and _is_filled(old) and new.family == Family.DECIMAL:
+    if (
+        error.code != ErrWarnDataOutOfRange.code
+        and _is_filled(old)
+        and new.family == Family.DECIMAL
+    ):
         kind = f"decimal({decimals.precision_of(new)},{decimals.scale_of(new)})"
-        return refuse(1292, kind, text)
-    if error.code != 1264:
-        return refuse(1292, "DECIMAL" if new.family == Family.DECIMAL else "DOUBLE", text)
+        return ErrTruncatedWrongValue(kind, text)
+    if error.code != ErrWarnDataOutOfRange.code:
+        return ErrTruncatedWrongValue("DECIMAL" if new.family == Family.DECIMAL else "DOUBLE", text)
     if new.family == Family.DECIMAL:
         where = f"({decimals.precision_of(new)}, {decimals.scale_of(new)})"
-        return refuse(1690, "DECIMAL", where)
+        return ErrDataOutOfRange("DECIMAL", where)
     if new.family == Family.FLOAT:
-        return refuse(1690, "DOUBLE", text)
+        return ErrDataOutOfRange("DOUBLE", text)
     number = _number(value, old)
     unsigned_refuses = new.unsigned and number < 0 and isinstance(number, Decimal)
     said = text if unsigned_refuses else _rounded(number)
-    return Refused(1690, "22003", f"constant {said} overflows {_INTEGERS[TypeCode(new.Tp)]}")
+    return ErrDataOutOfRange.with_text(f"constant {said} overflows {_INTEGERS[TypeCode(new.Tp)]}")
 
 
 def _number(value: Value, old: FieldType) -> Value:
@@ -237,11 +251,11 @@ def _rounded(number: Value) -> str:
 def _as_moment(text: str, old: FieldType, new: FieldType) -> Refused:
     kind = _MOMENTS[TypeCode(new.Tp)]
     if old.family in _TEXTS and new.Tp != TypeCode.TIME:
-        return Refused(1292, "22007", f"Incorrect datetime value: '{text}'")
+        return ErrTruncatedWrongValue.with_text(f"Incorrect datetime value: '{text}'")
     if old.family in (Family.DATE, Family.DATETIME, Family.FLOAT, Family.DECIMAL):
         kind = "time" if old.family in (Family.FLOAT, Family.DECIMAL) else kind
-        return Refused(1292, "22007", f"Incorrect {kind} value: '{text}'")
+        return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
     if old.Tp in INTEGER_BITS and new.Tp != TypeCode.TIME:
         kind = kind if text == "0" else "time"
-        return Refused(1292, "22007", f"Incorrect {kind} value: '{text}'")
-    return refuse(1292, kind, text)
+        return ErrTruncatedWrongValue.with_text(f"Incorrect {kind} value: '{text}'")
+    return ErrTruncatedWrongValue(kind, text)

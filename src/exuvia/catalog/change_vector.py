@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import WarnDataTruncated
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import decimals
 from exuvia.catalog.assign_numbers import bounds_of
@@ -44,7 +44,7 @@ def changed(change: Change, vector: Vector) -> Vector:
 
 def null_refused(name: str) -> Refused:
     """What a NULL among the rows of a column that is to be NOT NULL meets."""
-    return refuse(1265, name, 1)
+    return WarnDataTruncated(name, 1)
 
 
 def offenders(change: Change, vector: Vector) -> list[int]:

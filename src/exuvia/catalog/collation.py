@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from exuvia.base.interruption import PIECE, in_pieces
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownCollation
 from exuvia.catalog.folds import general_fold, unicode_fold
 
 Fold = Callable[[str], str]
@@ -154,7 +154,7 @@ def collation(name: str) -> Collation:
         return Collation(lower, unicode_fold, pads=True)
     if lower.endswith("_0900_ai_ci"):
         return Collation(lower, unicode_fold, pads=False)
-    raise refuse(1273, name)
+    raise ErrUnknownCollation(name)
 
 
 def weights(text: str, collate: str) -> bytes:
@@ -168,7 +168,7 @@ def weights(text: str, collate: str) -> bytes:
     if found.fold is general_fold:
         return b"".join(min(ord(sign), 0xFFFD).to_bytes(2, "big") for sign in general_fold(text))
     if not all("\u4e00" <= sign <= "\u9fff" for sign in text):
-        raise refuse(1235, f"WEIGHT_STRING in {collate}")
+        raise ErrNotSupportedYet(f"WEIGHT_STRING in {collate}")
     return b"".join(
         (0xFB40 + (ord(sign) >> 15)).to_bytes(2, "big")
         + (ord(sign) & 0x7FFF | 0x8000).to_bytes(2, "big")

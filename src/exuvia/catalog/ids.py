@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from exuvia.base.errors import Conflict, SchemaChanged
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrAutoincReadFailed
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sequences import Sequences
 from exuvia.kv import keys
@@ -160,7 +160,7 @@ class IdAllocator:
             wanted = to(held)
             if wanted > most:
                 txn.rollback()
-                raise refuse(1467)
+                raise ErrAutoincReadFailed()
             try:
                 if wanted != held:
                     txn.require_at_most(keys.revision(table_id), _ANY)

@@ -18,7 +18,7 @@ used; `capacity` bounds how many are kept.
 import threading
 from collections.abc import Callable, Iterator
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo
 from exuvia.catalog.recent import Recent
@@ -59,7 +59,7 @@ class Schemas:
         database_id = meta.find_database(txn, lower)
         info = None if database_id is None else meta.get_database(txn, database_id)
         if info is None or info.state != SchemaState.PUBLIC:
-            raise refuse(1049, name)
+            raise ErrBadDB(name)
         found = _fingerprint(txn, info.id), info
         with self._lock:
             self._databases.put(lower, found)
@@ -82,7 +82,7 @@ class Schemas:
         table_id = meta.find_table(txn, database_id, name)
         found = None if table_id is None else self.table_by_id(txn, table_id)
         if found is None or found.info.state != SchemaState.PUBLIC:
-            raise refuse(1146, database, name)
+            raise ErrNoSuchTable(database, name)
         with self._lock:
             self._names.put(place, (database_id, found.info.id))
         return found

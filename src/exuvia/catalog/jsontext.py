@@ -9,7 +9,7 @@ import re
 from typing import Any, NoReturn
 
 from exuvia.base.interruption import check, in_pieces
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrJSONValueTooBig
 
 DEEPEST = 100
 LONG = 1 << 17
@@ -87,7 +87,7 @@ def _read_long(text: str) -> Any:
         if not count % _LOOK_EVERY:
             check()
             if count > MOST_VALUES:
-                raise refuse(3150)
+                raise ErrJSONValueTooBig()
         sign = text[at : at + 1]
         place = open_[-1]
         if expect_value:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from exuvia.base.errors import Conflict
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrSequenceRunOut, ErrUnknownSequence
 from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sequence_info import SequenceInfo
@@ -105,7 +105,7 @@ class Sequences:
             table, info = _table(txn, table_id)
             taken = _taken(info, _counter(txn, table_id, info))
             if taken is None:
-                raise refuse(4135, _shown(txn, table))
+                raise ErrSequenceRunOut(_shown(txn, table))
             block, counter = taken
             revision = meta.revision(txn, table_id)
             _put(txn, table_id, revision, info, counter)
@@ -116,7 +116,7 @@ class Sequences:
             txn.rollback()
         found = seek(block.base, info, block.offset, block.end)
         if found is None:
-            raise refuse(4135, _shown(txn, table))
+            raise ErrSequenceRunOut(_shown(txn, table))
         block.base = found
         self._keep(table_id, revision, block)
         return found
@@ -195,7 +195,7 @@ def _taken(info: SequenceInfo, counter: Counter) -> tuple[Block, Counter] | None
 def _table(txn: Transaction, table_id: int) -> tuple[TableInfo, SequenceInfo]:
     table = meta.get_table(txn, table_id)
     if table is None or table.sequence is None:
-        raise refuse(4139, table_id)
+        raise ErrUnknownSequence(table_id)
     return table, table.sequence
 
 

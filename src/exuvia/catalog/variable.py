@@ -24,7 +24,16 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrTruncatedWrongValue,
+    ErrUnknown,
+    ErrUnknownCharacterSet,
+    ErrUnknownCollation,
+    ErrUnknownTimeZone,
+    ErrWrongTypeForVar,
+    ErrWrongValueForVar,
+    MySQLError,
+)
 from exuvia.base.types import TypeCode
 
 Setting = str | int | float | Decimal | bytes | None
@@ -113,7 +122,7 @@ def check(variable: Variable, value: Setting) -> Checked:
     if value is None:
         if variable.nullable:
             return Checked("")
-        raise refuse(1231, variable.name, "NULL")
+        raise ErrWrongValueForVar(variable.name, "NULL")
     match variable.kind:
         case Kind.INTEGER | Kind.REAL | Kind.SIZE:
             return _number(variable, value)
@@ -122,9 +131,9 @@ def check(variable: Variable, value: Setting) -> Checked:
         case Kind.CHOICE:
             return Checked(_choice(variable, value))
         case Kind.CHARSET:
-            return Checked(_known(str(value), CHARSETS, 1115))
+            return Checked(_known(str(value), CHARSETS, ErrUnknownCharacterSet))
         case Kind.COLLATION:
-            return Checked(_known(str(value), tuple(COLLATIONS), 1273))
+            return Checked(_known(str(value), tuple(COLLATIONS), ErrUnknownCollation))
         case Kind.MODES:
             return Checked(_modes(variable, value))
         case Kind.ZONE:
@@ -140,12 +149,12 @@ def check(variable: Variable, value: Setting) -> Checked:
 def _number(variable: Variable, value: str | float | Decimal) -> Checked:
     wanted = _read_number(variable, value)
     if variable.kind is Kind.INTEGER and abs(wanted) >= 1 << 64:
-        raise refuse(1232, variable.name)
+        raise ErrWrongTypeForVar(variable.name)
     clamped = min(max(wanted, variable.least), variable.most)
     text = f"{clamped:.15g}" if variable.kind is Kind.REAL else str(int(clamped))
     if clamped == wanted:
         return Checked(text)
-    return Checked(text, refuse(1292, variable.name, value))
+    return Checked(text, ErrTruncatedWrongValue(variable.name, value))
 
 
 def _read_number(variable: Variable, value: str | float | Decimal) -> float:
@@ -158,7 +167,7 @@ def _read_number(variable: Variable, value: str | float | Decimal) -> float:
             return int(found[1]) << _UNITS[found[2]]
     if variable.kind is Kind.REAL and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
         return float(text)
-    raise refuse(1232, variable.name)
+    raise ErrWrongTypeForVar(variable.name)
 
 
 def _bool(variable: Variable, value: Setting) -> str:
@@ -167,7 +176,7 @@ def _bool(variable: Variable, value: Setting) -> str:
         return "ON"
     if text in ("OFF", "0", "FALSE"):
         return "OFF"
-    raise refuse(1231, variable.name, value)
+    raise ErrWrongValueForVar(variable.name, value)
 
 
 _ALWAYS_ON = frozenset(
@@ -181,7 +190,7 @@ _ALWAYS_ON = frozenset(
 
 def _name(variable: Variable, text: str) -> Checked:
     kept = text[: int(variable.most)].rstrip()
-    return Checked(kept, None if kept == text else refuse(1292, variable.name, text))
+    return Checked(kept, None if kept == text else ErrTruncatedWrongValue(variable.name, text))
 
 
 def _kept_on(variable: Variable, text: str) -> Checked:
@@ -189,7 +198,7 @@ def _kept_on(variable: Variable, text: str) -> Checked:
     if text == "ON" or variable.name not in _ALWAYS_ON:
         return Checked(text)
     said = "is always turned on. This variable has been deprecated and will be removed in the "
-    return Checked("ON", refuse(1105, f"{variable.name} {said}future releases"))
+    return Checked("ON", ErrUnknown(f"{variable.name} {said}future releases"))
 
 
 def _choice(variable: Variable, value: Setting) -> str:
@@ -197,13 +206,13 @@ def _choice(variable: Variable, value: Setting) -> str:
     for n, choice in enumerate(variable.choices):
         if text.upper() == choice.upper() or text == str(n):
             return choice
-    raise refuse(1231, variable.name, value)
+    raise ErrWrongValueForVar(variable.name, value)
 
 
-def _known(text: str, names: tuple[str, ...], code: int) -> str:
+def _known(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
     if text.lower() in names:
         return text.lower()
-    raise refuse(code, text)
+    raise unknown(text)
 
 
 def _modes(variable: Variable, value: Setting) -> str:
@@ -216,14 +225,14 @@ def _modes(variable: Variable, value: Setting) -> str:
         given |= set(COMBINED_MODES[name].split(","))
     unknown = given - set(MODES) - COMBINED_MODES.keys()
     if unknown:
-        raise refuse(1231, variable.name, sorted(unknown)[0])
+        raise ErrWrongValueForVar(variable.name, sorted(unknown)[0])
     return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
 
 
 def _daytime(variable: Variable, text: str) -> str:
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
     if found is None:
-        raise refuse(1231, variable.name, text)
+        raise ErrWrongValueForVar(variable.name, text)
     return f"{int(found[1]):02}:{found[2]} {found[3] or '+0000'}"
 
 
@@ -240,4 +249,4 @@ def _zone(text: str) -> str:
             return zoneinfo.ZoneInfo(text).key
         except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
             pass  # refused below
-    raise refuse(1298, text)
+    raise ErrUnknownTimeZone(text)

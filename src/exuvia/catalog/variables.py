@@ -8,7 +8,12 @@ SET GLOBAL of a session variable 1228, SET SESSION of a global one 1229, read-on
 unknown 1193
 """
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrGlobalVariable,
+    ErrIncorrectGlobalLocalVar,
+    ErrLocalVariable,
+    ErrUnknownSystemVariable,
+)
 from exuvia.catalog import system_rows, writer
 from exuvia.catalog.variable import Checked, Setting, Variable, check
 from exuvia.catalog.variables_engine import ENGINE
@@ -59,7 +64,7 @@ def find(name: str) -> Variable:
     """The definition. Refused 1193."""
     found = VARIABLES.get(canonical(name))
     if found is None:
-        raise refuse(1193, name)
+        raise ErrUnknownSystemVariable(name)
     return found
 
 
@@ -67,11 +72,11 @@ def find_settable(name: str, is_global: bool) -> Variable:
     """The definition, if SET may change it in that scope. Refused 1193, 1238, 1228, 1229."""
     found = find(name)
     if found.read_only:
-        raise refuse(1238, name, "read only")
+        raise ErrIncorrectGlobalLocalVar(name, "read only")
     if is_global and "G" not in found.scope:
-        raise refuse(1228, name)
+        raise ErrLocalVariable(name)
     if not is_global and "S" not in found.scope:
-        raise refuse(1229, name)
+        raise ErrGlobalVariable(name)
     return found
 
 
@@ -79,7 +84,7 @@ def find_readable(name: str, scope: str) -> Variable:
     """The definition, if `@@scope.name` may be read; "" is either scope. Refused 1193, 1238."""
     found = find(name)
     if scope and scope not in found.scope:
-        raise refuse(1238, name, "SESSION" if scope == "G" else "GLOBAL")
+        raise ErrIncorrectGlobalLocalVar(name, "SESSION" if scope == "G" else "GLOBAL")
     return found
 
 

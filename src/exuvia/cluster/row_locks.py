@@ -30,7 +30,7 @@ from itertools import count
 from typing import Final
 
 from exuvia.base.errors import WouldWait
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrLockDeadlock, ErrLockWaitTimeout
 from exuvia.kv.lock_table import AT_ONCE, TABLE_BYTES, Alone, Fence, LockTable, Seat, Wait, hash_of
 
 STALE: Final = b""
@@ -203,7 +203,7 @@ class RowLocks:
         try:
             found = seat.wait(number, hashed, locker.tag)
             if found is Wait.CIRCLE:
-                raise refuse(1213)
+                raise ErrLockDeadlock()
             if found is Wait.WAITS:
                 self.waits += 1
                 check()
@@ -218,7 +218,7 @@ class RowLocks:
                 with self._lock:
                     self._held += 1
         if not (ended or given):
-            raise refuse(1205)
+            raise ErrLockWaitTimeout()
 
     def sleep(self, locker: Locker, seconds: float, check: Callable[[], None]) -> None:
         """Wait so long, or until `check` raises when the locker is woken. Raises WouldWait."""

@@ -13,7 +13,15 @@ begun may be cancelled or paused before its turn.
 from collections.abc import Callable, Iterable
 
 from exuvia.base.errors import Conflict, Refused, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCancelFinishedDDLJob,
+    ErrCannotCancelDDLJob,
+    ErrCannotPauseDDLJob,
+    ErrCannotResumeDDLJob,
+    ErrDDLJobNotFound,
+    ErrPausedDDLJob,
+    ErrUnknown,
+)
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl import queue
@@ -55,22 +63,22 @@ def turns_back(job: Job) -> bool:
 def cancelled(job: Job, by: int) -> Job | Refused:
     """The job as a cancel leaves it."""
     if job.state in (JobState.DONE, JobState.SYNCED):
-        return refuse(8225, job.id)
+        return ErrCancelFinishedDDLJob(job.id)
     if job.state in (JobState.CANCELLED, JobState.ROLLINGBACK, JobState.ROLLBACK_DONE):
         return job
     if not turns_back(job):
-        return refuse(8226, job.id)
+        return ErrCannotCancelDDLJob(job.id)
     return evolve(job, state=JobState.CANCELLING, admin_operator=by)
 
 
 def paused(job: Job, by: int) -> Job | Refused:
     """The job as a pause leaves it."""
     if job.state in (JobState.PAUSING, JobState.PAUSED):
-        return refuse(8262, job.id)
+        return ErrPausedDDLJob(job.id)
     if job.state in _WAITING or (job.state == JobState.RUNNING and turns_back(job)):
         return evolve(job, state=JobState.PAUSING, admin_operator=by)
     state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
-    return refuse(8260, job.id, f"state [{state}] or schema state [{schema}]")
+    return ErrCannotPauseDDLJob(job.id, f"state [{state}] or schema state [{schema}]")
 
 
 def resumed(job: Job, by: int) -> Job | Refused:
@@ -78,11 +86,11 @@ def resumed(job: Job, by: int) -> Job | Refused:
     if job.state != JobState.PAUSED:
         state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
         said = f"job has not been paused, job state:{state}, schema state:{schema}"
-        return refuse(8261, job.id, said)
+        return ErrCannotResumeDDLJob(job.id, said)
     if job.admin_operator != by:
         paused_by, resumed_by = _OPERATORS[job.admin_operator], _OPERATORS[by]
         said = f"job has been paused by [{paused_by}], should not resumed by [{resumed_by}]"
-        return refuse(8261, job.id, said)
+        return ErrCannotResumeDDLJob(job.id, said)
     return evolve(job, state=JobState.QUEUEING, admin_operator=NOBODY, exuvia_wait="")
 
 
@@ -124,7 +132,7 @@ def command_now(
 def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
     job = queue.get(txn, job_id)
     if job is None:
-        return refuse(8224, job_id)
+        return ErrDDLJobNotFound(job_id)
     changed = _COMMANDS[kind](job, by)
     if isinstance(changed, Refused):
         return changed
@@ -138,11 +146,9 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
     """Give a job's reorg settings of its own. Raises 1105 where it has none, or has ended."""
     job = queue.get(txn, job_id)
     if job is None:
-        raise Refused(1105, "HY000", f"ddl job {job_id} is not running")
+        raise ErrUnknown(f"ddl job {job_id} is not running")
     if job.type not in ALTERABLE or not queue.is_reorg(job):
-        raise Refused(
-            1105,
-            "HY000",
+        raise ErrUnknown(
             f"unsupported DDL operation: {job.action_text}. Supported DDL operations are: "
             "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",
         )

@@ -17,7 +17,7 @@ Pure: same job, same world, same decision. Nothing here reads a store or a clock
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.catalog.model import evolve
 from exuvia.ddl import parts, several
 from exuvia.ddl.action import Action, Step
@@ -52,7 +52,7 @@ def decide(job: Job, world: World) -> Decision:
 def reason_to_end(job: Job) -> Refused:
     """What a job ends with that a person, or too many errors, turn back: its first error."""
     if job.err is None:
-        return refuse(8214)
+        return ErrCancelledDDLJob()
     return job.err.raised(_ROLLED_BACK)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.base.mysql_errors import ErrDupEntry, ErrUnknown
 from exuvia.catalog.table import Table
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
@@ -80,7 +81,7 @@ class Filling:
         except Exception as error:  # a fault in one job's reorg must not stop all others
             self._unforeseen(error)
             text = f"the reorganisation broke: {type(error).__name__}: {error}"
-            self.failure = Refused(1105, "HY000", text)
+            self.failure = ErrUnknown(text)
             return 0.0
 
     def _hear(self, progress: Progress) -> float:
@@ -109,4 +110,4 @@ def _running_note(progress: Running) -> str:
 def duplicates_error(progress: Duplicates) -> Refused:
     """1062 with MySQL's text for the first, and every other that was found as its listing."""
     others = [text for text in progress.texts if text != progress.texts[0]]
-    return Refused(1062, "23000", progress.error.message, "\n".join(others))
+    return ErrDupEntry.with_text(progress.error.message, "\n".join(others))

@@ -26,6 +26,7 @@ import msgspec
 from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.base.types import pack_date, pack_datetime
 from exuvia.catalog.model import DatabaseInfo
 from exuvia.catalog.model import TableInfo as Table
@@ -170,7 +171,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         if self.state == JobState.SYNCED:
             return None
         if self.err is None:
-            return Refused(8214, "HY000", "Cancelled DDL job")
+            return ErrCancelledDDLJob()
         return self.err.raised()
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ from itertools import islice
 
 import msgspec
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
@@ -138,7 +138,7 @@ def require_none(txn: Transaction) -> None:
 
     Whoever submits one meanwhile takes ids too, and so conflicts with this transaction."""
     if lists.unfinished(txn) or _rows(txn, 0):
-        raise Refused(1105, "HY000", "please wait for all jobs done")
+        raise ErrUnknown("please wait for all jobs done")
     txn.put(keys.LAST_ID, txn.get(keys.LAST_ID) or keys.number(0))
 
 

@@ -30,6 +30,7 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
@@ -305,7 +306,7 @@ class JobWorker:
 
     def _count_error(self, error: Refused | Unavailable) -> float:
         """One more error of this job; beyond the limit it is turned back with this error."""
-        refused = error if isinstance(error, Refused) else Refused(1105, "HY000", str(error))
+        refused = error if isinstance(error, Refused) else ErrUnknown(str(error))
         txn = self._parts.store.begin()
         try:
             job = queue.get(txn, self.job_id)

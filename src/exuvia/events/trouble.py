@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.events import outbox
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -76,7 +76,7 @@ def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: in
     """The handler passes over the event that it refuses. Raises 1105 for any other event."""
     trouble, event = troubles(txn).get(handler), outbox.get(txn, place)
     if trouble is None or trouble.place != place or event is None:
-        raise refuse(1105, f"handler {handler} does not refuse an event of job {place[0]}")
+        raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
     outbox.pass_over(txn, event, handler)
     skipped = Skipped(trouble=trouble, by=by, at=at)
     txn.put(_skipped_key(handler, place), msgspec.json.encode(skipped))

@@ -11,7 +11,7 @@ out.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.memory import MemoryStore
@@ -131,7 +131,7 @@ class LocalStore:
         room = self._room()
         for table, size in sizes.items():
             if size > room and size > self._bytes.get(table, 0):
-                raise refuse(1114, self._name(table))
+                raise ErrRecordFileFull(self._name(table))
         return sizes
 
     def drop(self, table: int) -> None:

@@ -36,7 +36,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
@@ -292,7 +292,7 @@ class Transaction:
         require_short(key)
         size = len(key) + len(payload)
         if size > self._most_entry:
-            raise refuse(8025, self._most_entry, size)
+            raise ErrEntryTooLarge(self._most_entry, size)
         if self.size + size > self._known_room:
             self._known_room = self._grown(self.size + size, len(self._writes))
         if kind in VALIDATED:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooLongKey
 from exuvia.kv.entry import JUDGED, Kind, judge
 from exuvia.kv.keys import LOCK_FLOOR, lock_mark, read_number
 from exuvia.kv.packet import (
@@ -42,7 +42,7 @@ FEW = 16
 def require_short(key: bytes) -> None:
     """Raises Refused 1071 for a key that is longer than the engines take."""
     if len(key) > LONGEST_KEY:
-        raise refuse(1071, len(key), LONGEST_KEY)
+        raise ErrTooLongKey(len(key), LONGEST_KEY)
 
 
 def check(requirement: Requirement, read: Reader, many: ManyReader | None = None) -> None:

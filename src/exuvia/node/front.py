@@ -25,7 +25,7 @@ from typing import Any
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
 from exuvia.cluster.acknowledger import Acknowledger
@@ -176,7 +176,7 @@ class Front:
         if login.capabilities & INTERACTIVE:
             session.settings.put("wait_timeout", session.variable("interactive_timeout"))
         if session.variable("require_secure_transport") == "ON" and not login.secure:
-            raise refuse(3159)
+            raise ErrSecureTransportRequired()
         if login.database:
             session.execute(f"USE {quoted(login.database)}")
         return session  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
 from exuvia.catalog.layout import SIZES, Shape, storage_of
@@ -51,7 +51,7 @@ def payloads(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[b
         column = _defaults(info, rows) if column is None else _one_array(column)
         if column.null_count:
             if info.not_null:
-                raise refuse(1048, info.name.O)
+                raise ErrBadNull(info.name.O)
             nulls = np.asarray(column.is_null())
             head[:, 2 + number // 8] |= (nulls << number % 8).astype(np.uint8)
         taken[number] = column

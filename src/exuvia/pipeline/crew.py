@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exuvia.base.errors import Deposed, Refused, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
 from exuvia.pipeline.inline import InlineWave
@@ -83,7 +83,7 @@ class Crew:
         if wave.error is not None:
             self._fruitless += 1
             if self._fruitless >= _FRUITLESS_WAVES:
-                raise refuse(1105, f"the pipeline failed {self._fruitless} times: {wave.error}")
+                raise ErrUnknown(f"the pipeline failed {self._fruitless} times: {wave.error}")
             raise Unavailable(f"a wave of tasks failed and is tried again: {wave.error}")
         self._fruitless = 0
         for outcome in wave.outcomes:

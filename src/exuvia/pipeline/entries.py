@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from exuvia.base.errors import Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidUseOfNull
 from exuvia.catalog import vector
 from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.model import IndexInfo
@@ -107,7 +107,7 @@ def of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entri
     if nulls is None:
         return Entries(keys, columns.handles, columns.handles)
     if index.is_primary and nulls.any():
-        raise refuse(1138)
+        raise ErrInvalidUseOfNull()
     suffixes = [
         b"" if null else handle
         for null, handle in zip(nulls.tolist(), as_bytes(columns.handles), strict=True)

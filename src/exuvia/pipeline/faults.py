@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType
 from exuvia.catalog import keycodec, reader, values
 from exuvia.catalog.model import IndexInfo
@@ -41,7 +41,7 @@ class Fault:
 
     def refusal(self, table: str) -> Refused:
         """The error 8223 that tells it to a client."""
-        return refuse(8223, table, self.index, self.handle, self.entry, self.row)
+        return ErrDataInconsistent(table, self.index, self.handle, self.entry, self.row)
 
 
 class FaultJudge:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import numpy as np
 
 from exuvia.base.errors import Conflict, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog import vector
 from exuvia.catalog.columns import Array
 from exuvia.catalog.model import IndexInfo
@@ -213,4 +213,4 @@ def _packed(keys: list[bytes]) -> Array:
 
 def fault(table: Table, handles: list[str]) -> Refused:
     """8223 for rows that are not the same in both sets."""
-    return refuse(8223, table.info.name.O, "partitions that change", handles[0], "", "")
+    return ErrDataInconsistent(table.info.name.O, "partitions that change", handles[0], "", "")

@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrRowDoesNotMatchPartition
 from exuvia.catalog import vector
 from exuvia.catalog.columns import Array
 from exuvia.catalog.table import Table
@@ -76,7 +76,7 @@ def check_fits(store: Store, task: Task) -> Steps:
         for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             places: Array = way.places(vector.decode(order.table, found, raws, way.positions))
             if not bool(np.all(places == partition)):
-                raise refuse(1737)
+                raise ErrRowDoesNotMatchPartition()
             seen += len(found)
             yield Batch(len(found), 0.0)
     finally:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline.offenders import offending
@@ -100,6 +100,6 @@ class ColumnReorg(Reorg):
         first = [each for outcome in outcomes for each in outcome.result[1]]
         if kernel == "verify column":
             name = self._table.info.name.O
-            return refuse(8223, name, "the column that changes", first[0][0], "", "")
+            return ErrDataInconsistent(name, "the column that changes", first[0][0], "", "")
         code, state, text = next(o.result[2] for o in outcomes if o.result[2])
         return offending(Refused(code, state, text), number, first)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Duplicate, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.catalog import vector, writer
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -29,7 +29,7 @@ def refusal(
     first = found[0].text
     pairs = [_pair(table, each) for each in found[:MOST_LISTED]]
     listing = "\n".join(each.text for each in found if each.text != first)
-    error = Refused(1062, "23000", first)
+    error = ErrDupEntry.with_text(first)
     noun = "duplicate" if number == 1 else "duplicates"
     return counted(error, number, pairs, listing, noun, at_least=at_least)
 
@@ -84,7 +84,7 @@ class Look:
     def refusal(self) -> Refused | None:
         """1138 for a primary key with a NULL, 1062 for keys that are there twice."""
         if self._index.is_primary and self.null_number:
-            return counted(refuse(1138), self.null_number, self.nulls)
+            return counted(ErrInvalidUseOfNull(), self.null_number, self.nulls)
         if self.number:
             return refusal(self._table, self.found, self.number)
         return None

@@ -6,7 +6,7 @@ A command gives a Task to run, or None where the protocol wants no answer.
 from collections.abc import Callable
 from typing import Protocol
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknownCom
 from exuvia.server import packets
 from exuvia.server.connections import Connections
 from exuvia.server.framing import Outgoing
@@ -51,7 +51,7 @@ def task_for(client: Client, statements: Statements, payload: bytes) -> Task | N
     """What a command asks for. Raises 1047 for one that is unknown or refused."""
     handler = _HANDLERS.get(payload[0]) if payload else None
     if handler is None:
-        raise refuse(1047)
+        raise ErrUnknownCom()
     return handler(client, statements, payload[1:])
 
 

@@ -12,7 +12,7 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNetUncompress
 
 HEADER_BYTES = 7
 LEAST_BYTES = 150  # below that deflating costs more than it saves
@@ -88,7 +88,7 @@ def _inflated(part: bytes, before: int) -> bytes:
     try:
         found = inflate.decompress(part, before + 1)
     except zlib.error:
-        raise refuse(1157) from None
+        raise ErrNetUncompress() from None
     if len(found) != before or not inflate.eof:
-        raise refuse(1157)
+        raise ErrNetUncompress()
     return found

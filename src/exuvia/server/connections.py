@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrConCount
 from exuvia.sql.session.services import Killed, Process
 
 MOST = 1024
@@ -66,7 +66,7 @@ class Connections:
         """A number for a new connection. Raises 1040."""
         with self._lock:
             if len(self._clients) >= min(self.allowed or self.most, self.most):
-                raise refuse(1040)
+                raise ErrConCount()
             number = self._next_id()
             self._clients[number] = client
             self._loop = asyncio.get_running_loop()

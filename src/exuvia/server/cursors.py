@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrStmtHasNoOpenCursor
 from exuvia.server import results
 from exuvia.server.framing import Outgoing
 from exuvia.server.results import Agreed
@@ -60,6 +60,6 @@ def fetch(
 ) -> Iterator[bytearray]:
     """COM_STMT_FETCH. Raises 1421 where no cursor is open."""
     if statement.cursor is None:
-        raise refuse(1421, int.from_bytes(payload[:4], "little"))
+        raise ErrStmtHasNoOpenCursor(int.from_bytes(payload[:4], "little"))
     count = int.from_bytes(payload[4:8], "little")
     yield from statement.cursor.fetch(count, outgoing, agreed, status)

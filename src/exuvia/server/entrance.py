@@ -13,7 +13,7 @@ a password is let in on this machine only.
 from collections.abc import Generator
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrAccessDenied, ErrAccountHasBeenLocked
 from exuvia.server.packets import Login
 from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import Account, Accounts, is_loopback
@@ -45,12 +45,12 @@ def conversation(accounts: Accounts, login: Login, host: str, nonce: bytes) -> C
     if not is_proved or (only_here and not is_loopback(host)):
         raise _denied(login, host, given)
     if account.is_locked:
-        raise refuse(3118, login.user, host)
+        raise ErrAccountHasBeenLocked(login.user, host)
     return login._replace(account=account)
 
 
 def _denied(login: Login, host: str, given: bool) -> Refused:
-    return refuse(1045, login.user, host, "YES" if given else "NO")
+    return ErrAccessDenied(login.user, host, "YES" if given else "NO")
 
 
 def _cached(

@@ -24,7 +24,16 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrErrorDuringCommit,
+    ErrErrorOnWrite,
+    ErrInfoSchemaChanged,
+    ErrInfoSchemaExpired,
+    ErrInvalidCharacterString,
+    ErrLockDeadlock,
+    ErrTxnRetryable,
+    ErrUnknown,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -36,33 +45,33 @@ def explain(error: BaseException) -> Refused:
     if isinstance(error, ExuviaError):
         return _classed(error)
     if isinstance(error, RecursionError):
-        return refuse(1105, "the statement is nested too deeply")
+        return ErrUnknown("the statement is nested too deeply")
     if isinstance(error, UnicodeEncodeError):
-        return refuse(1300, "utf8mb4", ascii(error.object[error.start : error.end]))
+        return ErrInvalidCharacterString("utf8mb4", ascii(error.object[error.start : error.end]))
     if isinstance(error, MemoryError):
-        return refuse(1105, "the statement needs more memory than there is")
+        return ErrUnknown("the statement needs more memory than there is")
     _log.error("a statement failed inside", exc_info=error)
-    return refuse(1105, f"internal error: {type(error).__name__}: {error}")
+    return ErrUnknown(f"internal error: {type(error).__name__}: {error}")
 
 
 def _classed(error: ExuviaError) -> Refused:
     match error:
         case SchemaChanged():
-            return refuse(8028)
+            return ErrInfoSchemaChanged()
         case Conflict():
-            return refuse(1213)
+            return ErrLockDeadlock()
         case Deposed():
-            return refuse(8027)
+            return ErrInfoSchemaExpired()
         case OutOfSpace():
             return Refused(error.code, "HY000", str(error))
         case StorageFailed():
-            return Refused(1026, "HY000", str(error))
+            return ErrErrorOnWrite.with_text(str(error))
         case OutcomeUnknown():
-            return Refused(1180, "08007", str(error))
+            return ErrErrorDuringCommit.with_text(str(error))
         case Unavailable():
-            return refuse(8022, f"{error}")
+            return ErrTxnRetryable(f"{error}")
         case Broken():
             _log.error("a promise of this program does not hold", exc_info=error)
-            return refuse(1105, f"{error}")
+            return ErrUnknown(f"{error}")
         case _:
-            return refuse(1105, f"{error}")
+            return ErrUnknown(f"{error}")

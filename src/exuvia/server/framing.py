@@ -10,7 +10,7 @@ are there, so that garbage costs no memory and ends the connection at once.
 from collections.abc import Iterator
 from struct import Struct
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMalformedPacket, ErrNetPacketTooLarge
 
 CONTINUED = 0xFFFFFF
 _HEADER = Struct("<I")
@@ -77,9 +77,9 @@ class Incoming:
 
     def _judge(self, header: int) -> None:
         if header >> 24 != (self._expected or 0):
-            raise refuse(1835)
+            raise ErrMalformedPacket()
         if self._size + (header & CONTINUED) > self.most_bytes:
-            raise refuse(1153)
+            raise ErrNetPacketTooLarge()
 
 
 class Outgoing:

@@ -18,7 +18,7 @@ from collections import deque
 
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrClientInteractionTimeout, ErrConnectionKilled
 from exuvia.server import commands, packets
 from exuvia.server.compression import Compressed
 from exuvia.server.entering import Entering, Parts
@@ -148,12 +148,12 @@ class Connection(Entering):
         """End this connection: tell the client, close. A statement that runs is interrupted."""
         if self.statements is not None and self._busy:
             self.statements.session.interrupt()
-        self._refuse_and_close(refuse(1927), 0)
+        self._refuse_and_close(ErrConnectionKilled(), 0)
 
     def expire(self) -> None:
         """The client has been silent too long."""
         if not self._busy:
-            self._refuse_and_close(refuse(4031), 0)
+            self._refuse_and_close(ErrClientInteractionTimeout(), 0)
 
     def hang_up(self) -> None:
         """The client said goodbye."""

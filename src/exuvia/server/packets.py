@@ -17,7 +17,7 @@ from mysql_mimic import packets as mimic
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrHandshake, ErrMalformedPacket
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.sql.privileges.accounts import Account
 from exuvia.sql.privileges.passwords import NATIVE
@@ -127,9 +127,9 @@ def read_login(payload: bytes) -> Login:
     try:
         login = mimic.parse_handshake_response(CAPABILITIES, _known_collation(payload))
     except (ValueError, LookupError, OverflowError, struct.error) as error:
-        raise refuse(1043) from error
+        raise ErrHandshake() from error
     if isinstance(login, mimic.SSLRequest):
-        raise refuse(1043)
+        raise ErrHandshake()
     codec = login.client_charset.codec
     capabilities = int(login.capabilities)
     proof, plugin = login.auth_response, login.client_plugin or NATIVE
@@ -156,7 +156,7 @@ def read_change_user(payload: bytes, before: Login) -> Login:
             Capabilities(before.capabilities), CharacterSet.utf8mb4, payload
         )
     except (ValueError, LookupError, OverflowError, struct.error) as error:
-        raise refuse(1835) from error
+        raise ErrMalformedPacket() from error
     charset = change.client_charset
     codec = before.codec if charset is None else charset.codec
     return before._replace(

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Any
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
 from exuvia.base.types import TypeCode
 from exuvia.server.cursors import Cursor
 from exuvia.sql.result import Value
@@ -72,9 +72,9 @@ class Statement:
         if self.refused is not None:
             return
         if position >= self.parameters:
-            self.refused = refuse(1210, "mysqld_stmt_send_long_data")
+            self.refused = ErrWrongArguments("mysqld_stmt_send_long_data")
         elif self.held.bytes + len(data) > most_bytes:
-            self.refused = refuse(1105, _TOO_LONG)
+            self.refused = ErrUnknown(_TOO_LONG)
         else:
             self.held.bytes += len(data)
             self.long_data.setdefault(position, bytearray()).extend(data)
@@ -100,7 +100,7 @@ class Statement:
         try:
             return _values(self, payload, codec)
         except (struct.error, IndexError, ValueError, InvalidOperation) as error:
-            raise refuse(1835) from error
+            raise ErrMalformedPacket() from error
         finally:
             self.forget_long_data()
 
@@ -108,7 +108,7 @@ class Statement:
 def id_of(payload: bytes) -> int:
     """The statement a command is about. Raises 1835."""
     if len(payload) < 4:
-        raise refuse(1835)
+        raise ErrMalformedPacket()
     return int.from_bytes(payload[:4], "little")
 
 
@@ -126,7 +126,7 @@ def _values(statement: Statement, payload: bytes, codec: str) -> list[Value]:
         statement.types = [(pairs[2 * n], bool(pairs[2 * n + 1] & 0x80)) for n in range(count)]
         at += 2 * count
     if len(statement.types) != count:
-        raise refuse(1835)
+        raise ErrMalformedPacket()
     found: list[Value] = []
     for position, (code, unsigned) in enumerate(statement.types):
         if position in statement.long_data:
@@ -152,7 +152,7 @@ def _value(payload: bytes, at: int, code: int, unsigned: bool, codec: str) -> tu
     if code in _DATES or code == TypeCode.TIME:
         end = at + 1 + payload[at]
         if end > len(payload):
-            raise refuse(1835)
+            raise ErrMalformedPacket()
         fields = payload[at + 1 : end]
         return (_time(fields) if code == TypeCode.TIME else _date(fields, code)), end
     data, end = _length_encoded(payload, at)
@@ -167,7 +167,7 @@ def _length_encoded(payload: bytes, at: int) -> tuple[bytes, int]:
         size = int.from_bytes(payload[at : at + wide], "little")
         at += wide
     if at + size > len(payload):
-        raise refuse(1835)
+        raise ErrMalformedPacket()
     return payload[at : at + size], at + size
 
 

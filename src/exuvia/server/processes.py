@@ -10,7 +10,7 @@ Rights are the caller's affair: what crosses is whose connection may be ended, n
 from typing import Any
 
 from exuvia.base.clock import Clock
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
 from exuvia.kv.store import Store
@@ -69,7 +69,7 @@ class ClusterProcesses:
         if whom[0].id not in answers:
             if has_ended(self._store, whom[0]):
                 return done
-            raise refuse(1105, f"{self._silence(whom[0])}; it may still end the query")
+            raise ErrUnknown(f"{self._silence(whom[0])}; it may still end the query")
         told: Killed = answers[whom[0].id]
         return told
 

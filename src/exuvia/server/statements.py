@@ -12,7 +12,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from exuvia.base.errors import WouldWait
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrInvalidCharacterString,
+    ErrMaxPreparedStmtCountReached,
+    ErrUnknownStmtHandler,
+)
 from exuvia.server import cursors, packets, results
 from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
@@ -191,7 +195,9 @@ class Statements:
             text = payload.decode(self._codec, "surrogateescape")
             if _NO_TEXT(_LITERAL("", text)) is None:
                 return text
-            raise refuse(1300, self._codec, payload[error.start : error.start + 6].hex()) from error
+            raise ErrInvalidCharacterString(
+                self._codec, payload[error.start : error.start + 6].hex()
+            ) from error
 
     def _recode(self) -> None:
         """SET NAMES may have changed what the client sends and reads."""
@@ -208,7 +214,7 @@ class Statements:
 
     def _prepare(self, outgoing: Outgoing, text: str) -> Chunks:
         if len(self._prepared) >= PREPARED_STATEMENTS:
-            raise refuse(1461, PREPARED_STATEMENTS)
+            raise ErrMaxPreparedStmtCountReached(PREPARED_STATEMENTS)
         prepared = self.session.prepare(text)
         self._last_id += 1
         statement = Statement(prepared, prepared.parameters, self._held)
@@ -268,7 +274,7 @@ class Statements:
     def _find(self, payload: bytes, asked_by: str) -> Statement:
         statement = self._prepared.get(id_of(payload))
         if statement is None:
-            raise refuse(1243, id_of(payload), asked_by)
+            raise ErrUnknownStmtHandler(id_of(payload), asked_by)
         return statement
 
 

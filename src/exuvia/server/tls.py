@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrHandshake
 
 REQUEST_BYTES = 4 + 32
 _ASKS = 1 << 11
@@ -60,7 +60,7 @@ class Encrypted(asyncio.Transport):
         except ssl.SSLZeroReturnError:
             self._transport.close()
         except ssl.SSLError:
-            raise refuse(1043) from None
+            raise ErrHandshake() from None
         finally:
             self._flush()
         return bytes(found)

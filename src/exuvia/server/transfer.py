@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNetReadInterrupted, ErrQueryInterrupted
 
 MOST_BYTES = 4 << 20
 STALLED_S = 60.0
@@ -55,10 +55,10 @@ class Transfer:
             payload = self._queue.get(timeout=STALLED_S)
         except Empty:
             self._is_over = True
-            raise refuse(1159) from None
+            raise ErrNetReadInterrupted() from None
         if payload is None:
             self._is_over = True
-            raise refuse(1317)
+            raise ErrQueryInterrupted()
         self._is_over = not payload
         with self._lock:
             before, self._waiting = self._waiting, self._waiting - len(payload)

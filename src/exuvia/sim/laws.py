@@ -14,6 +14,12 @@ from functools import lru_cache
 
 import msgspec
 
+from exuvia.base.mysql_errors import (
+    ErrCancelledDDLJob,
+    ErrDupEntry,
+    ErrNoReferencedRow2,
+    WarnDataTruncated,
+)
 from exuvia.catalog import keycodec, meta, reader, values
 from exuvia.catalog.model import DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
@@ -193,7 +199,12 @@ def check_job(job: Job | None) -> None:
     """A job may fail for its data (1062, 1265, 1452) or a person (8214), never for what was found
     when it was verified."""
     error = None if job is None else job.error()
-    if error is not None and error.code not in (1062, 1265, 1452, 8214):
+    if error is not None and error.code not in (
+        ErrDupEntry.code,
+        WarnDataTruncated.code,
+        ErrNoReferencedRow2.code,
+        ErrCancelledDDLJob.code,
+    ):
         raise Broke("law 9", f"verification kept it from becoming public: {error.message}")
 
 

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCollationCharsetMismatch,
+    ErrConflictingDeclarations,
+    ErrUnknownCharacterSet,
+    ErrUnknownCollation,
+)
 
 # charset: (default collation, description, bytes a character at most)
 CHARSETS: dict[str, tuple[str, str, int]] = {
@@ -47,7 +51,7 @@ def charset_named(name: str) -> str:
     """The charset in lower case. Refused 1115."""
     lower = _OTHER_NAMES.get(name.lower(), name.lower())
     if lower not in CHARSETS:
-        raise refuse(1115, name)
+        raise ErrUnknownCharacterSet(name)
     return lower
 
 
@@ -56,9 +60,9 @@ def collation_named(name: str) -> str:
     lower = name.lower().replace("utf8mb3_", "utf8_")
     if lower in _MYSQLS:
         said = f"Unsupported collation when new collation is enabled: '{lower}'"
-        raise Refused(1273, "HY000", said)
+        raise ErrUnknownCollation.with_text(said)
     if lower not in COLLATIONS:
-        raise refuse(1273, name)
+        raise ErrUnknownCollation(name)
     return lower
 
 
@@ -71,12 +75,11 @@ def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> Non
     if key == "charset":
         first, second = charset_named(before), charset_named(value)
         if first != second:
-            declared = f"'CHARACTER SET {first}' and 'CHARACTER SET {second}'"
-            raise Refused(1302, "HY000", f"Conflicting declarations: {declared}")
+            raise ErrConflictingDeclarations(f"CHARACTER SET {first}", f"CHARACTER SET {second}")
     if key == "collate":
         charset, wanted = COLLATIONS[collation_named(before)][0], collation_named(value)
         if charset != COLLATIONS[wanted][0]:
-            raise refuse(1253, wanted, charset)
+            raise ErrCollationCharsetMismatch(wanted, charset)
 
 
 def resolve(
@@ -92,5 +95,5 @@ def resolve(
         return named, CHARSETS[named][0]
     wanted = collation_named(collate)
     if charset is not None and charset_named(charset) != COLLATIONS[wanted][0]:
-        raise refuse(1253, wanted, charset_named(charset))
+        raise ErrCollationCharsetMismatch(wanted, charset_named(charset))
     return COLLATIONS[wanted][0], wanted

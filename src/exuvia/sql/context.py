@@ -17,7 +17,13 @@ from datetime import tzinfo
 from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrColumnaccessDenied,
+    ErrNoDB,
+    ErrNoSuchTable,
+    ErrTableaccessDenied,
+)
 from exuvia.base.types import FieldType, packed_moment
 from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
@@ -197,7 +203,7 @@ class Context(Env):
         if database:
             return database
         if not self._session.database:
-            raise refuse(1046)
+            raise ErrNoDB()
         return self._session.database
 
     def table(self, database: str, name: str) -> Table:
@@ -209,12 +215,12 @@ class Context(Env):
         if not (rights.everything or self.trusted or rights.sees_table(owner, name)) and (
             self.temporary(owner, name) is None
         ):
-            raise refuse(1142, "SELECT", *self._session.account_name, name)
+            raise ErrTableaccessDenied("SELECT", *self._session.account_name, name)
         found = self._held_table(owner, name) if self.held else None
         try:
             found = found or self._schemas.table(self.txn, owner, name)
         except Refused as error:
-            raise refuse(1146, owner, name) if error.code == 1049 else error from None
+            raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
         if rights.by_columns and not self.trusted:
             self._forbid(rights, found)
         return found
@@ -240,7 +246,9 @@ class Context(Env):
     def check_column(self, column: ColumnInfo | None) -> None:
         """Raises 1143 for a column that the account may not read."""
         if self.forbidden and not self.trusted and id(column) in self.forbidden:
-            raise refuse(1143, "SELECT", *self._session.account_name, *self.forbidden[id(column)])
+            raise ErrColumnaccessDenied(
+                "SELECT", *self._session.account_name, *self.forbidden[id(column)]
+            )
 
     def demand(self, table: Table, *privileges: str) -> None:
         """Raises 1142 where the account has not all of these for the table."""

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    EECantCreateFile,
+    EEFileNotFound,
+    ErrFileExists,
+    ErrOptionPreventsStatement,
+)
 
 _CHUNK_BYTES = 1 << 20
 
@@ -17,9 +22,7 @@ def readable(folder: str, path: str) -> Path:
     """A file to be read. Raises 1290, 29."""
     found = _below(folder, path)
     if not found.is_file():
-        raise Refused(
-            29, "HY000", f"File '{path}' not found (OS errno 2 - No such file or directory)"
-        )
+        raise EEFileNotFound(path, 2, "No such file or directory")
     return found
 
 
@@ -27,17 +30,17 @@ def writable(folder: str, path: str) -> Path:
     """A file to be made. Raises 1290, 1086 where it is there."""
     found = _below(folder, path)
     if found.exists():
-        raise refuse(1086, path)
+        raise ErrFileExists(path)
     return found
 
 
 def _below(folder: str, path: str) -> Path:
     if not folder:
-        raise refuse(1290, "--secure-file-priv")
+        raise ErrOptionPreventsStatement("--secure-file-priv")
     root = Path(folder).resolve()
     found = (root / path).resolve()
     if root not in found.parents:
-        raise refuse(1290, "--secure-file-priv")
+        raise ErrOptionPreventsStatement("--secure-file-priv")
     return found
 
 
@@ -54,9 +57,9 @@ def write_file(path: Path, chunks: Iterator[bytes]) -> None:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640), "wb") as file:
             file.writelines(chunks)
     except FileExistsError:
-        raise refuse(1086, str(path)) from None
+        raise ErrFileExists(str(path)) from None
     except OSError as error:
-        raise Refused(1, "HY000", f"Can't create/write to file '{path}' ({error})") from None
+        raise EECantCreateFile(path, error) from None
     except Refused:
         path.unlink(missing_ok=True)
         raise

@@ -24,7 +24,7 @@ import re2
 
 from exuvia.base import interruption
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrRegexp, ErrRegexpTimeOut
 from exuvia.catalog.collation import collation
 
 PATTERN_BYTES = 1 << 14
@@ -171,7 +171,7 @@ def _like_expression(segments: list[_Segment]) -> "Expression":
 
 
 def _wrong(what: str) -> Refused:
-    return refuse(1139, what)
+    return ErrRegexp(what)
 
 
 class Expression:
@@ -217,7 +217,7 @@ class Expression:
         if cost <= QUICK_COST:
             return run()
         if cost > MOST_COST:
-            raise refuse(3699)
+            raise ErrRegexpTimeOut()
         return interruption.apart(run)
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused
+from exuvia.base.mysql_errors import ErrQueryInterrupted, ErrUnknown
 from exuvia.cluster import member as members
 from exuvia.cluster.owner import Campaign
 from exuvia.kv import keys
@@ -141,19 +142,19 @@ class Requests:
             self._analyzer.analyze(order, self._stopped(number))
         except Stopped:
             if not self._ending:
-                self._answer(number, Refused(1317, "70100", "Query execution was interrupted"))
+                self._answer(number, ErrQueryInterrupted())
         except Gone as gone:
-            self._answer(number, Refused(1105, "HY000", str(gone)))
+            self._answer(number, ErrUnknown(str(gone)))
         except Refused as refused:
             self._answer(number, refused)
         except (Deposed, Conflict):
             raise
         except ExuviaError as error:
             _log.warning("an analysis failed", extra={"reason": str(error)})
-            self._answer(number, Refused(1105, "HY000", str(error)))
+            self._answer(number, ErrUnknown(str(error)))
         except Exception as error:  # a fault met by one analysis must not stop the others
             _log.critical("an analysis is broken", exc_info=error)
-            self._answer(number, Refused(1105, "HY000", f"{type(error).__name__}: {error}"))
+            self._answer(number, ErrUnknown(f"{type(error).__name__}: {error}"))
         else:
             self._answer(number, None)
 

@@ -13,8 +13,20 @@ import time
 
 import pymysql
 
+from exuvia.base.mysql_errors import (
+    ErrInfoSchemaChanged,
+    ErrLockDeadlock,
+    ErrTableDefChanged,
+    ErrWriteConflict,
+)
+
 REPORT_S = 0.25
-CONFLICTS = {1213, 1412, 8028, 9007}
+CONFLICTS = {
+    ErrLockDeadlock.code,
+    ErrTableDefChanged.code,
+    ErrInfoSchemaChanged.code,
+    ErrWriteConflict.code,
+}
 INSERT = (
     "INSERT INTO lineitem (l_orderkey, l_partkey, l_suppkey, l_linenumber, l_quantity, "
     "l_extendedprice, l_discount, l_tax, l_returnflag, l_linestatus, l_shipdate, l_commitdate, "

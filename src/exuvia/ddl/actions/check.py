@@ -13,7 +13,7 @@ entered at the state reached; undo of ENFORCE relaxes.
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
 from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
@@ -48,7 +48,7 @@ def check_name_is_taken(job: Job, world: World) -> Refused | None:
     """3822."""
     name = wanted_check(job).constraint_name.L
     taken = any(each.constraint_name.L == name for each in the_table(world).checks)
-    return refuse(3822, name) if taken else None
+    return ErrCheckConstraintDupName(name) if taken else None
 
 
 def check_column_is_unknown(job: Job, world: World) -> Refused | None:
@@ -58,13 +58,13 @@ def check_column_is_unknown(job: Job, world: World) -> Refused | None:
         column = the_table(world).column(each.L)
         if column is None or column.state != PUBLIC:
             place = f"check constraint {wanted.constraint_name.O} expression"
-            return refuse(1054, each.O, place)
+            return ErrBadField(each.O, place)
     return None
 
 
 def check_is_unknown(job: Job, world: World) -> Refused | None:
     """3940."""
-    return None if named_check(job, world) else refuse(3940, job.raw_args[0])
+    return None if named_check(job, world) else ErrConstraintNotFound(job.raw_args[0])
 
 
 # -- what moves ------------------------------------------------------------------------------------

@@ -16,7 +16,13 @@ happens otherwise). Undo takes the key away on both sides.
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCantDropFieldOrKey,
+    ErrFkDupName,
+    ErrForeignKeyCannotOpenParent,
+    ErrForeignKeyNoColumnInParent,
+    ErrKeyColumnDoesNotExits,
+)
 from exuvia.catalog.constraint_info import FkInfo
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
@@ -69,7 +75,7 @@ def key_name_is_taken(job: Job, world: World) -> Refused | None:
     """1826."""
     name = wanted_key(job).fk_name
     taken = any(each.fk_name.L == name.L for each in the_table(world).foreign_keys)
-    return refuse(1826, name.O) if taken else None
+    return ErrFkDupName(name.O) if taken else None
 
 
 def key_column_is_unknown(job: Job, world: World) -> Refused | None:
@@ -77,7 +83,7 @@ def key_column_is_unknown(job: Job, world: World) -> Refused | None:
     for each in wanted_key(job).cols:
         column = the_table(world).column(each.L)
         if column is None or column.state != PUBLIC:
-            return refuse(1072, each.O)
+            return ErrKeyColumnDoesNotExits(each.O)
     return None
 
 
@@ -88,17 +94,17 @@ def parent_is_missing(job: Job, world: World) -> Refused | None:
         return None
     parent = parent_of(world, wanted, the_table(world))
     if parent is None or parent.state != PUBLIC:
-        return refuse(1824, wanted.ref_table.O)
+        return ErrForeignKeyCannotOpenParent(wanted.ref_table.O)
     for each in wanted.ref_cols:
         column = parent.column(each.L)
         if column is None or column.state != PUBLIC:
-            return refuse(3734, each.O, wanted.fk_name.O, wanted.ref_table.O)
+            return ErrForeignKeyNoColumnInParent(each.O, wanted.fk_name.O, wanted.ref_table.O)
     return None
 
 
 def key_is_unknown(job: Job, world: World) -> Refused | None:
     """1091."""
-    return None if named_key(job, world) else refuse(1091, job.raw_args[0])
+    return None if named_key(job, world) else ErrCantDropFieldOrKey(job.raw_args[0])
 
 
 # -- ADD and DROP ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ them is left who would remove its parent unseen. Undo takes the table away, and 
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrForeignKeyCannotOpenParent
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
@@ -37,7 +37,7 @@ def parents_are_missing(job: Job, world: World) -> Refused | None:
     for each in wanted.foreign_keys:
         itself = is_own(each, wanted, world)
         if not (each.exuvia_orphan or itself or parent_of(world, each, None)):
-            return refuse(1824, each.ref_table.O)
+            return ErrForeignKeyCannotOpenParent(each.ref_table.O)
     return None
 
 

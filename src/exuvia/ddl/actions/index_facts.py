@@ -7,7 +7,7 @@ is invisible is maintained as ever; plans do not read it.
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDupKeyName, ErrKeyDoesNotExist
 from exuvia.catalog.model import ColumnInfo, IndexInfo, Name, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -24,7 +24,7 @@ def index_is_unknown(job: Job, world: World) -> Refused | None:
     """1176."""
     index = the_table(world).index(job.raw_args[0])
     there = index is not None and index.state == PUBLIC
-    return None if there else refuse(1176, job.raw_args[0], the_table(world).name.O)
+    return None if there else ErrKeyDoesNotExist(job.raw_args[0], the_table(world).name.O)
 
 
 def new_name_is_taken(job: Job, world: World) -> Refused | None:
@@ -32,7 +32,7 @@ def new_name_is_taken(job: Job, world: World) -> Refused | None:
     source, target = job.raw_args
     held = the_table(world).index(target)
     taken = held is not None and held.idx_name.L != source.lower()
-    return refuse(1061, target) if taken else None
+    return ErrDupKeyName(target) if taken else None
 
 
 def change_name(job: Job, world: World) -> tuple[Job, World]:

@@ -10,6 +10,7 @@ epoch moved, so a session that wakes up late writes nothing more (law 2).
 """
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.foreign_key_tables import with_keys
@@ -41,7 +42,7 @@ def rows_are_loaded(job: Job, world: World) -> Refused | Wait | None:
         return world.failure
     if not world.is_loaded:
         if not world.loader_lives:
-            return Refused(1105, "HY000", "the node that ran the query of CREATE TABLE is gone")
+            return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
         return Wait("waiting: rows of the query")
     indexes = tuple(each.id for each in the_table(world).indexes if not each.exuvia_clustered)
     if world.table_is_empty or world.filled or not indexes:

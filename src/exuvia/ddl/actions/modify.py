@@ -13,7 +13,13 @@ Source: seed 003; TiDB's "modify column".
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrDependentByFunctionalIndex,
+    ErrDependentByGeneratedColumn,
+    ErrDupFieldName,
+    ErrTableDefChanged,
+)
 from exuvia.catalog.change import Kind
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
@@ -53,9 +59,9 @@ def column_to_change_is_unknown(job: Job, world: World) -> Refused | None:
     found, table = modification_of(job), the_table(world)
     column = table.column_by_id(found.column.id)
     if column is None or column.state != PUBLIC:
-        return refuse(1054, found.old_column_name, table.name.O)
+        return ErrBadField(found.old_column_name, table.name.O)
     if found.after and table.column(found.after) is None:
-        return refuse(1054, found.after, table.name.O)
+        return ErrBadField(found.after, table.name.O)
     return None
 
 
@@ -64,7 +70,7 @@ def new_name_is_taken(job: Job, world: World) -> Refused | None:
     found = modification_of(job)
     held = the_table(world).column(found.column.name.L)
     taken = held is not None and held.id != found.column.id
-    return refuse(1060, found.column.name.O) if taken else None
+    return ErrDupFieldName(found.column.name.O) if taken else None
 
 
 def something_is_computed_from_the_old_name(job: Job, world: World) -> Refused | None:
@@ -74,7 +80,10 @@ def something_is_computed_from_the_old_name(job: Job, world: World) -> Refused |
     if column is None or column.name.L == modification.column.name.L:
         return None
     found = computed_from(table, column.name.L)
-    return refuse(3837 if found[0].hidden else 3108, column.name.O) if found else None
+    if not found:
+        return None
+    kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
+    return kind(column.name.O)
 
 
 def column_has_changed_since(job: Job, world: World) -> Refused | None:
@@ -82,7 +91,7 @@ def column_has_changed_since(job: Job, world: World) -> Refused | None:
     found, table = modification_of(job), the_table(world)
     column = table.column_by_id(found.column.id)
     meant = column is not None and is_still_meant(found, table, column)
-    return None if meant else refuse(1412)
+    return None if meant else ErrTableDefChanged()
 
 
 # -- what the steps do -----------------------------------------------------------------------------

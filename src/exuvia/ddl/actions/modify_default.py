@@ -8,7 +8,7 @@ Rows have their values already; those from before the column was added keep its 
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField
 from exuvia.catalog.model import ColumnInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
@@ -29,7 +29,7 @@ def column_is_gone(job: Job, world: World) -> Refused | None:
     wanted, table = column_with_default(job), the_table(world)
     column = table.column_by_id(wanted.id)
     there = column is not None and column.state == SchemaState.PUBLIC
-    return None if there else refuse(1054, wanted.name.O, table.name.O)
+    return None if there else ErrBadField(wanted.name.O, table.name.O)
 
 
 def set_default(job: Job, world: World) -> tuple[Job, World]:

@@ -19,7 +19,13 @@ from typing import Any
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDropLastPartition,
+    ErrDropPartitionNonExistent,
+    ErrPartitionMgmtOnNonpartitioned,
+    ErrSameNamePartition,
+    ErrUnknownPartition,
+)
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
 from exuvia.catalog.state import SchemaState
@@ -89,14 +95,14 @@ def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
 
 def table_is_not_partitioned(job: Job, world: World) -> Refused | None:
     """1505."""
-    return None if the_table(world).partition is not None else refuse(1505)
+    return None if the_table(world).partition is not None else ErrPartitionMgmtOnNonpartitioned()
 
 
 def partition_name_is_taken(job: Job, world: World) -> Refused | None:
     """1517."""
     for each in definitions_of(job):
         if partition_of(world).definition(each.name.L) is not None:
-            return refuse(1517, each.name.O)
+            return ErrSameNamePartition(each.name.O)
     return None
 
 
@@ -107,15 +113,15 @@ def partition_is_unknown(job: Job, world: World) -> Refused | None:
     if len(named(job, table)) == len(job.raw_args[0]):
         return None
     if job.type in words:
-        return refuse(1507, words[job.type])
+        return ErrDropPartitionNonExistent(words[job.type])
     unknown = next(t for t in job.raw_args[0] if partition_of(world).definition(t) is None)
-    return refuse(1735, unknown, table.name.O)
+    return ErrUnknownPartition(unknown, table.name.O)
 
 
 def partitions_are_all(job: Job, world: World) -> Refused | None:
     """1508."""
     all_of_them = len(partition_of(world).definitions) == len(job.raw_args[0])
-    return refuse(1508) if all_of_them else None
+    return ErrDropLastPartition() if all_of_them else None
 
 
 # -- ADD -------------------------------------------------------------------------------------------

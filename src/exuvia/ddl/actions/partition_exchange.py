@@ -16,7 +16,12 @@ other table. Two revisions, two schema versions; until the last step all can be 
 import msgspec
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrNoSuchTable,
+    ErrPartitionExchangePartTable,
+    ErrTablesDifferentMetadata,
+    ErrUnknownPartition,
+)
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
 from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.constraint_info import ConstraintInfo
@@ -130,13 +135,13 @@ def exchange_is_impossible(job: Job, world: World) -> Refused | None:
     """1735, 1146, 1732, 1736."""
     table, wanted = the_table(world), asked(job)
     if partition_of(world).definition(wanted.partition) is None:
-        return refuse(1735, wanted.partition, table.name.O)
+        return ErrUnknownPartition(wanted.partition, table.name.O)
     plain = world.other(wanted.table_id)
     if plain is None or plain.state != PUBLIC:
-        return refuse(1146, job.schema_name, "the table to exchange")
+        return ErrNoSuchTable(job.schema_name, "the table to exchange")
     if plain.partition is not None:
-        return refuse(1732, plain.name.O)
-    return refuse(1736) if tables_differ(table, plain) else None
+        return ErrPartitionExchangePartTable(plain.name.O)
+    return ErrTablesDifferentMetadata() if tables_differ(table, plain) else None
 
 
 # -- steps -----------------------------------------------------------------------------------------

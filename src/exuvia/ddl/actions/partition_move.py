@@ -21,7 +21,7 @@ partition's id as the place of the table's rows (`exuvia_physical`).
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrPartitionMgmtOnNonpartitioned, ErrWrongPartitionName
 from exuvia.catalog.model import evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState
@@ -63,9 +63,9 @@ def partitions_to_move_are_there(job: Job, world: World) -> Refused | None:
     """1505, 1567."""
     wanted, partition = job.raw_args[0], the_table(world).partition
     if partition is None:
-        return refuse(1505) if wanted else None
+        return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
-    return None if known else refuse(1567)
+    return None if known else ErrWrongPartitionName()
 
 
 def place_new(job: Job, world: World) -> tuple[Job, World]:

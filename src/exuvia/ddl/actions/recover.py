@@ -10,7 +10,7 @@ A database comes back by itself: its tables' names and infos have been where the
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import ranges
@@ -34,7 +34,7 @@ def looks_at_what_was_left(job: Job) -> Looks:
 def name_is_taken(job: Job, world: World) -> Refused | None:
     """1050."""
     held = world.holder(job.schema_id, job.table_name)
-    return refuse(1050, job.table_name) if held else None
+    return ErrTableExists(job.table_name) if held else None
 
 
 def table_is_there_already(job: Job, world: World) -> Refused | None:
@@ -42,7 +42,7 @@ def table_is_there_already(job: Job, world: World) -> Refused | None:
     if world.table is None:
         return None
     said = f"'{job.table_name}' already been recover to '{world.table.name.O}'"
-    return Refused(1050, "42S01", f"Table {said}, can't be recover repeatedly")
+    return ErrTableExists.with_text(f"Table {said}, can't be recover repeatedly")
 
 
 def database_is_there_already(job: Job, world: World) -> Refused | None:
@@ -50,7 +50,7 @@ def database_is_there_already(job: Job, world: World) -> Refused | None:
     if world.database is None:
         return None
     said = f"'{job.schema_name}' already been recover to '{world.database.db_name.O}'"
-    return Refused(1007, "HY000", f"Schema {said}, can't be recover repeatedly")
+    return ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
 
 
 def rows_are_gone(job: Job, world: World) -> Refused | None:
@@ -67,7 +67,7 @@ def _unless_all_are_left(wanted: tuple[DeleteRange, ...], world: World) -> Refus
     if set(wanted) <= set(world.left):
         return None
     until = timestamp_text(world.now)
-    return Refused(8055, "HY000", f"snapshot is older than GC safe point {until}")
+    return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
 
 
 def place_table_again(job: Job, world: World) -> tuple[Job, World]:

@@ -10,7 +10,7 @@ who makes one involves its parent, and waits for this job.
 from collections.abc import Iterator
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrForeignKeyCannotDropParent, ErrTruncateIllegalForeignKey
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import Referrer, World
@@ -32,7 +32,7 @@ def _children(job: Job, world: World) -> Iterator[Referrer]:
 def table_is_referred_to(job: Job, world: World) -> Refused | None:
     """3730, for DROP TABLE and DROP DATABASE."""
     for each in _children(job, world):
-        return refuse(3730, each.parent, each.key, each.child_table)
+        return ErrForeignKeyCannotDropParent(each.parent, each.key, each.child_table)
     return None
 
 
@@ -41,5 +41,5 @@ def truncated_table_is_referred_to(job: Job, world: World) -> Refused | None:
     the_table(world)
     for each in _children(job, world):
         text = f"`{each.child_database}`.`{each.child_table}` CONSTRAINT `{each.key}`"
-        return refuse(1701, text)
+        return ErrTruncateIllegalForeignKey(text)
     return None

@@ -8,7 +8,7 @@ is waited for. What stands at a name a table leaves or takes is looked at in the
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable, ErrTableExists
 from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -37,7 +37,7 @@ def table_to_rename_is_missing(job: Job, world: World) -> Refused | None:
         table = _table(world, each.table_id)
         place = None if table is None else (table.exuvia_db, table.name.L, table.state)
         if place != (each.old_schema_id, each.old_name.lower(), PUBLIC):
-            return refuse(1146, each.old_schema, each.old_name)
+            return ErrNoSuchTable(each.old_schema, each.old_name)
     return None
 
 
@@ -46,7 +46,7 @@ def place_to_go_is_missing(job: Job, world: World) -> Refused | None:
     public = {each.id for each in world.databases if each.state == PUBLIC}
     for each in renamings_of(job):
         if each.new_schema_id not in public:
-            return refuse(1049, each.new_schema)
+            return ErrBadDB(each.new_schema)
     return None
 
 
@@ -56,7 +56,7 @@ def name_to_take_is_taken(job: Job, world: World) -> Refused | None:
     leaving = {each.table_id for each in wanted}
     for each in wanted:
         if world.holder(each.new_schema_id, each.new_name) not in (0, *leaving):
-            return refuse(1050, f"{each.new_schema}.{each.new_name}")
+            return ErrTableExists(f"{each.new_schema}.{each.new_name}")
     return None
 
 

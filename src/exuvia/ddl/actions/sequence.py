@@ -10,7 +10,7 @@ RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/s
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
@@ -31,9 +31,9 @@ def sequence_is_missing(job: Job, world: World) -> Refused | None:
     """4139; 1347 for what is no sequence."""
     table = world.table
     if table is None or table.state != SchemaState.PUBLIC:
-        return refuse(4139, f"{job.schema_name}.{job.table_name}")
+        return ErrUnknownSequence(f"{job.schema_name}.{job.table_name}")
     if table.sequence is None:
-        return refuse(1347, job.schema_name, job.table_name, "SEQUENCE")
+        return ErrWrongObject(job.schema_name, job.table_name, "SEQUENCE")
     return None
 
 

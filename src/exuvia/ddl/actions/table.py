@@ -11,7 +11,7 @@ writer (law 1). Metadata goes first, data later: the whole key range is left to 
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTableExists
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
@@ -82,7 +82,7 @@ def one_name_is_taken(job: Job, world: World) -> Refused | None:
     seen: set[str] = set()
     for each in tables_of(job):
         if each.name.L in seen or world.holder(job.schema_id, each.name.L):
-            return refuse(1050, f"{job.schema_name}.{each.name.O}")
+            return ErrTableExists(f"{job.schema_name}.{each.name.O}")
         seen.add(each.name.L)
     return None
 

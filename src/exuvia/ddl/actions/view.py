@@ -8,7 +8,7 @@ A view has columns and a query and no rows, so nothing is left to be emptied.
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -34,10 +34,10 @@ def name_is_anothers(job: Job, world: World) -> Refused | None:
     if holder in (0, job.table_id):
         return None
     if holder not in job.exuvia_tables:
-        return refuse(1050, f"{job.schema_name}.{job.table_name}")
+        return ErrTableExists(f"{job.schema_name}.{job.table_name}")
     former = world.other(holder)
     if former is not None and former.view is None:
-        return refuse(1347, job.schema_name, job.table_name, "VIEW")
+        return ErrWrongObject(job.schema_name, job.table_name, "VIEW")
     return None
 
 
@@ -52,7 +52,7 @@ def it_is_no_view(job: Job, world: World) -> Refused | None:
     """1347."""
     if the_table(world).view is not None:
         return None
-    return refuse(1347, job.schema_name, job.table_name, "VIEW")
+    return ErrWrongObject(job.schema_name, job.table_name, "VIEW")
 
 
 CREATE_VIEW = load(

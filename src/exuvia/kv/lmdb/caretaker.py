@@ -10,7 +10,7 @@ from itertools import count
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Broken
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.overdue import Overdue
 from exuvia.kv.lmdb.pages import Growth, Seen, note_seen, pages_of, readers_of
@@ -49,8 +49,7 @@ class Caretaker:
     def require_room(self) -> None:
         """Raises 1637 where the clients of this process hold as many snapshots as they may."""
         if len(self._clients) >= self.most_for_clients:
-            raise refuse(
-                1637,
+            raise ErrTooManyConcurrentTrxs(
                 f"the clients of this node hold the {self.most_for_clients} snapshots that they "
                 "may; end some transactions, or open the store with more readers",
             )

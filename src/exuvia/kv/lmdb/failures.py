@@ -24,6 +24,7 @@ import os
 import lmdb
 
 from exuvia.base.errors import Broken, ExuviaError, OutOfSpace, StorageFailed, Unavailable
+from exuvia.base.mysql_errors import ErrRecordFileFull
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SHORT_WRITE = -30772  # LMDB's own code: it has no class in py-lmdb
@@ -59,7 +60,7 @@ def translate(error: lmdb.Error, path: str) -> ExuviaError:
     code = code_of(error)
     if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError):
         text = f"the store {path} has reached its bound: raise map_bytes, or remove data"
-        return OutOfSpace(text, 1114)
+        return OutOfSpace(text, ErrRecordFileFull.code)
     if is_out_of_space(error):
         reason = os.strerror(code) if code > 0 else "fewer bytes were written than asked for"
         text = f"Disk full ({path}: {reason}); nothing was applied; free some space"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrKeyDoesNotExist
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.access.match import Match, match
@@ -81,7 +81,7 @@ def _allowed(table: Table, hints: Sequence[exp.IndexTableHint]) -> list[IndexInf
     for hint in hints:
         names = {each.name.lower() for each in hint.expressions}
         for name in names - {index.idx_name.L for index in indexes}:
-            raise refuse(1176, name, table.info.name.O)
+            raise ErrKeyDoesNotExist(name, table.info.name.O)
         if hint.name.upper() == "IGNORE":
             never |= names
         else:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.sql import expressions
 from exuvia.sql.access.bounds import ConstantOf, constant_of
 from exuvia.sql.access.by_expression import expressions_of
@@ -59,7 +59,7 @@ class Limit(NamedTuple):
 def whole(value: Value) -> int:
     """A row count. Raises 1210 for a parameter that is none."""
     if not isinstance(value, int) or value < 0:
-        raise Refused(1210, "HY000", "Incorrect arguments to LIMIT")
+        raise ErrWrongArguments("LIMIT")
     return value
 
 

@@ -10,7 +10,7 @@ id (catalog/table.py, `row_key`).
 from collections.abc import Iterator, Sequence
 from copy import copy
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrPartitionClauseOnNonpartitioned
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql.access.paths import Found, Path, Rows
@@ -75,7 +75,7 @@ def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:
     """The path as it is for an ordinary table. Raises 1735, 1747."""
     if not path.table.is_partitioned:
         if named:
-            raise refuse(1747)
+            raise ErrPartitionClauseOnNonpartitioned()
         return path
     return Everywhere(path, Choice(path.table, terms, named))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import values
 from exuvia.catalog.collation import collation
@@ -150,9 +150,9 @@ class Route:
     def refusal(self, row: Row) -> Refused:
         """1526, with the value where there is one."""
         if self.compiled is None:
-            return refuse(1526, "from column_list")
+            return ErrNoPartitionForGivenValue("from column_list")
         value = self.value(row)
-        return refuse(1526, "NULL" if value is None else value)
+        return ErrNoPartitionForGivenValue("NULL" if value is None else value)
 
 
 def _hashed(value: Value, kind: FieldType) -> bytes:

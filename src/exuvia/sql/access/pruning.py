@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknownPartition
 from exuvia.base.types import Family
 from exuvia.catalog.partition_info import PartitionType
 from exuvia.catalog.table import Table
@@ -294,5 +294,5 @@ def places_named(table: Table, named: Sequence[str]) -> Places:
     names = [each.name.L for each in found.definitions]
     for text in named:
         if text.lower() not in names:
-            raise refuse(1735, text, table.info.name.O)
+            raise ErrUnknownPartition(text, table.info.name.O)
     return frozenset(names.index(text.lower()) for text in named)

@@ -8,7 +8,12 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrNonUpdatableTable,
+    ErrTableaccessDenied,
+    ErrUnknown,
+)
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.sql.context import Context
@@ -46,7 +51,7 @@ class Source(NamedTuple):
         found = self.resolve(column)
         if found is None:
             shown = f"{column.table}.{column.name}" if column.table else column.name
-            raise refuse(1054, shown, place)
+            raise ErrBadField(shown, place)
         return found
 
     @property
@@ -105,7 +110,7 @@ def check_writable(table: Table, verb: str, context: Context) -> None:
     sequences."""
     if is_system(table.info) or table.database.db_name.L in _READ_ONLY:
         session = context.session
-        raise refuse(1142, verb, session.user, session.host, table.info.name.O)
+        raise ErrTableaccessDenied(verb, session.user, session.host, table.info.name.O)
     if not table.info.is_stored:
         raise _unwritable(table, verb)
 
@@ -114,7 +119,7 @@ def _unwritable(table: Table, verb: str) -> Refused:
     """1288 for an UPDATE of a view, else 1105 in TiDB's words."""
     name = table.info.name.O
     if table.info.view is not None and verb == "UPDATE":
-        return refuse(1288, name, verb)
+        return ErrNonUpdatableTable(name, verb)
     joint = " into" if verb in ("INSERT", "REPLACE") else ""
     kind = "sequence" if table.info.view is None else "view"
-    return refuse(1105, f"{verb.lower()}{joint} {kind} {name} is not supported now")
+    return ErrUnknown(f"{verb.lower()}{joint} {kind} {name} is not supported now")

@@ -16,8 +16,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrInvalidGroupFuncUse, ErrWrongArguments
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -65,7 +64,7 @@ _DEVIATION = {
 def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
     """An aggregate call; 1111 where rows are not grouped."""
     if scope.grouped is None:
-        raise refuse(1111)
+        raise ErrInvalidGroupFuncUse()
     found = bound_aggregate(name, trees, scope)
     scope.grouped.append(found)
     return found
@@ -153,10 +152,10 @@ def _percentile_type(arguments: list[Expr]) -> FieldType:
     """The type of the values; 1210 for a share that is no constant of 1 to 100."""
     share = arguments[1]
     if not isinstance(share, Constant) or not isinstance(share.value, int):
-        raise refuse(1210, "APPROX_PERCENTILE")
+        raise ErrWrongArguments("APPROX_PERCENTILE")
     if not 1 <= share.value <= 100:
         text = f"Percentage value {share.value} is out of range [1, 100]"
-        raise Refused(1690, "22003", text)
+        raise ErrDataOutOfRange.with_text(text)
     return evolve(arguments[0].type, Flag=arguments[0].type.Flag & ~(1 | 2 | 4 | 8 | 512))
 
 
@@ -172,7 +171,7 @@ def _sum_type(kind: FieldType, name: str) -> FieldType:
 
 def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
     if scope.grouped is None:
-        raise refuse(1111)
+        raise ErrInvalidGroupFuncUse()
     inner = _inside(scope)
     body = tree.this
     order: tuple[tuple[Expr, bool], ...] = ()

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrOperandColumns, ErrUnknown, ErrUnknownCharacterSet
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
@@ -49,7 +49,7 @@ def bind(tree: exp.Expression, scope: Scope) -> Expr:
     try:
         return scope.bind(tree)
     except RecursionError:
-        raise refuse(1105, "expression is nested too deeply") from None
+        raise ErrUnknown("expression is nested too deeply") from None
 
 
 def bind_condition(tree: exp.Expression, scope: Scope) -> Expr:
@@ -86,7 +86,7 @@ def _converted_charset(argument: Expr, to: exp.DataType) -> Expr:
         return casts.to_bytes(argument)
     name = f"{charset}_bin" if charset in ("utf8mb4", "utf8") else f"{charset}_general_ci"
     if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii"):
-        raise refuse(1115, charset)
+        raise ErrUnknownCharacterSet(charset)
     width = types.width_of(argument.type)
     target = types.text(width, charset, name)
     return casts.fold(Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT))
@@ -120,10 +120,10 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
     if name in bind_sequences.CALLS:
         return bind_sequences.by_name(name, tree.expressions, scope)
     if name == "row":
-        raise refuse(1241, 1)
+        raise ErrOperandColumns(1)
     if name == "binary":  # the operator before a parenthesis
         if len(tree.expressions) != 1:
-            raise refuse(1241, 1)
+            raise ErrOperandColumns(1)
         to = exp.DataType(this=exp.DType.BINARY)
         return scope.bind(exp.Cast(this=tree.expressions[0].copy(), to=to))
     return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
@@ -203,7 +203,7 @@ def _paren(tree: exp.Paren, scope: Scope) -> Expr:
 
 
 def _row_here(tree: exp.Tuple, scope: Scope) -> Expr:
-    raise refuse(1241, 1)
+    raise ErrOperandColumns(1)
 
 
 def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:

@@ -6,7 +6,12 @@ Calls with a type rule or a grammar of their own: bind/choice.py, bind/texts.py,
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrIncorrectType,
+    ErrInvalidTypeForJSON,
+    ErrSpDoesNotExist,
+    ErrWrongParamcountToNativeFct,
+)
 from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -47,10 +52,10 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         return special(name, list(arguments), scope)
     function = FUNCTIONS.get(name)
     if function is None:
-        raise refuse(1305, "FUNCTION", f"{_database(scope)}{name}")
+        raise ErrSpDoesNotExist("FUNCTION", f"{_database(scope)}{name}")
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
-        raise Misplaced(")") if name in _KEYWORDS else refuse(1582, name)
+        raise Misplaced(")") if name in _KEYWORDS else ErrWrongParamcountToNativeFct(name)
     converted, collate, coercibility = _converted(name, function.kinds, arguments, scope)
     kind = function.type(converted)
     if types.family_of(kind) is Family.STRING:
@@ -99,7 +104,7 @@ def _check_json(name: str, place: int, argument: Expr) -> None:
     """3146 for what is neither text nor JSON."""
     known = argument.type.Tp == TypeCode.NULL or is_json(argument)
     if not known and not types.is_text_like(argument.type):
-        raise refuse(3146, place, name)
+        raise ErrInvalidTypeForJSON(place, name)
 
 
 def _check_text(name: str, argument: Expr, json_too: bool = False) -> None:
@@ -107,7 +112,7 @@ def _check_text(name: str, argument: Expr, json_too: bool = False) -> None:
     if argument.type.Tp == TypeCode.NULL or types.is_text_like(argument.type):
         return
     if not (json_too and is_json(argument)):
-        raise refuse(3064, 1, name)
+        raise ErrIncorrectType(1, name)
 
 
 def _json_quote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -143,13 +148,13 @@ def _for_hex(argument: Expr) -> Expr:
 
 def _json_build(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if name == "json_object" and len(arguments) % 2:
-        raise refuse(1582, name)
+        raise ErrWrongParamcountToNativeFct(name)
     return casts.fold(Call(type=types.JSON, function=name, arguments=tuple(arguments)))
 
 
 def _json_change(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if len(arguments) < 3 or len(arguments) % 2 == 0:
-        raise refuse(1582, name)
+        raise ErrWrongParamcountToNativeFct(name)
     _check_json(name, 1, arguments[0])
     document = casts.to_json(arguments[0])
     paths = [casts.to_text(a) if n % 2 == 0 else a for n, a in enumerate(arguments[1:])]

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCantAggregate2collations,
+    ErrCollationCharsetMismatch,
+    ErrNotSupportedYet,
+    ErrTooBigPrecision,
+    ErrTooBigScale,
+)
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
 from exuvia.sql import types
@@ -225,7 +231,9 @@ def _winner(
     if left[1] == COERCIBLE:
         return left
     if needed or left[1] == EXPLICIT:
-        raise refuse(1267, left[0], _MARKS[left[1]], right[0], _MARKS[right[1]], operation)
+        raise ErrCantAggregate2collations(
+            left[0], _MARKS[left[1]], right[0], _MARKS[right[1]], operation
+        )
     return left[0], NO_COLLATION
 
 
@@ -239,7 +247,7 @@ def checked_collation(name: str, charset: str) -> str:
     collation_of(name)
     lower = name.lower()
     if charset not in ("", "binary") and charset_of(lower) != charset and lower != "binary":
-        raise refuse(1253, name, charset)
+        raise ErrCollationCharsetMismatch(name, charset)
     return lower
 
 
@@ -262,9 +270,9 @@ def cast_type(to: exp.DataType, collate: str) -> FieldType:
     if name in ("DECIMAL", "NUMERIC", "UDECIMAL"):
         precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
         if scale > types.MOST_SCALE:
-            raise refuse(1425, scale, "", types.MOST_SCALE)
+            raise ErrTooBigScale(scale, "", types.MOST_SCALE)
         if precision > types.MOST_DIGITS:
-            raise refuse(1426, precision, "", types.MOST_DIGITS)
+            raise ErrTooBigPrecision(precision, "", types.MOST_DIGITS)
         return types.decimal(precision or 10, scale)
     digits = min(sizes[0], 6) if sizes else 0
     plain = {
@@ -288,7 +296,7 @@ def _cast_text(name: str, to: exp.DataType, sizes: list[int], collate: str) -> F
     if name in ("BINARY", "VARBINARY", "BLOB"):
         return evolve(types.blob(sizes[0]), Tp=TypeCode.STRING) if sizes else types.blob(65535)
     if name not in ("CHAR", "VARCHAR", "TEXT", "NCHAR", "NVARCHAR", "CHARACTER_SET"):
-        raise refuse(1235, f"CAST AS {name}")
+        raise ErrNotSupportedYet(f"CAST AS {name}")
     kind = to.args.get("kind")
     charset = kind.name.lower() if isinstance(kind, exp.Expression) else ""
     if charset == "binary":

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrWrongParamcountToNativeFct
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -77,7 +77,7 @@ def chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
 
 def _if(tree: exp.If, scope: Scope) -> Expr:
     if tree.args.get("true") is None or tree.args.get("false") is None:
-        raise refuse(1582, "if")
+        raise ErrWrongParamcountToNativeFct("if")
     values = [scope.bind(tree.args["true"]), scope.bind(tree.args["false"])]
     return chosen([casts.condition(scope.bind(tree.this))], values)
 
@@ -124,7 +124,7 @@ def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 def expect(name: str, arguments: Sequence[Any], least: int, most: int) -> None:
     """1582 for another number of arguments; `most` -1 is any."""
     if len(arguments) < least or (most >= 0 and len(arguments) > most):
-        raise refuse(1582, name)
+        raise ErrWrongParamcountToNativeFct(name)
 
 
 SPECIAL: dict[str, Special] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrOperandColumns
 from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind.cast import (
@@ -187,7 +187,7 @@ def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) 
     lefts, rights = _members(left, scope), _members(right, scope)
     same = not (is_row(left) and is_row(right)) or _shape(left) == _shape(right)
     if len(lefts) != len(rights) or not same:
-        raise refuse(1241, len(parts_of(left)))
+        raise ErrOperandColumns(len(parts_of(left)))
     return _by_parts(name, list(zip(lefts, rights, strict=True)))
 
 
@@ -249,10 +249,10 @@ def _membership(
     while isinstance(inner, exp.Paren | exp.Subquery) and not inner.args.get("alias"):
         inner = inner.this
     if scope.query is None or not isinstance(inner, exp.Query):
-        raise refuse(1235, "subquery here")
+        raise ErrNotSupportedYet("subquery here")
     planned = scope.query(inner, scope)
     if len(planned.columns) != len(operands):
-        raise refuse(1241, len(operands))
+        raise ErrOperandColumns(len(operands))
     return Subquery(
         type=types.BOOLEAN, kind=kind, query=planned, operands=tuple(operands), operator=sign
     )

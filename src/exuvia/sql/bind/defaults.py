@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrNoDefaultForField
 from exuvia.catalog import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.sql.bind.scope import Field, Scope
@@ -20,7 +20,7 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
         raise Misplaced(")")
     column = _field(named, scope).column
     if column is None:
-        raise refuse(1364, named.name)
+        raise ErrNoDefaultForField(named.name)
     if column.default_is_expr or values.is_current_timestamp(column):
         return scope.bind(parse_expression(str(column.default)))
     return _constant(column)
@@ -54,11 +54,11 @@ def _field(named: exp.Column, scope: Scope) -> Field:
         if found is not None:
             return found
         wide = wide.parent
-    raise refuse(1054, named.name, scope.clause)
+    raise ErrBadField(named.name, scope.clause)
 
 
 def _constant(column: ColumnInfo) -> Constant:
     value = values.default_of(column)
     if value is None and column.not_null and not column.generated_expr_string:
-        raise refuse(1364, column.name.O)
+        raise ErrNoDefaultForField(column.name.O)
     return Constant(type=column.type, coercibility=IMPLICIT, value=value)

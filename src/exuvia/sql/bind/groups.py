@@ -5,7 +5,13 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrNotSupportedYet,
+    ErrOperandColumns,
+    ErrUnknown,
+    ErrWindowInvalidWindowFuncUse,
+    ErrWrongParamcountToNativeFct,
+)
 from exuvia.base.types import FieldType
 from exuvia.sql import types
 from exuvia.sql.bind import aggregates as bind_aggregates
@@ -36,7 +42,7 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
     call = tree.this
     name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key
     if scope.windows is None:
-        raise refuse(3593, name)
+        raise ErrWindowInvalidWindowFuncUse(name)
     over = _definition(tree, scope)
     order = over.args.get("order")
     keys = tuple(
@@ -63,7 +69,7 @@ def _definition(tree: exp.Window, scope: Scope) -> exp.Expression:
         return tree
     named = (scope.windows or {}).get(alias.name.lower())
     if named is None:
-        raise refuse(1105, f"Window name '{alias.name}' is not defined.")
+        raise ErrUnknown(f"Window name '{alias.name}' is not defined.")
     return named
 
 
@@ -74,11 +80,11 @@ def _window_call(
         found = bound_aggregate(name, call.expressions, scope, within_window=True)
         return found.function, found.arguments, found.type, found.distinct
     if name not in RANKINGS:
-        raise refuse(1235, f"{name} OVER")
+        raise ErrNotSupportedYet(f"{name} OVER")
     least, most = RANKINGS[name]
     given = [scope.bind(each) for each in call.expressions]
     if not least <= len(given) <= most:
-        raise refuse(1582, name)
+        raise ErrWrongParamcountToNativeFct(name)
     if name in ("percent_rank", "cume_dist"):
         return name, (), types.DOUBLE, False
     if name in ("row_number", "rank", "dense_rank", "ntile"):
@@ -95,7 +101,7 @@ def _frame(spec: exp.Expression | None) -> str:
         return ""
     kind = str(spec.args.get("kind") or "ROWS").upper()
     if kind not in ("ROWS", "RANGE"):
-        raise refuse(1235, f"window frame {kind}")
+        raise ErrNotSupportedYet(f"window frame {kind}")
     start = _bound(spec.args.get("start"), spec.args.get("start_side"))
     end = _bound(spec.args.get("end"), spec.args.get("end_side"))
     return f"{kind} BETWEEN {start} AND {end}" if end else f"{kind} {start}"
@@ -108,7 +114,7 @@ def _bound(value: object, side: object) -> str:
         return f"{value} {side or ''}".strip()
     if isinstance(value, exp.Literal) and not value.is_string:
         return f"{value.name} {side or ''}".strip()
-    raise refuse(1235, "window frame of expressions")
+    raise ErrNotSupportedYet("window frame of expressions")
 
 
 # -- subqueries ------------------------------------------------------------------------------------
@@ -118,7 +124,7 @@ def _scalar(tree: exp.Expression, scope: Scope) -> Expr:
     inner = tree.this if isinstance(tree, exp.Subquery) else tree
     planned = _planned(inner, scope)
     if len(planned.columns) != 1:
-        raise refuse(1241, 1)
+        raise ErrOperandColumns(1)
     kind = planned.columns[0].type
     return Subquery(
         type=evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512)),
@@ -137,7 +143,7 @@ def _exists(tree: exp.Exists, scope: Scope) -> Expr:
 
 def _planned(inner: exp.Expression, scope: Scope) -> Any:
     if scope.query is None:
-        raise refuse(1235, "subquery here")
+        raise ErrNotSupportedYet("subquery here")
     return scope.query(inner, scope)
 
 

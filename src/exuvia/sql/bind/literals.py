@@ -7,7 +7,11 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrIllegalValueForType,
+    ErrNotSupportedYet,
+    ErrUnknownSystemVariable,
+)
 from exuvia.base.types import FieldType
 from exuvia.catalog import variables
 from exuvia.catalog.variable import Kind
@@ -58,7 +62,7 @@ def number_constant(text: str) -> Constant:
         try:
             double = float(text)
             if math.isinf(double):
-                raise refuse(1367, "double", text)
+                raise ErrIllegalValueForType("double", text)
             return Constant(type=types.DOUBLE, value=double)
         except ValueError:
             raise Misplaced(text) from None
@@ -142,7 +146,7 @@ def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
 def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
     name = tree.name.lower()
     if scope.context is None:
-        raise refuse(1235, "@" + name)
+        raise ErrNotSupportedYet("@" + name)
     _, kind = scope.context.session.user_variable(name)
     return Variable(type=kind, coercibility=IMPLICIT, name=name, scope="user")
 
@@ -151,7 +155,7 @@ def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
     name = tree.name.lower()
     where = str(tree.args.get("kind") or "").lower().replace("local", "session")
     if scope.context is None:
-        raise refuse(1193, name)
+        raise ErrUnknownSystemVariable(name)
     definition = variables.find_readable(name, where[:1].upper())
     text = scope.context.variable(name)
     kind = _variable_type(definition.kind, text)

@@ -5,7 +5,7 @@ moment, is 1292."""
 
 import re
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import FieldType
 from exuvia.sql import types
 from exuvia.sql.bind.literals import text_constant
@@ -36,7 +36,7 @@ def literal(name: str, text: str, scope: Scope) -> Expr:
     given = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
     value = evaluate_constant(given, PlainEnv())
     if value is None or not re.fullmatch(form, text.strip()):
-        raise Refused(1292, "22007", f"Incorrect {word} value: '{text}'")
+        raise ErrTruncatedWrongValue.with_text(f"Incorrect {word} value: '{text}'")
     return Constant(type=kind, coercibility=COERCIBLE, value=value)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import compare as bind_compare
@@ -65,7 +65,7 @@ def _is(tree: exp.Is, scope: Scope) -> Expr:
     if isinstance(wanted, exp.Boolean):
         name = "is true" if wanted.this else "is false"
         return boolean(name, condition(operand))
-    raise refuse(1235, "IS " + wanted.key.upper())
+    raise ErrNotSupportedYet("IS " + wanted.key.upper())
 
 
 # -- arithmetic and bits ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.interruption import check
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq, ErrNotSupportedYet
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
@@ -84,7 +84,7 @@ class Scope:
         check()
         binder = BINDERS.get(type(tree))
         if binder is None:
-            raise refuse(1235, tree.key.upper())
+            raise ErrNotSupportedYet(tree.key.upper())
         return binder(tree, self)
 
     @property
@@ -118,7 +118,7 @@ class Scope:
                 return alias
             scope, depth = scope.parent, depth + 1
         full = ".".join(part for part in (database, table, name) if part)
-        raise refuse(1054, full, self.clause)
+        raise ErrBadField(full, self.clause)
 
     def at(self, field: Field) -> Expr:
         """A field of this scope as an expression."""
@@ -152,7 +152,7 @@ class Scope:
             found = [field for field in found if field.database.lower() == database.lower()]
         if len({field.position for field in found}) > 1:
             full = f"{table}.{name}" if table else name
-            raise refuse(1052, full, self.clause)
+            raise ErrNonUniq(full, self.clause)
         return found[0] if found else None
 
 

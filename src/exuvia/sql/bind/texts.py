@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
@@ -100,7 +100,7 @@ def _escape(tree: exp.Escape, scope: Scope) -> Expr:
     if isinstance(inner, exp.ILike):
         return _ilike(inner, scope, scope.bind(tree.expression))
     if not isinstance(inner, exp.Like):
-        raise refuse(1235, "ESCAPE here")
+        raise ErrNotSupportedYet("ESCAPE here")
     return _like(inner, scope, scope.bind(tree.expression))
 
 

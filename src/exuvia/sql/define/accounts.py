@@ -7,7 +7,15 @@ change does, and is no job. Every node has read the new rows within milliseconds
 from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Conflict
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadUser,
+    ErrCannotUser,
+    ErrLockDeadlock,
+    ErrPasswordFormat,
+    ErrPasswordNoMatch,
+    ErrPluginIsNotLoaded,
+    ErrUserAlreadyExists,
+)
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.account_names import check_lengths
 from exuvia.sql.define.account_rows import move, put_account, remove
@@ -46,7 +54,7 @@ def change(session: Running, work: Callable[[Transaction, Book], None]) -> None:
         finally:
             txn.rollback()
     else:
-        raise refuse(1213)
+        raise ErrLockDeadlock()
     if services.accounts is not None:
         services.accounts.load()
 
@@ -72,10 +80,10 @@ def _secret(session: Running, said: Identified, before: Account | None) -> tuple
     usual = session.variable("default_authentication_plugin")
     plugin = said.plugin or (before.plugin if before is not None else usual)
     if plugin not in passwords.PLUGINS:
-        raise refuse(1524, plugin)
+        raise ErrPluginIsNotLoaded(plugin)
     if said.stored is not None:
         if not passwords.is_stored(plugin, said.stored):
-            raise refuse(1827)
+            raise ErrPasswordFormat()
         return plugin, said.stored
     if said.password is not None:
         return plugin, passwords.stored(plugin, said.password)
@@ -100,8 +108,11 @@ def create_user(session: Running, node: CreateUser, text: str) -> Result:
             locked = bool(node.locked)
             put_account(txn, Account(user, host, plugin, stored, frozenset(), locked))
         if taken and not node.if_not_exists:
-            raise refuse(1396, "CREATE USER", ",".join(map(shown, taken)))
-        notes.extend(Note("Note", 3163, f"User {shown(each)} already exists.") for each in taken)
+            raise ErrCannotUser("CREATE USER", ",".join(map(shown, taken)))
+        notes.extend(
+            Note("Note", ErrUserAlreadyExists.code, f"User {shown(each)} already exists.")
+            for each in taken
+        )
 
     change(session, work)
     return Result(warnings=notes)
@@ -153,7 +164,7 @@ def rename_user(session: Running, node: RenameUser, text: str) -> Result:
             name, wanted = named(session, old), named(session, new)
             found = book.account(*name)
             if found is None or book.account(*wanted) is not None:
-                raise refuse(1396, "RENAME USER", f"{shown(name)} TO {shown(wanted)}")
+                raise ErrCannotUser("RENAME USER", f"{shown(name)} TO {shown(wanted)}")
             remove(txn, "user", name[1], name[0])
             put_account(txn, found._replace(user=wanted[0], host=wanted[1]))
             move(txn, book, name, wanted)
@@ -164,8 +175,10 @@ def rename_user(session: Running, node: RenameUser, text: str) -> Result:
 
 def _missing(notes: list[Note], what: str, names: Sequence[Name], forgiven: bool) -> None:
     if names and not forgiven:
-        raise refuse(1396, what, ",".join(map(shown, names)))
-    notes.extend(Note("Note", 3162, f"User {shown(each)} does not exist.") for each in names)
+        raise ErrCannotUser(what, ",".join(map(shown, names)))
+    notes.extend(
+        Note("Note", ErrBadUser.code, f"User {shown(each)} does not exist.") for each in names
+    )
 
 
 def set_password(session: Running, node: SetPassword, text: str) -> Result:
@@ -175,7 +188,7 @@ def set_password(session: Running, node: SetPassword, text: str) -> Result:
     def work(txn: Transaction, book: Book) -> None:
         found = book.account(*name)
         if found is None:
-            raise refuse(1133)
+            raise ErrPasswordNoMatch()
         stored = passwords.stored(found.plugin, node.password)
         put_account(txn, found._replace(stored=stored))
 

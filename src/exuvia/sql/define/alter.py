@@ -10,7 +10,7 @@ An index, a foreign key or a CHECK may name a column that the same statement add
 
 from collections.abc import Sequence
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown, ErrUnsupportedDDLOperation, ErrWrongObject
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.explain import decisions
@@ -64,7 +64,7 @@ def alter(
     with look(session) as txn:
         database, table = table_named(session, txn, name)
         if not table.is_stored:
-            raise refuse(1347, database.db_name.O, table.name.O, "BASE TABLE")
+            raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
         if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
             refuse_cached(table, what)
         altering = Altering(session, txn, database, table, text)
@@ -94,7 +94,7 @@ def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:
     for spec in wanted:
         build = SPECS.get(type(spec))
         if build is None:
-            raise refuse(8200, f"ALTER TABLE: {type(spec).__name__}")
+            raise ErrUnsupportedDDLOperation(f"ALTER TABLE: {type(spec).__name__}")
         altering.table = with_new_columns if isinstance(spec, SEES_NEW_COLUMNS) else before
         job = build(altering, spec)
         if job is None:
@@ -112,10 +112,10 @@ def _jobs(altering: Altering, specs: Sequence[Spec]) -> list[Job]:
 def _say_what_is_ignored(at: Altering, text: str) -> None:
     table = at.table
     if text.endswith(" VALIDATION"):
-        at.warn(8200, f"ALTER TABLE {text} is currently unsupported")
+        at.warn(ErrUnsupportedDDLOperation.code, f"ALTER TABLE {text} is currently unsupported")
     elif text.startswith("ORDER BY") and (table.pk_is_handle or table.is_common_handle):
         said = "ORDER BY ignored as there is a user-defined clustered index in the table"
-        at.warn(1105, f"{said} '{table.name.O}'")
+        at.warn(ErrUnknown.code, f"{said} '{table.name.O}'")
 
 
 def _left_by(job: Job, table: TableInfo, altering: Altering) -> TableInfo:
@@ -131,4 +131,4 @@ def _left_by(job: Job, table: TableInfo, altering: Altering) -> TableInfo:
 
 def not_yet(session: Running, node: Node, text: str) -> Result:
     """A schema change that is known and not done."""
-    raise refuse(8200, f"{type(node).__name__} statement")
+    raise ErrUnsupportedDDLOperation(f"{type(node).__name__} statement")

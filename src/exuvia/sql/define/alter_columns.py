@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 
-from exuvia.base.errors import Refused
 from exuvia.base.limits import COLUMNS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrAddColumnWithSequenceAsDefault,
+    ErrBadField,
+    ErrCantDropFieldOrKey,
+    ErrCantRemoveAllFields,
+    ErrDependentByPartitionFunctional,
+    ErrDupFieldName,
+    ErrTableMustHaveColumns,
+    ErrTooManyFields,
+    ErrUnsupportedDDLOperation,
+    ErrUnsupportedOnGeneratedColumn,
+)
 from exuvia.base.types import Flag, packed_moment
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.state import SchemaState
@@ -29,17 +39,17 @@ def add_column(at: Altering, spec: AddColumn) -> Job | None:
     check_place(written, at.database.db_name.O, table.name.O)
     held = table.column(written.name)
     if held is not None:
-        error = refuse(1060, written.name)
+        error = ErrDupFieldName(written.name)
         if spec.if_not_exists and held.state == SchemaState.PUBLIC:
             return at.skip(error)
         raise error
     _refuse_constraints(at, written)
     if len(table.cols) >= COLUMNS:
-        raise refuse(1117)
+        raise ErrTooManyFields()
     if spec.after and at.column(spec.after) is None:
-        raise refuse(1054, spec.after, table.name.O)
+        raise ErrBadField(spec.after, table.name.O)
     if written.default is not None and sequence_named(written.default) is not None:
-        raise refuse(8230, written.name)
+        raise ErrAddColumnWithSequenceAsDefault(written.name)
     if written.default is not None and written.default_is_expr:
         check_one_value(written.default)
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
@@ -62,7 +72,7 @@ def _refuse_constraints(at: Altering, written: ColumnDefinition) -> None:
         if given:
             place = f"{at.database.db_name.O}.{at.table.name.O}"
             text = f"unsupported add column '{written.name}' constraint {constraint} "
-            raise Refused(8200, "HY000", f"{text}when altering '{place}'")
+            raise ErrUnsupportedDDLOperation.with_text(f"{text}when altering '{place}'")
 
 
 def _check_generated(at: Altering, info: ColumnInfo, after: str | None) -> None:
@@ -70,7 +80,7 @@ def _check_generated(at: Altering, info: ColumnInfo, after: str | None) -> None:
     may_read = at.session.variable("tidb_enable_auto_increment_in_generated") == "ON"
     check_generated(_placed(at.table, info, after), info, may_read)
     if info.generated_stored:
-        raise refuse(3106, "Adding generated stored column through ALTER TABLE")
+        raise ErrUnsupportedOnGeneratedColumn("Adding generated stored column through ALTER TABLE")
 
 
 def _placed(table: TableInfo, info: ColumnInfo, after: str | None) -> Sequence[ColumnInfo]:
@@ -93,22 +103,21 @@ def drop_column(at: Altering, spec: DropColumn) -> Job | None:
     the primary key or of an index of several)."""
     table, column = at.table, at.column(spec.name)
     if column is None:
-        error = refuse(1091, spec.name)
+        error = ErrCantDropFieldOrKey(spec.name)
         if spec.if_exists:
             return at.skip(error)
         raise error
     if len(table.public_columns) == 1:
         if any(each.hidden for each in table.cols):
-            raise refuse(1113)
+            raise ErrTableMustHaveColumns()
         text = f"can't drop only column {column.name.O} in table {table.name.O}"
-        raise Refused(1090, "42000", text)
+        raise ErrCantRemoveAllFields.with_text(text)
     check_independent(table, column)
     if table.partition is not None and column.name.L in partition_columns(table.partition):
-        said = "has a partitioning function dependency and cannot be dropped or renamed"
-        raise Refused(3855, "HY000", f"Column '{column.name.O}' {said}")
+        raise ErrDependentByPartitionFunctional(column.name.O)
     check_drop_column(at, column)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
-        raise refuse(8200, "drop integer primary key")
+        raise ErrUnsupportedDDLOperation("drop integer primary key")
     _check_indexes(table, column)
     return requests.drop_column(at.database, table, spec.name, query=at.text)
 
@@ -121,4 +130,4 @@ def _check_indexes(table: TableInfo, column: ColumnInfo) -> None:
         ):
             name = column.name.O
             text = f"can't drop column {name} with composite index covered or Primary Key covered"
-            raise Refused(8200, "HY000", f"{text} now")
+            raise ErrUnsupportedDDLOperation.with_text(f"{text} now")

@@ -1,7 +1,15 @@
 """ALTER TABLE ADD, DROP, RENAME and ALTER INDEX, and ADD and DROP PRIMARY KEY, as jobs."""
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCantDropFieldOrKey,
+    ErrDupFieldName,
+    ErrDupKeyName,
+    ErrKeyDoesNotExist,
+    ErrMultiplePriKey,
+    ErrUnsupportedDDLOperation,
+    ErrWrongNameForIndex,
+)
 from exuvia.catalog.model import IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
@@ -32,10 +40,12 @@ def add_index(at: Altering, spec: AddIndex) -> Job | None:
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
         index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken)
     except Refused as error:
-        is_there = error.code == 1061 or (error.code == 1060 and spec.index.name in _names(table))
+        is_there = error.code == ErrDupKeyName.code or (
+            error.code == ErrDupFieldName.code and spec.index.name in _names(table)
+        )
         if not spec.if_not_exists or not is_there:
             raise
-        return at.skip(refuse(1061, spec.index.name or ""))
+        return at.skip(ErrDupKeyName(spec.index.name or ""))
     check_count(len(table.indexes) + 1)
     if table.partition is not None:
         check_unique_key(index, set(partition_columns(table.partition)))
@@ -54,9 +64,9 @@ def _check_primary(table: TableInfo, spec: AddIndex) -> None:
     if spec.index.clustered:
         text = "Adding clustered primary key is not supported. "
         text += "Please consider adding NONCLUSTERED primary key instead"
-        raise Refused(8200, "HY000", text)
+        raise ErrUnsupportedDDLOperation.with_text(text)
     if table.pk_is_handle or any(index.is_primary for index in table.indexes):
-        raise refuse(1068)
+        raise ErrMultiplePriKey()
 
 
 def drop_index(at: Altering, spec: DropIndex) -> Job | None:
@@ -65,7 +75,7 @@ def drop_index(at: Altering, spec: DropIndex) -> Job | None:
         return _drop_primary(at)
     index = at.index(spec.name)
     if index is None:
-        error = Refused(1091, "42000", f"index {spec.name} doesn't exist")
+        error = ErrCantDropFieldOrKey.with_text(f"index {spec.name} doesn't exist")
         if spec.if_exists:
             return at.skip(error)
         raise error
@@ -81,9 +91,9 @@ def _without(table: TableInfo, index: IndexInfo) -> TableInfo:
 def _drop_primary(at: Altering) -> Job:
     table, index = at.table, at.index(_PRIMARY)
     if table.pk_is_handle or table.is_common_handle:
-        raise refuse(8200, "drop primary key when the table is using clustered index")
+        raise ErrUnsupportedDDLOperation("drop primary key when the table is using clustered index")
     if index is None or not index.is_primary:
-        raise refuse(1091, _PRIMARY)
+        raise ErrCantDropFieldOrKey(_PRIMARY)
     check_visible(_without(table, index))
     return requests.drop_primary_key(at.database, table, query=at.text)
 
@@ -92,15 +102,15 @@ def rename_index(at: Altering, spec: RenameIndex) -> Job | None:
     """RENAME INDEX. Raises 1176, 1061, 1280."""
     index = at.index(spec.name)
     if index is None:
-        raise refuse(1176, spec.name, at.table.name.O)
-    wanted = check_name(spec.new_name, 1280)
+        raise ErrKeyDoesNotExist(spec.name, at.table.name.O)
+    wanted = check_name(spec.new_name, ErrWrongNameForIndex)
     if wanted.upper() == _PRIMARY or index.is_primary:
-        raise refuse(1280, wanted)
+        raise ErrWrongNameForIndex(wanted)
     if wanted == index.idx_name.O:
         return None
     held = at.table.index(wanted)
     if held is not None and held.id != index.id:
-        raise refuse(1061, wanted)
+        raise ErrDupKeyName(wanted)
     return requests.rename_index(at.database, at.table, spec.name, wanted, query=at.text)
 
 
@@ -108,7 +118,7 @@ def set_visibility(at: Altering, spec: IndexVisibility) -> Job | None:
     """ALTER INDEX VISIBLE | INVISIBLE. Raises 1176, 3522."""
     index = at.index(spec.name)
     if index is None or index.state != SchemaState.PUBLIC:
-        raise refuse(1176, spec.name, at.table.name.O)
+        raise ErrKeyDoesNotExist(spec.name, at.table.name.O)
     changed = evolve(index, is_invisible=not spec.visible)
     kept = tuple(changed if each.id == index.id else each for each in at.table.indexes)
     check_visible(evolve(at.table, index_info=kept))

@@ -4,8 +4,7 @@ the column as asked for -> what is refused (modify_checks.py) -> its kind (catal
   -> a look at the rows (preflight.py), for what is narrower or NOT NULL -> one job
 """
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrWrongColumnName, ErrWrongUsage
 from exuvia.base.types import Flag, TypeCode, packed_moment
 from exuvia.catalog.change import Kind, kind_of
 from exuvia.catalog.model import ColumnInfo, evolve, name
@@ -36,11 +35,11 @@ def rename_column(at: Altering, spec: RenameColumn) -> Job | None:
     """RENAME COLUMN. Raises 1054, 1060, 3108, 3855, 3959."""
     old = at.column(spec.name)
     if old is None:
-        raise refuse(1054, spec.name, at.table.name.O)
+        raise ErrBadField(spec.name, at.table.name.O)
     if old.name.O == spec.new_name:
         return None
     modify_checks.check_rename(at.table, old, spec.new_name)
-    new = evolve(old, name=name(check_name(spec.new_name, 1166)))
+    new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
     found = Modification(column=new, old_column_name=old.name.O, old_type=old.type)
     return requests.modify_column(at.database, at.table, found, query=at.text)
 
@@ -49,9 +48,9 @@ def set_default(at: Altering, spec: SetDefault) -> Job | None:
     """ALTER COLUMN SET DEFAULT, DROP DEFAULT. Raises 1054, 1067, 1101, 1221."""
     old = at.column(spec.name)
     if old is None:
-        raise refuse(1054, spec.name, at.table.name.O)
+        raise ErrBadField(spec.name, at.table.name.O)
     if old.generated_expr_string:
-        raise Refused(1221, "HY000", "Incorrect usage of DEFAULT and generated column")
+        raise ErrWrongUsage("DEFAULT", "generated column")
     flags = old.type.Flag & ~int(Flag.NO_DEFAULT_VALUE)
     bare = evolve(
         old,
@@ -81,7 +80,7 @@ def modify_column(at: Altering, spec: ModifyColumn) -> Job | None:
     """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and what the rows meet (preflight.py)."""
     old = at.column(spec.name)
     if old is None:
-        error = refuse(1054, spec.name, at.table.name.O)
+        error = ErrBadField(spec.name, at.table.name.O)
         if spec.if_exists:
             return at.skip(error)
         raise error
@@ -133,7 +132,7 @@ def _check_neighbour(at: Altering, old: ColumnInfo, spec: ModifyColumn) -> None:
         return
     neighbour = at.column(spec.after)
     if neighbour is None or neighbour.id == old.id:
-        raise refuse(1054, spec.after, at.table.name.O)
+        raise ErrBadField(spec.after, at.table.name.O)
 
 
 def _as_asked(at: Altering, old: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:

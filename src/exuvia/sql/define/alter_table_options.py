@@ -10,9 +10,15 @@ A conversion changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf
 where an index folds by the collation, which would have to be built anew.
 """
 
-from exuvia.base.errors import Refused
 from exuvia.base.limits import KEY_BYTES
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrOptOnCacheTable,
+    ErrTableOptionInsertMethodUnsupported,
+    ErrTableOptionUnionUnsupported,
+    ErrTooLongKey,
+    ErrUnknown,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.base.types import FieldType
 from exuvia.catalog import meta
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
@@ -51,12 +57,13 @@ def table_options(at: Altering, spec: TableOptions) -> Job | None:
     if builder is not None:
         return builder(at, value)
     if option == "union":
-        raise Refused(8232, "HY000", "CREATE/ALTER table with union option is not supported")
+        raise ErrTableOptionUnionUnsupported()
     if option == "insert_method":
-        said = "CREATE/ALTER table with insert method option is not supported"
-        raise Refused(8233, "HY000", said)
+        raise ErrTableOptionInsertMethodUnsupported()
     if option not in NOTHING_TO_DO:
-        raise Refused(8200, "HY000", "This type of ALTER TABLE is currently unsupported")
+        raise ErrUnsupportedDDLOperation.with_text(
+            "This type of ALTER TABLE is currently unsupported"
+        )
     if option == "engine":
         check_engine(value)
     check_placement(options)
@@ -101,7 +108,7 @@ def _rebase(at: Altering, following: int, *, forced: bool) -> Job | None:
     held = max(held, at.next_auto - 1)
     if not forced and following <= held:
         said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
-        at.notes.append(Note("Note", 1105, f"{said} {held + 1} instead"))
+        at.notes.append(Note("Note", ErrUnknown.code, f"{said} {held + 1} instead"))
         following = held + 1
     at.next_auto = following
     return _change(at, ActionCode.REBASE_AUTO_ID, following, forced)
@@ -110,8 +117,7 @@ def _rebase(at: Altering, following: int, *, forced: bool) -> Job | None:
 def _id_cache(at: Altering, value: str) -> Job:
     size = id_cache(value)
     if (at.table.auto_id_cache == 1) != (size == 1):
-        raise refuse(
-            1105,
+        raise ErrUnknown(
             "Can't Alter AUTO_ID_CACHE between 1 and non-1, the underlying implementation is "
             "different",
         )
@@ -126,7 +132,7 @@ def _cache(at: Altering, value: str) -> Job | None:
     """CACHE, NOCACHE. Raises 8242 for a partitioned table."""
     cached = value == "on"
     if at.table.partition is not None and cached:
-        raise refuse(8242, "partition mode")
+        raise ErrOptOnCacheTable("partition mode")
     if cached == (at.table.cache_table_status == CACHED):
         return None
     return _change(at, ActionCode.CACHE_TABLE if cached else ActionCode.NO_CACHE_TABLE)
@@ -167,9 +173,9 @@ def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
     if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
         return
     if new[0] != old[0]:
-        raise refuse(8200, f"modify charset from {old[0]} to {new[0]}")
+        raise ErrUnsupportedDDLOperation(f"modify charset from {old[0]} to {new[0]}")
     if new[1] != old[1]:
-        raise refuse(8200, f"modify change collate from {old[1]} to {new[1]}")
+        raise ErrUnsupportedDDLOperation(f"modify change collate from {old[1]} to {new[1]}")
 
 
 def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) -> None:
@@ -180,8 +186,7 @@ def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) ->
         part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
     )
     if indexed and _order(old[1]) != _order(new[1]):
-        raise refuse(
-            8200,
+        raise ErrUnsupportedDDLOperation(
             f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
             "when index is defined on it.",
         )
@@ -198,7 +203,7 @@ def _check_keys(table: TableInfo, new: tuple[str, str]) -> None:
         parts = index.idx_cols
         total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
         if total > KEY_BYTES:
-            raise refuse(1071, total, KEY_BYTES)
+            raise ErrTooLongKey(total, KEY_BYTES)
 
 
 def _with(kind: FieldType, new: tuple[str, str]) -> FieldType:

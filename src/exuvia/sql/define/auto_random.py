@@ -7,7 +7,7 @@ bigint, the clustered primary key or its first column, no DEFAULT, no AUTO_INCRE
 from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidAutoRandom, ErrUnknown, ErrUnsupportedDDLOperation
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.auto_random import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
@@ -21,7 +21,7 @@ _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
 
 def invalid(said: str) -> Refused:
     """8216."""
-    return Refused(8216, "HY000", f"Invalid auto random: {said}")
+    return ErrInvalidAutoRandom(said)
 
 
 def with_auto_random(
@@ -47,7 +47,7 @@ def with_auto_random(
         said = "auto_random ID space is too small, "
         raise invalid(f"{said}please decrease the shard bits or increase the range bits")
     times = (1 << counter_bits(found, column)) - 1
-    note(1105, f"Available implicit allocation times: {times}")
+    note(ErrUnknown.code, f"Available implicit allocation times: {times}")
     return found
 
 
@@ -96,7 +96,7 @@ def check_modified(at: Altering, old: ColumnInfo, new: ColumnInfo, asked: Column
     if not is_mine and old.auto_increment and at.table.pk_is_handle:
         if old.type.Tp != new.type.Tp:
             raise invalid("modifying the auto_random column type is not supported")
-        raise refuse(8200, "modify column: from auto_increment to auto_random")
+        raise ErrUnsupportedDDLOperation("modify column: from auto_increment to auto_random")
     if not is_mine:
         said = "auto_random can only be converted from auto_increment clustered primary key"
         raise invalid(said)

@@ -9,7 +9,13 @@ default text, default_is_expr TEXT, BLOB, JSON             1101 for a literal
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBlobCantHaveDefault,
+    ErrInvalidDefault,
+    ErrInvalidOnUpdate,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+)
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog import values
 from exuvia.catalog.assignment import LENIENT
@@ -43,7 +49,7 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
     if tree is None:
         return _without_default(info)
     if info.auto_increment:
-        raise refuse(1067, info.name.O)
+        raise ErrInvalidDefault(info.name.O)
     sequence = sequence_named(tree)
     if sequence is not None:
         return with_sequence(info, sequence)
@@ -53,7 +59,7 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
         return evolve(info, default=default_text(tree), default_is_expr=True)
     if isinstance(tree, exp.Null):
         if info.not_null:
-            raise refuse(1067, info.name.O)
+            raise ErrInvalidDefault(info.name.O)
         return info
     if is_now(tree):
         return evolve(info, default=_now_text(info, tree))
@@ -64,7 +70,7 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
 
 def _of_a_blob(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     """1101, but where no mode is strict DEFAULT '' is none, and null for JSON."""
-    error = refuse(1101, info.name.O)
+    error = ErrBlobCantHaveDefault(info.name.O)
     if modes.strict or literal_text(tree) != "":
         raise error
     modes.warn(error.code, error.message)
@@ -84,7 +90,7 @@ def _with_on_update(info: ColumnInfo, tree: Tree | None) -> ColumnInfo:
     if tree is None:
         return info
     if info.type.Tp not in _NOW_TYPES or _digits(tree) != info.type.Decimal:
-        raise refuse(1294, info.name.O)
+        raise ErrInvalidOnUpdate(info.name.O)
     flag = info.type.Flag | int(Flag.ON_UPDATE_NOW)
     return evolve(info, type=evolve(info.type, Flag=flag))
 
@@ -104,7 +110,7 @@ def _digits(tree: Tree) -> int:
 
 def _now_text(info: ColumnInfo, tree: Tree) -> str:
     if info.type.Tp not in _NOW_TYPES or _digits(tree) != info.type.Decimal:
-        raise refuse(1067, info.name.O)
+        raise ErrInvalidDefault(info.name.O)
     return f"CURRENT_TIMESTAMP({info.type.Decimal})" if info.type.Decimal else "CURRENT_TIMESTAMP"
 
 
@@ -115,13 +121,13 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if isinstance(text, bytes) and info.type.family in _NUMBERS and info.type.Tp != TypeCode.BIT:
         text = str(int.from_bytes(text, "big"))
     if text is None:
-        raise refuse(1067, info.name.O)
+        raise ErrInvalidDefault(info.name.O)
     if info.type.Tp == TypeCode.BIT and isinstance(text, str) and not _is_text(tree):
         text = _bits_of(text, info)
     if isinstance(text, bytes):
         value = _bit_value(text, info.type)
         if info.type.Tp == TypeCode.BIT and int.from_bytes(value, "big") >> info.type.Flen:
-            raise refuse(1067, info.name.O)
+            raise ErrInvalidDefault(info.name.O)
         return evolve(info, default=None, default_bit=value.hex())
     if info.type.family in _MOMENTS and text.strip("0") == "" and not _is_text(tree):
         text = _ZERO_TEXT[info.type.family]
@@ -129,7 +135,7 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
         value = values.from_text(text, info.type, LENIENT if modes.zero_dates else STRICT_VALUES)
         shown = values.to_text(value, info.type)
     except Refused:
-        raise refuse(1067, info.name.O) from None
+        raise ErrInvalidDefault(info.name.O) from None
     if info.type.family == Family.BYTES and isinstance(value, bytes):
         return evolve(info, default_bit=value.hex())
     return evolve(info, default=shown if isinstance(shown, str) else shown.decode())
@@ -143,7 +149,7 @@ def _is_named(kind: FieldType) -> bool:
 def _bits_of(text: str, info: ColumnInfo) -> bytes:
     """A whole number as the bytes of a BIT. Raises 1067."""
     if not text.isdigit() or int(text) >= 1 << 64:
-        raise refuse(1067, info.name.O)
+        raise ErrInvalidDefault(info.name.O)
     return int(text).to_bytes(8, "big")
 
 
@@ -219,7 +225,7 @@ def _with_value(info: ColumnInfo, tree: Tree, now: int) -> ColumnInfo:
         value = values.convert(found, expr.type, info.type)
     except Refused as error:
         text = values.named(error, "%s", 0).message.replace("at row 0", "at row %d")
-        if error.code in (1292, 1366):
+        if error.code in (ErrTruncatedWrongValue.code, ErrTruncatedWrongValueForField.code):
             text = text.partition(" for column '%s'")[0]
         raise Refused(error.code, error.state, text) from None
     if isinstance(value, bytes):

@@ -7,8 +7,19 @@ Limits and refusals are those of MySQL's manual ("Data Types"): 1074, 1425, 1426
 1291.
 """
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrAutoConvert,
+    ErrDuplicatedValueInType,
+    ErrInvalidFieldSize,
+    ErrInvalidYearColumnLength,
+    ErrMBiggerThanD,
+    ErrTooBigDisplaywidth,
+    ErrTooBigFieldlength,
+    ErrTooBigPrecision,
+    ErrTooBigScale,
+    ErrTooBigSet,
+    ErrWrongFieldSpec,
+)
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.sql.charsets import CHARSETS, resolve
 from exuvia.sql.define.modes import STRICT, Modes
@@ -73,7 +84,7 @@ def _sign(written: DataType) -> int:
 def _integer(column: str, written: DataType) -> FieldType:
     code, signed, unsigned = _INTEGERS[written.name]
     if written.length is not None and written.length > _DISPLAY_WIDTH:
-        raise refuse(1439, column, _DISPLAY_WIDTH)
+        raise ErrTooBigDisplaywidth(column, _DISPLAY_WIDTH)
     width = written.length or (unsigned if written.unsigned else signed)
     return FieldType(Tp=code, Flag=_sign(written), Flen=width, Decimal=0)
 
@@ -86,7 +97,7 @@ def _fraction(column: str, written: DataType) -> FieldType:
     length, scale = written.length, written.scale
     if scale is None and length is not None and not double:
         if length > 53:
-            raise refuse(1063, column)
+            raise ErrWrongFieldSpec(column)
         code, width = (TypeCode.FLOAT, 12) if length <= 24 else (TypeCode.DOUBLE, 22)
         length = None
     if length is not None and scale is not None:
@@ -103,18 +114,18 @@ def _decimal(column: str, written: DataType) -> FieldType:
 
 def _check_digits(column: str, length: int, scale: int, most: int) -> None:
     if scale > 30:
-        raise refuse(1425, scale, column, 30)
+        raise ErrTooBigScale(scale, column, 30)
     if length > most:
-        raise refuse(1426, length, column, most)
+        raise ErrTooBigPrecision(length, column, most)
     if scale > length:
-        raise refuse(1427, column)
+        raise ErrMBiggerThanD(column)
 
 
 def _time(column: str, written: DataType) -> FieldType:
     code, width = _TIMES[written.name]
     digits = written.length or 0
     if digits > 6:
-        raise refuse(1426, digits, column, 6)
+        raise ErrTooBigPrecision(digits, column, 6)
     flag = Flag.BINARY
     return FieldType(
         Tp=code, Flag=int(flag), Flen=width + (digits + 1 if digits else 0), Decimal=digits
@@ -124,17 +135,13 @@ def _time(column: str, written: DataType) -> FieldType:
 def _bit(column: str, written: DataType) -> FieldType:
     length = 1 if written.length is None else written.length
     if not 1 <= length <= 64:
-        raise (
-            refuse(1439, column, 64)
-            if length
-            else Refused(3013, "HY000", f"Invalid size for column '{column}'.")
-        )
+        raise (ErrTooBigDisplaywidth(column, 64) if length else ErrInvalidFieldSize(column))
     return FieldType(Tp=TypeCode.BIT, Flag=int(Flag.UNSIGNED), Flen=length, Decimal=0)
 
 
 def _year(column: str, written: DataType) -> FieldType:
     if written.length not in (None, 4):
-        raise Refused(1818, "HY000", "Supports only YEAR or YEAR(4) column.")
+        raise ErrInvalidYearColumnLength()
     return FieldType(Tp=TypeCode.YEAR, Flag=int(Flag.UNSIGNED | Flag.ZEROFILL), Flen=4, Decimal=0)
 
 
@@ -155,9 +162,9 @@ def _enumeration(column: str, written: DataType, inherited: Inherited) -> FieldT
     is_set = written.name == "set"
     for at, each in enumerate(elements):
         if each.lower() in (other.lower() for other in elements[:at]):
-            raise refuse(1291, column, each, "SET" if is_set else "ENUM")
+            raise ErrDuplicatedValueInType(column, each, "SET" if is_set else "ENUM")
     if is_set and len(elements) > 64:
-        raise Refused(1097, "HY000", f"Too many strings for column {column} and SET")
+        raise ErrTooBigSet(column)
     lengths = [len(each) for each in elements]
     width = sum(lengths) + len(lengths) - 1 if is_set else max(lengths, default=0)
     return FieldType(
@@ -211,7 +218,7 @@ def _widened(column: str, written: DataType, inherited: Inherited, modes: Modes)
         return written
     name = "blob" if binary else "text"
     said = f"Converting column '{column}' from {'VARBINARY' if binary else 'VARCHAR'}"
-    modes.warn(1246, f"{said} to {name.upper()}")
+    modes.warn(ErrAutoConvert.code, f"{said} to {name.upper()}")
     fields = {each: getattr(written, each) for each in written.__struct_fields__}
     return DataType(**{**fields, "name": name})
 
@@ -229,7 +236,7 @@ def _length(column: str, written: DataType, most: int) -> int:
             return 1
         raise Misplaced(column)
     if written.length > most:
-        raise refuse(1074, column, most)
+        raise ErrTooBigFieldlength(column, most)
     return written.length
 
 

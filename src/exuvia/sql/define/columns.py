@@ -10,7 +10,21 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.base.limits import COLUMNS, IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDupFieldName,
+    ErrPrimaryCantHaveNull,
+    ErrTableMustHaveColumns,
+    ErrTooLongIdent,
+    ErrTooManyFields,
+    ErrUnknown,
+    ErrUnsupportedOnGeneratedColumn,
+    ErrWrongAutoKey,
+    ErrWrongColumnName,
+    ErrWrongDBName,
+    ErrWrongFieldSpec,
+    ErrWrongTableName,
+    MySQLError,
+)
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.define.column_defaults import with_default
@@ -20,26 +34,25 @@ from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.nodes import ColumnDefinition
 
 _COMMENT_CHARS = 1024
-_BAD_COLUMN = 1166
 
 
-def check_name(text: str, code: int) -> str:
-    """The identifier, if it may be one. Refused 1059, or `code` (1102, 1103, 1166, 1280)."""
+def check_name(text: str, wrong: MySQLError) -> str:
+    """The identifier, if it may be one. Refused 1059, or `wrong`."""
     if not text or text != text.rstrip(" ") or "\0" in text:
-        raise refuse(code, text)
-    if code == _BAD_COLUMN and text.lower() == "_tidb_rowid":
-        raise refuse(code, text)
+        raise wrong(text)
+    if wrong is ErrWrongColumnName and text.lower() == "_tidb_rowid":
+        raise wrong(text)
     if len(text) > IDENTIFIER_CHARS:
-        raise refuse(1059, text)
+        raise ErrTooLongIdent(text)
     return text
 
 
 def check_place(written: ColumnDefinition, database: str, table: str) -> None:
     """What the name was written with is where the column is. Raises 1102, 1103."""
     if written.place[1:] and written.place[-2].lower() != database.lower():
-        raise refuse(1102, written.place[-2])
+        raise ErrWrongDBName(written.place[-2])
     if written.place and written.place[-1].lower() != table.lower():
-        raise refuse(1103, written.place[-1])
+        raise ErrWrongTableName(written.place[-1])
 
 
 def column_info(
@@ -50,7 +63,7 @@ def column_info(
     modes: Modes = STRICT,
 ) -> ColumnInfo:
     """The column, its id one more than its offset. `primary`: it is part of the primary key."""
-    text = check_name(written.name, _BAD_COLUMN)
+    text = check_name(written.name, ErrWrongColumnName)
     kind = _with_flags(written, field_type(text, written.type, inherited, modes), primary)
     info = ColumnInfo(
         id=offset + 1,
@@ -68,12 +81,12 @@ def _with_flags(written: ColumnDefinition, kind: FieldType, primary: bool) -> Fi
     flag = kind.Flag
     if written.auto_increment:
         if kind.Tp not in INTEGER_BITS and kind.Tp not in (TypeCode.FLOAT, TypeCode.DOUBLE):
-            raise refuse(1063, written.name)
+            raise ErrWrongFieldSpec(written.name)
         flag |= int(Flag.AUTO_INCREMENT | Flag.NOT_NULL)
     if primary:
         null = isinstance(written.default, exp.Null) and not written.primary
         if written.not_null is False or null:
-            raise refuse(1171)
+            raise ErrPrimaryCantHaveNull()
         flag |= int(Flag.PRI_KEY | Flag.NOT_NULL)
     if written.not_null:
         flag |= int(Flag.NOT_NULL)
@@ -84,7 +97,7 @@ def _with_flags(written: ColumnDefinition, kind: FieldType, primary: bool) -> Fi
 
 def _comment(column: str, text: str) -> str:
     if len(text) > _COMMENT_CHARS:
-        raise refuse(1105, f"Comment for field '{column}' is too long (max = {_COMMENT_CHARS})")
+        raise ErrUnknown(f"Comment for field '{column}' is too long (max = {_COMMENT_CHARS})")
     return text
 
 
@@ -100,16 +113,16 @@ def column_infos(
     `may_read_auto`: generated columns may name the AUTO_INCREMENT column. Raises 1060, 1113, 1117,
     1075, and what define/generated.py refuses."""
     if not written:
-        raise refuse(1113)
+        raise ErrTableMustHaveColumns()
     if len(written) > COLUMNS:
-        raise refuse(1117)
+        raise ErrTooManyFields()
     seen: set[str] = set()
     for each in written:
         if each.name.lower() in seen:
-            raise refuse(1060, each.name)
+            raise ErrDupFieldName(each.name)
         seen.add(each.name.lower())
     if sum(each.auto_increment for each in written) > 1:
-        raise refuse(1075)
+        raise ErrWrongAutoKey()
     found = tuple(
         column_info(each, n, inherited, each.primary or each.name.lower() in primary, modes)
         for n, each in enumerate(written)
@@ -118,5 +131,7 @@ def column_infos(
         if column.is_generated:
             check_generated(found, column, may_read_auto)
             if column.is_virtual and column.type.Flag & Flag.PRI_KEY:
-                raise refuse(3106, "Defining a virtual generated column as primary key")
+                raise ErrUnsupportedOnGeneratedColumn(
+                    "Defining a virtual generated column as primary key"
+                )
     return found

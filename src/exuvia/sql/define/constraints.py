@@ -14,7 +14,19 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrCheckConstraintClauseUsingFKReferActionColumn,
+    ErrCheckConstraintDupName,
+    ErrCheckConstraintFunctionIsNotAllowed,
+    ErrCheckConstraintNamedFunctionIsNotAllowed,
+    ErrCheckConstraintRefersAutoIncrementColumn,
+    ErrCheckConstraintVariables,
+    ErrColumnCheckConstraintReferencesOtherColumn,
+    ErrNonBooleanExprForCheckConstraint,
+    ErrTableCheckConstraintReferUnknown,
+    ErrTooLongIdent,
+)
 from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Rule
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.catalog.state import SchemaState
@@ -54,13 +66,13 @@ def named(table: str, wanted: Sequence[Wanted], taken: Iterable[str]) -> tuple[s
         if each.check.name is not None:
             lower = each.check.name.lower()
             if lower in known:
-                raise refuse(3822, lower)
+                raise ErrCheckConstraintDupName(lower)
             known.add(lower)
     numbers = _free_numbers(f"{table.lower()}_chk_", known)
     found = tuple(each.check.name or next(numbers) for each in wanted)
     for text in found:
         if len(text) > IDENTIFIER_CHARS:
-            raise refuse(1059, text)
+            raise ErrTooLongIdent(text)
     return found
 
 
@@ -93,7 +105,7 @@ def added_check(
     known = {column.name.L for column in columns}
     for each in column_names(check.condition):
         if each.lower() not in known:
-            raise refuse(1054, each, f"check constraint {text} expression")
+            raise ErrBadField(each, f"check constraint {text} expression")
     return _info(0, Wanted(check), text, columns, keys)
 
 
@@ -101,9 +113,9 @@ def _check_columns(wanted: Wanted, text: str, columns: Sequence[ColumnInfo]) -> 
     known = {column.name.L for column in columns}
     for each in column_names(wanted.check.condition):
         if wanted.column is not None and each.lower() != wanted.column.lower():
-            raise refuse(3813, text)
+            raise ErrColumnCheckConstraintReferencesOtherColumn(text)
         if each.lower() not in known:
-            raise refuse(3820, text, each)
+            raise ErrTableCheckConstraintReferUnknown(text, each)
 
 
 def _info(
@@ -119,10 +131,10 @@ def _info(
     used = [column for column in columns if column.name.L in lower]
     for column in used:
         if column.auto_increment:
-            raise refuse(3818, text)
+            raise ErrCheckConstraintRefersAutoIncrementColumn(text)
         _check_keys(column, text, keys)
     if not is_truth_value(tree):
-        raise refuse(3812, text)
+        raise ErrNonBooleanExprForCheckConstraint(text)
     info = ConstraintInfo(
         id=number,
         constraint_name=name(text),
@@ -138,12 +150,12 @@ def _info(
 
 def _check_terms(tree: exp.Expression, text: str) -> None:
     if has_subquery(tree):
-        raise refuse(3815, text)
+        raise ErrCheckConstraintFunctionIsNotAllowed(text)
     if has_variable(tree):
-        raise refuse(3816, text)
+        raise ErrCheckConstraintVariables(text)
     function = disallowed_function(tree)
     if function:
-        raise refuse(3814, text, function)
+        raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
 
 
 _CHANGING = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
@@ -154,4 +166,4 @@ def _check_keys(column: ColumnInfo, text: str, keys: Sequence[FkInfo]) -> None:
     for key in keys:
         changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
         if changes and any(each.L == column.name.L for each in key.cols):
-            raise refuse(3823, column.name.O, text)
+            raise ErrCheckConstraintClauseUsingFKReferActionColumn(column.name.O, text)

@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrCantDropFieldOrKey,
+    ErrConstraintNotFound,
+    ErrNoSuchTable,
+    ErrUnknown,
+)
 from exuvia.catalog import references, variables
 from exuvia.catalog.constraint_info import FkInfo
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
@@ -64,7 +70,7 @@ def finder(session: Running, txn: Transaction) -> Find:
         try:
             found = session.services.schemas.table(txn, database, table)
         except Refused as error:
-            if error.code in (1049, 1146):
+            if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
                 return None
             raise
         return found.database, found.info
@@ -170,7 +176,7 @@ def _job(at: Altering, action: ActionCode, arguments: tuple[Any, ...]) -> Job:
 
 
 def _off(at: Altering) -> Job | None:
-    at.warn(1105, OFF)
+    at.warn(ErrUnknown.code, OFF)
     return None
 
 
@@ -206,7 +212,7 @@ def _check_is_there(at: Altering, name: str) -> None:
     for each in at.table.checks:
         if each.constraint_name.L == name.lower() and each.state == SchemaState.PUBLIC:
             return
-    raise refuse(3940, name)
+    raise ErrConstraintNotFound(name)
 
 
 # -- FOREIGN KEY -----------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ def with_parents(job: Job, parents: Sequence[TableInfo], keys: int) -> Job:
 def _drop_key(at: Altering, name: str) -> Job:
     key = key_named(at.table, name)
     if key is None:
-        raise refuse(1091, name)
+        raise ErrCantDropFieldOrKey(name)
     parent = references.parent_of(at.txn, key.exuvia_link)
     others = (parent,) if parent not in (0, at.table.id) else ()
     return evolve(_job(at, ActionCode.DROP_FOREIGN_KEY, (key.fk_name.O,)), exuvia_tables=others)

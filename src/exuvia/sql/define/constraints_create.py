@@ -1,5 +1,6 @@
 """Constraints of a CREATE TABLE: checks, foreign keys, and the indexes those need."""
 
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.elements import reflag
@@ -88,7 +89,7 @@ def _with_checks(txn: Transaction, node: CreateTable, info: TableInfo, warn: War
     if not wanted:
         return info
     if not checks_are_on(txn):
-        warn(1105, OFF)
+        warn(ErrUnknown.code, OFF)
         return info
     found = new_table_checks(info.name.O, wanted, info.cols, info.foreign_keys)
     found = tuple(evolve(each, tbl_name=info.name) for each in found)

@@ -11,7 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCannotAddForeign,
+    ErrFkDupName,
+    ErrFKIncompatibleColumns,
+    ErrForeignKeyCannotOpenParent,
+    ErrForeignKeyCannotUseVirtualColumn,
+    ErrForeignKeyColumnNotNull,
+    ErrForeignKeyNoColumnInParent,
+    ErrForeignKeyNoIndexInParent,
+    ErrForeignKeyOnPartitioned,
+    ErrKeyColumnDoesNotExits,
+    ErrTooLongIdent,
+    ErrWrongFkDef,
+    ErrWrongFKOptionForGeneratedColumn,
+)
 from exuvia.base.types import Flag
 from exuvia.catalog.constraint_info import RULE_TEXT, RULES, FkInfo, Rule
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Name, TableInfo, evolve, name
@@ -41,10 +55,10 @@ def checked_names(keys: Sequence[ForeignKey], taken: Iterable[str], last: int) -
     for number, each in enumerate(keys, last + 1):
         text = each.name or f"fk_{number}"
         if text.lower() in known:
-            raise refuse(1826, text)
+            raise ErrFkDupName(text)
         known.add(text.lower())
         if len(text) > IDENTIFIER_CHARS:
-            raise refuse(1059, text)
+            raise ErrTooLongIdent(text)
         found.append(text)
     return tuple(found)
 
@@ -55,10 +69,10 @@ def made_key(
     """The key, judged by its own table alone."""
     reference = written.reference
     if len(written.columns) != len(reference.columns):
-        raise refuse(1239, text, "Key reference and table reference don't match")
+        raise ErrWrongFkDef(text, "Key reference and table reference don't match")
     for each in (reference.table.db or "", reference.table.name):
         if len(each) > IDENTIFIER_CHARS:
-            raise refuse(1059, each)
+            raise ErrTooLongIdent(each)
     rules = _rule(reference.on_delete), _rule(reference.on_update)
     cols = tuple(_own_column(table, each, text, rules).name for each in written.columns)
     return FkInfo(
@@ -80,10 +94,10 @@ def _rule(text: str | None) -> Rule:
 def _own_column(table: TableInfo, wanted: str, text: str, rules: tuple[Rule, Rule]) -> ColumnInfo:
     column = _public(table, wanted)
     if column is None:
-        raise refuse(1072, wanted)
+        raise ErrKeyColumnDoesNotExits(wanted)
     _check_generated(table, column, text, rules)
     if column.not_null and Rule.SET_NULL in rules:
-        raise refuse(1830, column.name.O, text)
+        raise ErrForeignKeyColumnNotNull(column.name.O, text)
     return column
 
 
@@ -94,16 +108,16 @@ def _check_generated(
     on_delete, on_update = rules
     if column.generated_expr_string:
         if not column.generated_stored:
-            raise refuse(3733, text, column.name.O)
+            raise ErrForeignKeyCannotUseVirtualColumn(text, column.name.O)
         if on_update in _CHANGES:
-            raise refuse(3104, f"ON UPDATE {RULE_TEXT[on_update]}")
+            raise ErrWrongFKOptionForGeneratedColumn(f"ON UPDATE {RULE_TEXT[on_update]}")
         if on_delete in _EMPTIES:
-            raise refuse(3104, f"ON DELETE {RULE_TEXT[on_delete]}")
+            raise ErrWrongFKOptionForGeneratedColumn(f"ON DELETE {RULE_TEXT[on_delete]}")
         return
     stored = (each for each in table.cols if each.generated_stored)
     is_read = any(column.name.L in (each.dependences or {}) for each in stored)
     if is_read and (on_update in _CHANGES or on_delete in _CHANGES):
-        raise refuse(1215)
+        raise ErrCannotAddForeign()
 
 
 def _public(table: TableInfo, wanted: str) -> ColumnInfo | None:
@@ -121,7 +135,7 @@ def with_parent(
     found = find(key.ref_schema.O, key.ref_table.O)
     if found is None:
         if checks:
-            raise refuse(1824, key.ref_table.O)
+            raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
         return Made(evolve(key, exuvia_orphan=True))
     check_pair(key, table, found[1])
     return Made(key, found[1])
@@ -130,22 +144,22 @@ def with_parent(
 def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
     """Raises 1506, 3734, 3733, 3780, 1822."""
     if child.partition is not None or parent.partition is not None:
-        raise refuse(1506)
+        raise ErrForeignKeyOnPartitioned()
     if not parent.is_stored:
-        raise refuse(1824, key.ref_table.O)
+        raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
     for own, theirs in zip(key.cols, key.ref_cols, strict=True):
         column = _public(parent, theirs.L)
         if column is None:
-            raise refuse(3734, theirs.O, key.fk_name.O, key.ref_table.O)
+            raise ErrForeignKeyNoColumnInParent(theirs.O, key.fk_name.O, key.ref_table.O)
         if column.generated_expr_string and not column.generated_stored:
-            raise refuse(3733, key.fk_name.O, column.name.O)
+            raise ErrForeignKeyCannotUseVirtualColumn(key.fk_name.O, column.name.O)
         mine = child.column(own.L)
         if mine is None:
-            raise refuse(1072, own.O)
+            raise ErrKeyColumnDoesNotExits(own.O)
         if not _alike(mine, column):
-            raise refuse(3780, mine.name.O, column.name.O, key.fk_name.O)
+            raise ErrFKIncompatibleColumns(mine.name.O, column.name.O, key.fk_name.O)
     if not covered(parent, key.ref_cols):
-        raise refuse(1822, key.fk_name.O, key.ref_table.O)
+        raise ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
 
 
 def _alike(one: ColumnInfo, other: ColumnInfo) -> bool:

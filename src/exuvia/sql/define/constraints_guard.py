@@ -10,7 +10,17 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDependentByCheckConstraint,
+    ErrDropIndexNeededInForeignKey,
+    ErrFkColumnCannotDrop,
+    ErrFkColumnCannotDropChild,
+    ErrFKIncompatibleColumns,
+    ErrForeignKeyCannotDropParent,
+    ErrForeignKeyColumnCannotChange,
+    ErrForeignKeyColumnCannotChangeChild,
+    ErrTruncateIllegalForeignKey,
+)
 from exuvia.base.types import TypeCode
 from exuvia.catalog import references
 from exuvia.catalog.constraint_info import FkInfo
@@ -48,15 +58,17 @@ def check_drop_column(at: Altering, column: ColumnInfo) -> None:
     for check in at.table.checks:
         names = [each.L for each in check.constraint_cols]
         if column.name.L in names and len(names) > 1:
-            raise refuse(3959, check.constraint_name.O, column.name.O)
+            raise ErrDependentByCheckConstraint(check.constraint_name.O, column.name.O)
     if not keys_are_checked(at.session):
         return
     for key in at.table.foreign_keys:
         if column.id in key.exuvia_cols:
-            raise refuse(1828, column.name.O, key.fk_name.O)
+            raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
     for each in referring(at.session, at.txn, at.table):
         if column.id in each.columns:
-            raise refuse(1829, column.name.O, each.key.fk_name.O, each.child.info.name.O)
+            raise ErrFkColumnCannotDropChild(
+                column.name.O, each.key.fk_name.O, each.child.info.name.O
+            )
 
 
 def check_drop_index(at: Altering, index: IndexInfo, gone: Sequence[int] = ()) -> None:
@@ -71,7 +83,7 @@ def check_drop_index(at: Altering, index: IndexInfo, gone: Sequence[int] = ()) -
         serves = first[: len(columns)] == list(columns)
         names = [c.name for n in columns for c in at.table.cols if c.id == n]
         if version and serves and not covered(at.table, names, without):
-            raise refuse(1553, index.idx_name.O)
+            raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
 
 
 def check_modify(at: Altering, old: ColumnInfo, new: ColumnInfo) -> None:
@@ -88,9 +100,9 @@ def check_modify(at: Altering, old: ColumnInfo, new: ColumnInfo) -> None:
         theirs = ref_ids(key, parent)[key.exuvia_cols.index(old.id)]
         column = parent.info.column_by_id(theirs)
         if column is not None and column.type.Tp != after.Tp:
-            raise refuse(3780, new.name.O, column.name.O, key.fk_name.O)
+            raise ErrFKIncompatibleColumns(new.name.O, column.name.O, key.fk_name.O)
         if _narrows(old, new):
-            raise refuse(1832, old.name.O, key.fk_name.O)
+            raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
     for each in referring(at.session, at.txn, at.table):
         if old.id in each.columns:
             _check_parent(each, old, new)
@@ -100,10 +112,10 @@ def _check_parent(each: Referring, old: ColumnInfo, new: ColumnInfo) -> None:
     own = each.key.exuvia_cols[each.columns.index(old.id)]
     column = each.child.info.column_by_id(own)
     if column is not None and column.type.Tp != new.type.Tp:
-        raise refuse(3780, column.name.O, old.name.O, each.key.fk_name.O)
+        raise ErrFKIncompatibleColumns(column.name.O, old.name.O, each.key.fk_name.O)
     if _narrows(old, new):
         place = f"{each.child.database.db_name.L}.{each.child.info.name.L}"
-        raise refuse(1833, old.name.O, each.key.fk_name.O, place)
+        raise ErrForeignKeyColumnCannotChangeChild(old.name.O, each.key.fk_name.O, place)
 
 
 _INTEGERS = (TypeCode.TINY, TypeCode.SHORT, TypeCode.INT24, TypeCode.LONG, TypeCode.LONGLONG)
@@ -123,7 +135,9 @@ def check_drop_tables(session: Running, txn: Transaction, tables: Sequence[Table
     for table in tables:
         for each in referring(session, txn, table):
             if each.child.info.id not in going:
-                raise refuse(3730, table.name.O, each.key.fk_name.O, each.child.info.name.O)
+                raise ErrForeignKeyCannotDropParent(
+                    table.name.O, each.key.fk_name.O, each.child.info.name.O
+                )
 
 
 def check_drop_database(session: Running, txn: Transaction, name: str) -> None:
@@ -140,4 +154,4 @@ def check_truncate(session: Running, txn: Transaction, table: TableInfo) -> None
         child = each.child
         if child.info.id != table.id:
             names = (child.database.db_name.O, child.info.name.O, each.key.fk_name.O)
-            raise refuse(1701, "`{}`.`{}` CONSTRAINT `{}`".format(*names))
+            raise ErrTruncateIllegalForeignKey("`{}`.`{}` CONSTRAINT `{}`".format(*names))

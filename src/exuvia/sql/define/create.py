@@ -1,7 +1,7 @@
 """CREATE DATABASE, ALTER DATABASE, CREATE TABLE, CREATE INDEX."""
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDBCreateExists, ErrTableExists, ErrWrongDBName
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo
 from exuvia.ddl import requests, requests_tables
@@ -23,15 +23,15 @@ from exuvia.sql.session.running import Running
 
 def create_database(session: Running, node: CreateDatabase, text: str) -> Result:
     """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
-    name = check_name(node.name, 1102)
+    name = check_name(node.name, ErrWrongDBName)
     charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
     try:
         with look(session) as txn:
             if meta.find_database(txn, name) is not None:
-                raise refuse(1007, name)
+                raise ErrDBCreateExists(name)
         submit(session, requests.create_database(name, charset, collate, query=text))
     except Refused as error:
-        if error.code == 1007 and node.if_not_exists:
+        if error.code == ErrDBCreateExists.code and node.if_not_exists:
             return noted(error)
         raise
     return Result(affected=1)
@@ -67,7 +67,7 @@ def create_table(session: Running, node: CreateTable, text: str) -> Result:
         with look(session) as txn:
             database = database_named(session, txn, node.table.db)
             if meta.find_table(txn, database.id, node.table.name) is not None:
-                raise refuse(1050, f"{database.db_name.O}.{node.table.name}")
+                raise ErrTableExists(f"{database.db_name.O}.{node.table.name}")
             job = None
             if node.like is not None:
                 job = create_like(session, txn, node, database, text)
@@ -80,7 +80,7 @@ def create_table(session: Running, node: CreateTable, text: str) -> Result:
             return _create_select(session, node, database, warn, text)
         submit(session, job)
     except Refused as error:
-        if error.code == 1050 and node.if_not_exists:
+        if error.code == ErrTableExists.code and node.if_not_exists:
             return noted(error)
         raise
     return Result(warnings=warnings)

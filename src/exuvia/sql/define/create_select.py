@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Deposed, ExuviaError
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
@@ -83,7 +83,7 @@ def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
         ("IGNORE or REPLACE", node.ignore or node.replace),
     ):
         if there:
-            raise refuse(1235, f"CREATE TABLE ... SELECT with {what}")
+            raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
 
 
 # -- columns ---------------------------------------------------------------------------------------

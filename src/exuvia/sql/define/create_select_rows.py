@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Deposed, SchemaChanged, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTableDefChanged
 from exuvia.catalog.ids import TableIds
 from exuvia.catalog.table import Table
 from exuvia.catalog.values import STRICT
@@ -42,7 +42,7 @@ class Rows:
         self._begun = True
         plan = planner.plan(self._query, context)
         if list(plan.columns) != self._columns:
-            raise refuse(1412)
+            raise ErrTableDefChanged()
         target = Target(table, tuple(column.name for column in self._columns))
         services = context.session.services
         ids = services.ids.of(table.info)

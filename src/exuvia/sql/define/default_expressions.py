@@ -13,7 +13,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBinlogUnsafeSystemFunction,
+    ErrDefValGeneratedNamedFunctionIsNotAllowed,
+)
 from exuvia.sql.parse.restore import restored
 
 _FORMATS = ("%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H.%i.%s", "%Y-%m-%d %H:%i:%s")
@@ -42,10 +45,12 @@ def check_default(column: str, tree: exp.Expression) -> None:
     judge = _JUDGES.get(name)
     shown = str(tree.this) if isinstance(tree, exp.Anonymous) else name
     if judge is None:
-        raise refuse(3770, column, shown)
+        raise ErrDefValGeneratedNamedFunctionIsNotAllowed(column, shown)
     reason = judge(list(tree.expressions))
     if reason:
-        raise refuse(3770, column, shown + reason if reason == _WRONG else reason)
+        raise ErrDefValGeneratedNamedFunctionIsNotAllowed(
+            column, shown + reason if reason == _WRONG else reason
+        )
 
 
 def default_text(tree: exp.Expression) -> str:
@@ -56,14 +61,14 @@ def default_text(tree: exp.Expression) -> str:
 def check_one_value(tree: exp.Expression) -> None:
     """ADD COLUMN, before anything else is looked at. Raises 1674."""
     if name_of(tree) in _MANY_VALUES:
-        raise refuse(1674)
+        raise ErrBinlogUnsafeSystemFunction()
 
 
 def check_for_old_rows(tree: exp.Expression) -> None:
     """ADD COLUMN: every row that is there gets one and the same value. Raises 1674."""
     name = name_of(tree)
     if name and name not in _ONE_VALUE:
-        raise refuse(1674)
+        raise ErrBinlogUnsafeSystemFunction()
 
 
 def _text(tree: Any) -> str | None:

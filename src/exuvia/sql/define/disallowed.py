@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse
 from exuvia.sql.bind.calls import SPECIAL
 from exuvia.sql.bind.groups import AGGREGATES
 from exuvia.sql.bind.moment_literals import LITERALS
@@ -56,11 +56,11 @@ def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refuse
         if name == "row":
             return row
         if name in AGGREGATES:
-            return refuse(1111)
+            return ErrInvalidGroupFuncUse()
         if name in ILLEGAL or not _is_known(name):
             return forbidden
     if tree.find(exp.AggFunc):
-        return refuse(1111)
+        return ErrInvalidGroupFuncUse()
     if tree.find(exp.Window):
         return forbidden
     return row if tree.find(exp.Tuple) and not tree.find(exp.Interval, exp.In) else None

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrBadTable,
+    ErrDBDropExists,
+    ErrForbiddenDDL,
+    ErrNoSuchTable,
+    ErrUnsupportedDDLOperation,
+    ErrWrongTableName,
+)
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests, requests_tables
 from exuvia.ddl.job import Job
@@ -47,7 +55,7 @@ from exuvia.sql.session.running import Running
 def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
     """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
     if node.name.lower() in COMPUTED | {"mysql"}:
-        raise refuse(8200, f"dropping the '{node.name}' database")
+        raise ErrUnsupportedDDLOperation(f"dropping the '{node.name}' database")
     try:
         with look(session) as txn:
             database = session.services.schemas.database(txn, node.name)
@@ -55,9 +63,9 @@ def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
             job = requests.drop_database(database, checks=keys_are_checked(session), query=text)
         submit(session, job)
     except Refused as error:
-        if error.code not in (1008, 1049):
+        if error.code not in (ErrDBDropExists.code, ErrBadDB.code):
             raise
-        missing = refuse(1008, node.name)
+        missing = ErrDBDropExists(node.name)
         if not node.if_exists:
             raise missing from None
         return noted(missing)
@@ -85,8 +93,8 @@ def drop_table(session: Running, node: DropTable, text: str) -> Result:
     if not missing:
         return Result()
     if not node.if_exists:
-        raise refuse(1051, ",".join(_shown(session, table) for table in missing))
-    errors = [refuse(1051, _shown(session, table)) for table in missing]
+        raise ErrBadTable(",".join(_shown(session, table) for table in missing))
+    errors = [ErrBadTable(_shown(session, table)) for table in missing]
     return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
 
 
@@ -108,13 +116,13 @@ def _shown(session: Running, table: TableName) -> str:
 
 def _drop(session: Running, table: TableName, going: list[int] | None, text: str) -> bool:
     """Drop one table; False if it is not there."""
-    check_name(table.name, 1103)
+    check_name(table.name, ErrWrongTableName)
     try:
         with look(session) as txn:
             job = _job(session, txn, table, going, text)
         submit(session, job)
     except Refused as error:
-        if error.code in (1049, 1051, 1146):
+        if error.code in (ErrBadDB.code, ErrBadTable.code, ErrNoSuchTable.code):
             return False
         raise
     return True
@@ -126,9 +134,9 @@ def _job(
     database = database_named(session, txn, table.db)
     info = session.services.schemas.table(txn, database.db_name.O, table.name).info
     if is_system(info):
-        raise refuse(8267, f"{database.db_name.O}.{table.name}")
+        raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{table.name}'")
     if not info.is_stored:
-        raise refuse(1146, database.db_name.O, table.name)
+        raise ErrNoSuchTable(database.db_name.O, table.name)
     refuse_cached(info, "Drop Table")
     return requests.drop_table(database, info, going, query=text)
 
@@ -141,7 +149,7 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
     with look(session) as txn:
         database, table = table_named(session, txn, node.table)
         if not table.is_stored:
-            raise refuse(1146, database.db_name.O, table.name.O)
+            raise ErrNoSuchTable(database.db_name.O, table.name.O)
         refuse_cached(table, "Truncate Table")
         check_truncate(session, txn, table)
         job = requests_tables.truncate_table(

@@ -12,7 +12,18 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDupFieldName,
+    ErrFunctionalIndexFunctionIsNotAllowed,
+    ErrFunctionalIndexOnBlob,
+    ErrFunctionalIndexOnField,
+    ErrFunctionalIndexOnJSONOrGeometryFunction,
+    ErrFunctionalIndexPrimaryKey,
+    ErrFunctionalIndexRefAutoIncrement,
+    ErrFunctionalIndexRowValueIsNotAllowed,
+    ErrNotSupportedYet,
+    ErrWrongKeyColumnFunctionalIndex,
+)
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.define.disallowed import disallowed
@@ -34,7 +45,7 @@ def with_hidden(
     if all(part.expression is None for part in written.parts):
         return written, ()
     if written.kind == "primary":
-        raise refuse(3756)
+        raise ErrFunctionalIndexPrimaryKey()
     index = written.name or _free_name(frozenset(taken))
     parts: list[IndexPart] = []
     hidden: list[ColumnInfo] = []
@@ -43,7 +54,7 @@ def with_hidden(
             text = f"{PREFIX}_{index}_{number}"
             known = [*columns, *hidden]
             if any(each.name.L == text.lower() for each in known):
-                raise refuse(1060, text)
+                raise ErrDupFieldName(text)
             hidden.append(_column(text, index, part.expression, columns, len(known)))
             part = IndexPart(text, descending=part.descending)
         parts.append(part)
@@ -109,25 +120,29 @@ def _in_index(error: Refused) -> Refused:
 
 def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo]) -> None:
     if isinstance(tree, exp.Column):
-        raise refuse(3762)
-    error = disallowed(tree, refuse(3758, index), refuse(3800, index))
+        raise ErrFunctionalIndexOnField()
+    error = disallowed(
+        tree,
+        ErrFunctionalIndexFunctionIsNotAllowed(index),
+        ErrFunctionalIndexRowValueIsNotAllowed(index),
+    )
     if error is not None:
         raise error
     auto = {each.name.L for each in columns if each.auto_increment}
     if auto & set(names_in(tree)):
-        raise refuse(3754, index)
+        raise ErrFunctionalIndexRefAutoIncrement(index)
     if any(cast.to.this == exp.DType.ARRAY for cast in tree.find_all(exp.Cast)):
-        raise refuse(1235, "multi-valued index")
+        raise ErrNotSupportedYet("multi-valued index")
 
 
 def _type(bound: Expr) -> FieldType:
     kind = bound.type
     if kind.Tp == TypeCode.JSON:
-        raise refuse(3753)
+        raise ErrFunctionalIndexOnJSONOrGeometryFunction()
     if kind.Tp == TypeCode.NULL:
-        raise refuse(3761, "NULL")
+        raise ErrWrongKeyColumnFunctionalIndex("NULL")
     if kind.Tp in TEXT_BLOBS:
-        raise refuse(3757)
+        raise ErrFunctionalIndexOnBlob()
     flag = int(Flag(kind.Flag) & _KEPT_FLAGS)
     if kind.family == Family.FLOAT:
         return evolve(kind, Flag=flag, Flen=-1, Decimal=-1)  # digits would round what is compared

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrDependentByFunctionalIndex,
+    ErrDependentByGeneratedColumn,
+    ErrGeneratedColumnFunctionIsNotAllowed,
+    ErrGeneratedColumnNonPrior,
+    ErrGeneratedColumnRefAutoInc,
+    ErrGeneratedColumnRowValueIsNotAllowed,
+    ErrWrongUsage,
+)
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.sql.define.disallowed import disallowed
 from exuvia.sql.generated import PLACE, bound_expression, names_in
@@ -26,11 +35,15 @@ def with_generation(info: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
     if tree is None:
         return info
     if written.default is not None:
-        raise refuse(1221, "DEFAULT", "generated column")
+        raise ErrWrongUsage("DEFAULT", "generated column")
     if written.auto_increment:
-        raise refuse(1221, "AUTO_INCREMENT", "generated column")
+        raise ErrWrongUsage("AUTO_INCREMENT", "generated column")
     name = info.name.O
-    error = disallowed(tree, refuse(3102, name), refuse(3764, name))
+    error = disallowed(
+        tree,
+        ErrGeneratedColumnFunctionIsNotAllowed(name),
+        ErrGeneratedColumnRowValueIsNotAllowed(name),
+    )
     if error is not None:
         raise error
     return evolve(
@@ -52,14 +65,14 @@ def check_generated(
     names = list(column.dependences or {})
     for name in names:
         if name not in by_name:
-            raise refuse(1054, _as_written(column, name), PLACE)
+            raise ErrBadField(_as_written(column, name), PLACE)
     for name in names:
         at, other = by_name[name]
         if other.is_generated and at >= own:
-            raise refuse(3107)
+            raise ErrGeneratedColumnNonPrior()
     for name in names:
         if by_name[name][1].auto_increment and not may_read_auto:
-            raise refuse(3109, column.name.O)
+            raise ErrGeneratedColumnRefAutoInc(column.name.O)
     bound_expression(column.generated_expr_string, columns)
 
 
@@ -74,7 +87,7 @@ def check_places(table: TableInfo, moved: ColumnInfo, after: str | None) -> None
     places = {each.name.L: n for n, each in enumerate(columns) if each.is_generated}
     for n, each in enumerate(columns):
         if any(places.get(name, -1) > n for name in each.dependences or {}):
-            raise refuse(3107)
+            raise ErrGeneratedColumnNonPrior()
 
 
 def _as_written(column: ColumnInfo, name: str) -> str:
@@ -96,4 +109,6 @@ def dependents(table: TableInfo, name: str) -> list[ColumnInfo]:
 def check_independent(table: TableInfo, column: ColumnInfo) -> None:
     """Nothing is computed from the column, so that it may go or be renamed. Raises 3108, 3837."""
     for each in dependents(table, column.name.L):
-        raise refuse(3837 if each.hidden else 3108, column.name.O)
+        if each.hidden:
+            raise ErrDependentByFunctionalIndex(column.name.O)
+        raise ErrDependentByGeneratedColumn(column.name.O)

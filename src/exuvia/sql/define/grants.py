@@ -8,7 +8,24 @@ a database, 1142 on a table.
 from collections.abc import Iterable, Iterator
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrAccessDenied,
+    ErrBadDB,
+    ErrBadField,
+    ErrCantCreateUserWithGrant,
+    ErrDBaccessDenied,
+    ErrDynamicPrivilegeNotRegistered,
+    ErrIllegalGrantForTable,
+    ErrIllegalPrivilegeLevel,
+    ErrNoDB,
+    ErrNonexistingGrant,
+    ErrNonexistingTableGrant,
+    ErrNoSuchTable,
+    ErrParse,
+    ErrTableaccessDenied,
+    ErrUnknown,
+    ErrWrongUsage,
+)
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.account_rows import (
     put_account,
@@ -41,7 +58,7 @@ def grant(session: Running, node: Grant, text: str) -> Result:
         for said in node.users:
             account = book.account(*named(session, said.who))
             if account is None:
-                raise refuse(1410)
+                raise ErrCantCreateUserWithGrant()
             held = _held(book, account, place) or frozenset()
             if given or not of_columns:
                 _put(session, txn, account, place, held | given)
@@ -103,7 +120,7 @@ def _revoke_everything(session: Running, names: list[Name]) -> Result:
 def _known(book: Book, name: Name) -> Account:
     found = book.account(*name)
     if found is None:
-        raise refuse(1105, f"Unknown user: {name[0]}@{name[1]}")
+        raise ErrUnknown(f"Unknown user: {name[0]}@{name[1]}")
     return found
 
 
@@ -114,7 +131,7 @@ def _resolved(session: Running, place: Place) -> tuple[str, str]:
     """(database or *, table or *). Raises 1046."""
     database = session.database if place.database is None else place.database
     if not database:
-        raise refuse(1046)
+        raise ErrNoDB()
     return database, place.table
 
 
@@ -138,18 +155,18 @@ def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[st
             found.add(_dynamic(each, level))
         elif each in GLOBAL:
             if level == "database":
-                raise refuse(1221, "DB GRANT", "GLOBAL PRIVILEGES")
-            raise refuse(1144)
+                raise ErrWrongUsage("DB GRANT", "GLOBAL PRIVILEGES")
+            raise ErrIllegalGrantForTable()
         elif each != USAGE:
-            raise refuse(1064, f"near '{each}' at line 1")
+            raise ErrParse(f"near '{each}' at line 1")
     return frozenset(found)
 
 
 def _dynamic(privilege: str, level: str) -> str:
     if privilege not in DYNAMIC:
-        raise refuse(3929, privilege)
+        raise ErrDynamicPrivilegeNotRegistered(privilege)
     if level != "global":
-        raise refuse(3619, privilege)
+        raise ErrIllegalPrivilegeLevel(privilege)
     return privilege
 
 
@@ -157,10 +174,10 @@ def _of_columns(said: OnColumns, place: tuple[str, str]) -> dict[str, frozenset[
     """Privileges by column, in lower case. Raises 1144, 1221."""
     found: dict[str, frozenset[str]] = {}
     if said and _level(place) != "table":
-        raise refuse(1144)
+        raise ErrIllegalGrantForTable()
     for privilege, columns in said:
         if privilege not in COLUMN:
-            raise refuse(1221, "COLUMN GRANT", "NON-COLUMN PRIVILEGES")
+            raise ErrWrongUsage("COLUMN GRANT", "NON-COLUMN PRIVILEGES")
         for each in columns:
             found[each.lower()] = found.get(each.lower(), frozenset()) | {privilege}
     return found
@@ -184,9 +201,9 @@ def _check_table(session: Running, place: tuple[str, str], columns: Iterable[str
         info = session.services.schemas.table(txn, *place).info
         for each in columns:
             if info.column(each) is None:
-                raise refuse(1054, each, place[1])
+                raise ErrBadField(each, place[1])
     except Refused as error:
-        raise refuse(1146, *place) if error.code == 1049 else error from None
+        raise ErrNoSuchTable(*place) if error.code == ErrBadDB.code else error from None
     finally:
         txn.rollback()
 
@@ -196,12 +213,12 @@ def _check_grantor(session: Running, place: tuple[str, str], given: frozenset[st
     if level == "global":
         needed = given - DYNAMIC if "SUPER" in rights.everywhere else given
         if not rights.everywhere >= needed | {GRANT}:
-            raise refuse(1045, *session.account_name, "YES")
+            raise ErrAccessDenied(*session.account_name, "YES")
     elif level == "database":
         if not rights.on_database(place[0]) >= given | {GRANT}:
-            raise refuse(1044, *session.account_name, place[0])
+            raise ErrDBaccessDenied(*session.account_name, place[0])
     elif not rights.on_table(*place) >= given | {GRANT}:
-        raise refuse(1142, "GRANT", *session.account_name, place[1])
+        raise ErrTableaccessDenied("GRANT", *session.account_name, place[1])
 
 
 # -- what is held ----------------------------------------------------------------------------------
@@ -257,5 +274,5 @@ def _everywhere(account: Account, held: frozenset[str]) -> Account:
 
 def _no_such_grant(account: Account, place: tuple[str, str]) -> Refused:
     if _level(place) == "table":
-        return refuse(1147, account.user, account.host, place[1])
-    return refuse(1141, account.user, account.host)
+        return ErrNonexistingTableGrant(account.user, account.host, place[1])
+    return ErrNonexistingGrant(account.user, account.host)

@@ -7,9 +7,27 @@ than 3072 bytes
 
 from collections.abc import Iterable, Sequence
 
-from exuvia.base.errors import Broken, Refused
+from exuvia.base.errors import Broken
 from exuvia.base.limits import INDEXES_PER_TABLE, KEY_BYTES, KEY_PARTS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBlobKeyWithoutLength,
+    ErrDupFieldName,
+    ErrDupKeyName,
+    ErrJSONUsedAsKey,
+    ErrKeyColumnDoesNotExits,
+    ErrKeyPart0,
+    ErrMultiplePriKey,
+    ErrNotSupportedYet,
+    ErrPKIndexCantBeInvisible,
+    ErrTooLongIndexComment,
+    ErrTooLongKey,
+    ErrTooManyKeyParts,
+    ErrTooManyKeys,
+    ErrUnsupportedOnGeneratedColumn,
+    ErrWrongKeyColumn,
+    ErrWrongNameForIndex,
+    ErrWrongSubKey,
+)
 from exuvia.base.types import TEXT_BLOBS, Family, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, name
 from exuvia.sql.charsets import CHARSETS
@@ -45,18 +63,16 @@ def index_info(
 ) -> IndexInfo:
     """The index; `taken` holds the lower-case names already in use. Raises Refused."""
     if written.kind in ("fulltext", "spatial"):
-        raise refuse(1235, f"{written.kind.upper()} index")
+        raise ErrNotSupportedYet(f"{written.kind.upper()} index")
     if len(written.comment) > _COMMENT_CHARS:
-        shown = written.name or ""
-        text = f"Comment for index '{shown}' is too long (max = {_COMMENT_CHARS})"
-        raise Refused(1688, "HY000", text)
+        raise ErrTooLongIndexComment(written.name or "", _COMMENT_CHARS)
     if written.kind == "primary" and written.invisible:
-        raise refuse(3522)
+        raise ErrPKIndexCantBeInvisible()
     names = frozenset(taken)
     parts = _parts(written.parts, columns, written.kind == "primary")
     text = "PRIMARY" if written.kind == "primary" else _index_name(written, parts, names)
     if text.lower() in names:
-        raise refuse(1068) if written.kind == "primary" else refuse(1061, text)
+        raise ErrMultiplePriKey() if written.kind == "primary" else ErrDupKeyName(text)
     return IndexInfo(
         id=index_id,
         idx_name=name(text),
@@ -74,9 +90,9 @@ def _index_name(
     written: IndexDefinition, parts: tuple[IndexColumn, ...], taken: frozenset[str]
 ) -> str:
     if written.name is not None:
-        text = check_name(written.name, 1280)
+        text = check_name(written.name, ErrWrongNameForIndex)
         if text.upper() == "PRIMARY":
-            raise refuse(1280, text)
+            raise ErrWrongNameForIndex(text)
         return text
     base = parts[0].name.O
     if base.upper() != "PRIMARY" and base.lower() not in taken:
@@ -91,7 +107,7 @@ def _parts(
     written: Sequence[IndexPart], columns: Sequence[ColumnInfo], primary: bool
 ) -> tuple[IndexColumn, ...]:
     if len(written) > KEY_PARTS:
-        raise refuse(1070, KEY_PARTS)
+        raise ErrTooManyKeyParts(KEY_PARTS)
     by_name = {column.name.L: column for column in columns}
     found: list[IndexColumn] = []
     total = 0
@@ -100,17 +116,19 @@ def _parts(
             raise Broken("an expression of an index has no hidden column")
         column = by_name.get(part.column.lower())
         if column is None and primary:
-            raise refuse(1072, part.column)
+            raise ErrKeyColumnDoesNotExits(part.column)
         if column is None:
-            raise Refused(1072, "42000", f"column does not exist: {part.column}")
+            raise ErrKeyColumnDoesNotExits.with_text(f"column does not exist: {part.column}")
         if primary and column.is_virtual:
-            raise refuse(3106, "Defining a virtual generated column as primary key")
+            raise ErrUnsupportedOnGeneratedColumn(
+                "Defining a virtual generated column as primary key"
+            )
         if any(each.exuvia_column == column.id for each in found):
-            raise refuse(1060, part.column)
+            raise ErrDupFieldName(part.column)
         length = _prefix(column, part.length)
         total += _bytes(column, length)
         if total > KEY_BYTES:
-            raise refuse(1071, total, KEY_BYTES)
+            raise ErrTooLongKey(total, KEY_BYTES)
         found.append(
             IndexColumn(
                 name=column.name, offset=column.offset, length=length, exuvia_column=column.id
@@ -128,21 +146,21 @@ def _prefix(column: ColumnInfo, length: int) -> int:
     """The prefix length kept: -1 where the whole column is meant. Raises 1089, 1170, 3152."""
     kind = column.type
     if kind.Tp == TypeCode.JSON:
-        raise refuse(3152, column.name.O)
+        raise ErrJSONUsedAsKey(column.name.O)
     if kind.family in _STRINGS and kind.Flen == 0:
-        raise refuse(1167, column.name.O)
+        raise ErrWrongKeyColumn(column.name.O)
     if length < 0:
         if kind.Tp in TEXT_BLOBS:
-            raise refuse(1170, column.name.O)
+            raise ErrBlobKeyWithoutLength(column.name.O)
         return -1
     if length == 0:
-        raise refuse(1391, column.name.O)
+        raise ErrKeyPart0(column.name.O)
     if kind.family not in _STRINGS:
-        raise refuse(1089)
+        raise ErrWrongSubKey()
     if kind.Tp in TEXT_BLOBS:
         return length
     if length > kind.Flen:
-        raise refuse(1089)
+        raise ErrWrongSubKey()
     return -1 if length == kind.Flen else length
 
 
@@ -165,7 +183,7 @@ def check_visible(table: TableInfo) -> None:
     """The primary key, or the unique index that stands for one, is seen by plans. Raises 3522."""
     primary = _primary_of(table)
     if primary is not None and primary.is_invisible:
-        raise refuse(3522)
+        raise ErrPKIndexCantBeInvisible()
 
 
 def _primary_of(table: TableInfo) -> IndexInfo | None:
@@ -185,4 +203,4 @@ def _primary_of(table: TableInfo) -> IndexInfo | None:
 def check_count(indexes: int) -> None:
     """Refused 1069 beyond 64."""
     if indexes > INDEXES_PER_TABLE:
-        raise refuse(1069, INDEXES_PER_TABLE)
+        raise ErrTooManyKeys(INDEXES_PER_TABLE)

@@ -11,7 +11,12 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from exuvia.base.errors import Refused, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDBaccessDenied,
+    ErrNoDB,
+    ErrOptOnCacheTable,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import admin
@@ -39,9 +44,9 @@ def database_named(session: Running, txn: Transaction, name: str | None) -> Data
     """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
     wanted = name or session.database
     if not wanted:
-        raise refuse(1046)
+        raise ErrNoDB()
     if wanted.lower() in COMPUTED:
-        raise refuse(1044, session.user, session.host, wanted)
+        raise ErrDBaccessDenied(session.user, session.host, wanted)
     return session.services.schemas.database(txn, wanted)
 
 
@@ -52,16 +57,16 @@ def table_named(
     database = database_named(session, txn, table.db)
     found = session.services.schemas.table(txn, database.db_name.O, table.name).info
     if is_system(found):
-        raise refuse(8200, f"schema change of system table '{table.name}'")
+        raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
     if found.is_temporary:
-        raise refuse(8200, "ALTER TABLE for local temporary table")
+        raise ErrUnsupportedDDLOperation("ALTER TABLE for local temporary table")
     return database, found
 
 
 def refuse_cached(table: TableInfo, what: str) -> None:
     """8242: of a table that is CACHEd only NOCACHE may be asked."""
     if table.cache_table_status:
-        raise refuse(8242, what)
+        raise ErrOptOnCacheTable(what)
 
 
 def submit(session: Running, job: Job) -> Job:

@@ -4,7 +4,7 @@ Foreign keys are not copied, nor is where AUTO_INCREMENT stands (MySQL manual, "
 LIKE"). Ids of columns and indexes begin anew.
 """
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrOptOnTemporaryTable, ErrWrongObject, ErrWrongTableName
 from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionInfo
@@ -28,8 +28,8 @@ def create_like(
     place = database_named(session, txn, node.like.db)
     source = _stored(session, txn, place, node.like.name)
     if source.is_temporary:
-        raise refuse(8006, "create table like")
-    info = copied(source, check_name(node.table.name, 1103), database)
+        raise ErrOptOnTemporaryTable("create table like")
+    info = copied(source, check_name(node.table.name, ErrWrongTableName), database)
     job = requests.create_table(database, info, query=text)
     other = (place.id,) if place.id != database.id else ()
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
@@ -40,13 +40,13 @@ def like_source(session: Running, txn: Transaction, node: CreateTable) -> TableI
     assert node.like is not None
     place = database_named(session, txn, node.like.db)
     source = _stored(session, txn, place, node.like.name)
-    return copied(source, check_name(node.table.name, 1103), place)
+    return copied(source, check_name(node.table.name, ErrWrongTableName), place)
 
 
 def _stored(session: Running, txn: Transaction, place: DatabaseInfo, text: str) -> TableInfo:
     found = session.services.schemas.table(txn, place.db_name.O, text).info
     if not found.is_stored:
-        raise refuse(1347, place.db_name.O, found.name.O, "BASE TABLE")
+        raise ErrWrongObject(place.db_name.O, found.name.O, "BASE TABLE")
     return found
 
 

@@ -13,7 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from exuvia.base.limits import COLUMNS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCantRemoveAllFields,
+    ErrKeyDoesNotExist,
+    ErrTableMustHaveColumns,
+    ErrTooManyFields,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.catalog.model import TableInfo
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import indexes_on_only
@@ -59,7 +65,7 @@ class _Use(NamedTuple):
 def check_kind(job: Job) -> None:
     """Raises 8200 for a change that stands alone."""
     if job.type not in TOGETHER:
-        raise refuse(8200, f"multi schema change for {job.action_text}")
+        raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
 
 def check(table: TableInfo, built: Built) -> None:
@@ -82,7 +88,7 @@ def _once(uses: list[_Use], verbs: tuple[str, ...], noun: str) -> None:
             if use.verb != verb:
                 continue
             if use.name in changed:
-                raise refuse(8200, f"operate same {noun} '{use.name}'")
+                raise ErrUnsupportedDDLOperation(f"operate same {noun} '{use.name}'")
             if verb not in ("place", "use"):
                 changed.add(use.name)
 
@@ -92,9 +98,10 @@ def _count(table: TableInfo, columns: list[_Use]) -> None:
     dropped = sum(use.verb == "drop" for use in columns)
     visible = sum(not column.hidden for column in table.public_columns)
     if visible + added <= dropped:
-        raise refuse(1113 if any(column.hidden for column in table.cols) else 1090)
+        hidden_stay = any(column.hidden for column in table.cols)
+        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
     if len(table.public_columns) + added - dropped > COLUMNS:
-        raise refuse(1117)
+        raise ErrTooManyFields()
 
 
 def _kept(table: TableInfo, columns: list[_Use], indexes: list[_Use]) -> None:
@@ -104,7 +111,7 @@ def _kept(table: TableInfo, columns: list[_Use], indexes: list[_Use]) -> None:
     for use in indexes:
         index = table.index(use.name)
         if use.verb == "modify" and index is not None and index.id in gone:
-            raise refuse(1176, index.idx_name.O, table.name.O)
+            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
 
 
 # -- what a spec does ------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import KEY_BYTES
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDependentByCheckConstraint,
+    ErrDependentByPartitionFunctional,
+    ErrDupFieldName,
+    ErrTooLongKey,
+    ErrUnsupportedDDLOperation,
+    ErrUnsupportedOnGeneratedColumn,
+    ErrWrongColumnName,
+)
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.change import is_string
 from exuvia.catalog.model import ColumnInfo, TableInfo
@@ -35,7 +43,7 @@ _COMPATIBLE = (
 
 def unsupported(reason: str) -> Refused:
     """8200."""
-    return refuse(8200, f"modify column: {reason}")
+    return ErrUnsupportedDDLOperation(f"modify column: {reason}")
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -46,23 +54,15 @@ def check_rename(table: TableInfo, old: ColumnInfo, new_name: str) -> None:
     if old.name.L == new_name.lower():
         return
     if new_name.lower() == "_tidb_rowid":
-        raise refuse(1166, new_name)
+        raise ErrWrongColumnName(new_name)
     if table.column(new_name) is not None:
-        raise refuse(1060, new_name)
+        raise ErrDupFieldName(new_name)
     check_independent(table, old)
     if old.name.L in _partition_columns(table):
-        said = (
-            f"Column '{old.name.O}' has a partitioning function dependency and cannot be dropped "
-            "or renamed"
-        )
-        raise Refused(3855, "HY000", said)
+        raise ErrDependentByPartitionFunctional(old.name.O)
     for check in table.constraint_info or ():
         if old.name.L in (each.L for each in check.constraint_cols):
-            said = (
-                f"Check constraint '{check.constraint_name.O}' uses column '{old.name.O}', "
-                "hence column cannot be dropped or renamed."
-            )
-            raise Refused(3959, "HY000", said)
+            raise ErrDependentByCheckConstraint(check.constraint_name.O, old.name.O)
 
 
 def dependents(table: TableInfo, column: ColumnInfo) -> list[ColumnInfo]:
@@ -86,9 +86,9 @@ def _partition_columns(table: TableInfo) -> set[str]:
 def check_options(written: ColumnDefinition) -> None:
     """Raises 8200 for what is not part of a column."""
     if written.primary:
-        raise Refused(8200, "HY000", "can't change column constraint (PRIMARY KEY)")
+        raise ErrUnsupportedDDLOperation.with_text("can't change column constraint (PRIMARY KEY)")
     if written.unique:
-        raise Refused(8200, "HY000", "can't change column constraint (UNIQUE KEY)")
+        raise ErrUnsupportedDDLOperation.with_text("can't change column constraint (UNIQUE KEY)")
     if written.references is not None:
         raise unsupported("can't modify with references")
     if written.checks:
@@ -188,15 +188,15 @@ def _check_charset(old: ColumnInfo, new: ColumnInfo, indexed: bool, rewritten: b
     like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
     texts = is_string(source) or source.Tp in _NAMED
     if indexed and texts and not like and "binary" not in pair:
-        raise Refused(
-            8200,
-            "HY000",
-            f"Unsupported modifying collation of column '{old.name.L}' from '{source.Collate}' "
-            f"to '{target.Collate}' when index is defined on it.",
+        raise ErrUnsupportedDDLOperation(
+            f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
+            f"to '{target.Collate}' when index is defined on it."
         )
     known = (source.Charset, target.Charset) in (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
     if source.Charset != target.Charset and not known and not rewritten:
-        raise refuse(8200, f"modify charset from {source.Charset} to {target.Charset}")
+        raise ErrUnsupportedDDLOperation(
+            f"modify charset from {source.Charset} to {target.Charset}"
+        )
 
 
 def _check_generated(table: TableInfo, old: ColumnInfo, new: ColumnInfo, widened: bool) -> None:
@@ -206,13 +206,13 @@ def _check_generated(table: TableInfo, old: ColumnInfo, new: ColumnInfo, widened
     was, is_now = old.generated_expr_string, new.generated_expr_string
     stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored
     if old.is_virtual != new.is_virtual:
-        raise not_generated("'Changing the STORED status'")
+        raise ErrUnsupportedOnGeneratedColumn("Changing the STORED status")
     if is_now and stored[1] and was != is_now:
-        raise not_generated("'modifying a stored column'")
+        raise ErrUnsupportedOnGeneratedColumn("modifying a stored column")
     changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))
     if changes and indexes_with(table, old.id):
         said = "Unsupported modification for generated columns covered by an index"
-        raise Refused(3106, "HY000", said)
+        raise ErrUnsupportedOnGeneratedColumn.with_text(said)
     if dependents(table, old) and not _same_type(old, new):
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
     if not widened and (was or is_now) and not stored[0]:
@@ -221,11 +221,6 @@ def _check_generated(table: TableInfo, old: ColumnInfo, new: ColumnInfo, widened
 
 def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:
     return type_text(old.type) == type_text(new.type)
-
-
-def not_generated(what: str) -> Refused:
-    """3106."""
-    return Refused(3106, "HY000", f"{what} is not supported for generated columns.")
 
 
 # -- indexes ---------------------------------------------------------------------------------------
@@ -242,7 +237,7 @@ def check_indexes(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> None:
                 length = _prefix_kept(length, new.type)
             total += part_bytes(columns[part.exuvia_column], length)
         if total > KEY_BYTES:
-            raise refuse(1071, total, KEY_BYTES)
+            raise ErrTooLongKey(total, KEY_BYTES)
 
 
 def _prefix_kept(length: int, kind: FieldType) -> int:

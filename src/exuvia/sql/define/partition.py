@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 from exuvia.base.limits import PARTITIONS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrFieldNotFoundPart,
+    ErrNoParts,
+    ErrPartitionsMustBeDefined,
+    ErrPartitionWrongNoPart,
+    ErrSubpartition,
+    ErrTooManyPartitionFuncFields,
+    ErrTooManyPartitions,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.base.types import Flag
 from exuvia.catalog.model import TableInfo, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
@@ -52,7 +61,7 @@ def partition_info(
     )
     check_definitions(Route(table.cols, cut_of(info)))
     if len(definitions) > PARTITIONS:
-        raise refuse(1499)
+        raise ErrTooManyPartitions()
     check_unique_keys(table, partition_columns(info))
     return info
 
@@ -67,11 +76,17 @@ def partition_columns(info: PartitionInfo) -> list[str]:
 def _warn(written: Partitioning, warn: Warn) -> None:
     kind = written.kind.upper()
     if written.linear:
-        warn(8200, f"LINEAR {kind} is not supported, using non-linear {kind} instead")
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"LINEAR {kind} is not supported, using non-linear {kind} instead",
+        )
     if written.subpartitioned and written.kind in ("hash", "key"):
-        raise refuse(1500)
+        raise ErrSubpartition()
     if written.subpartitioned:
-        warn(8200, f"Unsupported subpartitioning, only using {kind} partitioning")
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"Unsupported subpartitioning, only using {kind} partitioning",
+        )
 
 
 def _function(table: TableInfo, written: Partitioning) -> tuple[Sequence[str], str]:
@@ -82,7 +97,7 @@ def _function(table: TableInfo, written: Partitioning) -> tuple[Sequence[str], s
     if written.columns == ():
         names = _key_columns(table)
     if len(names) > _MOST_COLUMNS:
-        raise refuse(1655, "list of partition fields")
+        raise ErrTooManyPartitionFuncFields("list of partition fields")
     check_columns(written.kind, names, table.cols)
     by_name = {column.name.L: column.name.O for column in table.cols}
     return [by_name[text.lower()] for text in names], ""
@@ -97,7 +112,7 @@ def _key_columns(table: TableInfo) -> tuple[str, ...]:
             parts = [table.column(part.name.L) for part in index.idx_cols]
             if getattr(index, wanted) and all(part and part.not_null for part in parts):
                 return tuple(part.name.O for part in index.idx_cols)
-    raise refuse(1488)
+    raise ErrFieldNotFoundPart()
 
 
 def _definitions(
@@ -106,24 +121,26 @@ def _definitions(
     kind = shape.cut.type
     if written.interval is not None:
         if kind != PartitionType.RANGE:
-            raise refuse(8200, "INTERVAL partitioning, only allowed on RANGE partitioning")
+            raise ErrUnsupportedDDLOperation(
+                "INTERVAL partitioning, only allowed on RANGE partitioning"
+            )
         made = written_out(written.interval, shape, zone)
         return tuple(definition(each, shape) for each in made)
     if kind in (PartitionType.RANGE, PartitionType.LIST):
         if not written.definitions:
-            raise refuse(1492, kind.name)
+            raise ErrPartitionsMustBeDefined(kind.name)
         if written.number is not None and written.number != len(written.definitions):
-            raise refuse(1484)
+            raise ErrPartitionWrongNoPart()
         return tuple(definition(each, shape, zone) for each in written.definitions)
     if written.number == 0:
-        raise refuse(1504, "partitions")
+        raise ErrNoParts("partitions")
     if written.definitions:
         if written.number is not None and written.number != len(written.definitions):
-            raise refuse(1484)
+            raise ErrPartitionWrongNoPart()
         return tuple(definition(each, shape, zone) for each in written.definitions)
     number = 1 if written.number is None else written.number
     if number > PARTITIONS:
-        raise refuse(1499)
+        raise ErrTooManyPartitions()
     return numbered(0, number)
 
 

@@ -9,7 +9,26 @@ from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import PARTITIONS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCoalesceOnlyOnHashPartition,
+    ErrCoalescePartitionNoPartition,
+    ErrDropLastPartition,
+    ErrDropPartitionNonExistent,
+    ErrNoParts,
+    ErrOnlyOnRangeListPartition,
+    ErrPartitionExchangeForeignKey,
+    ErrPartitionExchangePartTable,
+    ErrPartitionMaxvalue,
+    ErrPartitionMgmtOnNonpartitioned,
+    ErrPartitionsMustBeDefined,
+    ErrRangeNotIncreasing,
+    ErrTablesDifferentMetadata,
+    ErrTooManyPartitions,
+    ErrUnknown,
+    ErrUnknownPartition,
+    ErrUnsupportedDDLOperation,
+    ErrWrongPartitionName,
+)
 from exuvia.catalog.model import evolve, name
 from exuvia.catalog.partition_info import (
     DEFAULT,
@@ -44,14 +63,14 @@ def partition_of(at: Altering) -> PartitionInfo:
     """How the table is cut. Raises 1505."""
     found = at.table.partition
     if found is None:
-        raise refuse(1505)
+        raise ErrPartitionMgmtOnNonpartitioned()
     return found
 
 
 def checked(at: Altering, found: PartitionInfo) -> None:
     """The definitions as a whole. Raises 1499, 1517, 1481, 1493, 1495."""
     if len(found.definitions) > PARTITIONS:
-        raise refuse(1499)
+        raise ErrTooManyPartitions()
     check_definitions(Route(at.table.cols, cut_of(found)))
 
 
@@ -63,7 +82,7 @@ def _add(at: Altering, spec: PartitionChange) -> Job | None:
     if found.type not in _LISTED:
         return _add_numbered(at, spec, found)
     if not spec.definitions:
-        raise refuse(1492, found.type.name)
+        raise ErrPartitionsMustBeDefined(found.type.name)
     names = [each.name.O for each in found.definitions]
     try:
         check_names([*names, *(each.name for each in spec.definitions)])
@@ -73,11 +92,10 @@ def _add(at: Altering, spec: PartitionChange) -> Job | None:
         return at.skip(error)
     last = found.definitions[-1]
     if found.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
-        raise refuse(1481)
+        raise ErrPartitionMaxvalue()
     added = added_definitions(at.table, found, spec.definitions, at.zone)
     if found.type == PartitionType.LIST and _has_default(found.definitions):
-        raise refuse(
-            8200,
+        raise ErrUnsupportedDDLOperation(
             "ADD List partition, already contains DEFAULT partition. "
             "Please use REORGANIZE PARTITION instead",
         )
@@ -96,7 +114,7 @@ def _add_numbered(at: Altering, spec: PartitionChange, found: PartitionInfo) -> 
     elif spec.number is None:
         added = numbered(number, number + 1)
     elif spec.number == 0:
-        raise refuse(1504, "partitions")
+        raise ErrNoParts("partitions")
     else:
         added = numbered(number, number + spec.number)
     return _rehashed(at, found, (*found.definitions, *added))
@@ -113,7 +131,7 @@ def _rehashed(
 
 def _moved(at: Altering, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
     at.warn(
-        1105,
+        ErrUnknown.code,
         "The statistics of new partitions will be outdated after reorganizing partitions. "
         "Please use 'ANALYZE TABLE' statement if you want to update it now",
     )
@@ -127,14 +145,14 @@ def _moved(at: Altering, code: ActionCode, names: Sequence[str], target: Partiti
 def _drop(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
-        raise refuse(1512, "DROP")
+        raise ErrOnlyOnRangeListPartition("DROP")
     known = {text.lower() for text in spec.names if found.definition(text) is not None}
     if spec.unless and len(known) < len(spec.names):
-        return at.skip(refuse(1507, "DROP"))
+        return at.skip(ErrDropPartitionNonExistent("DROP"))
     if spec.everything or len(spec.names) >= len(found.definitions):
-        raise refuse(1508)
+        raise ErrDropLastPartition()
     if len(known) < len(spec.names):
-        raise refuse(1507, "DROP")
+        raise ErrDropPartitionNonExistent("DROP")
     return requests.drop_partition(at.database, at.table, sorted(known), query=at.text)
 
 
@@ -149,9 +167,9 @@ def _first(at: Altering, spec: PartitionChange) -> Job | None:
 def _last(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type == PartitionType.LIST:
-        raise refuse(1492, "LIST")
+        raise ErrPartitionsMustBeDefined("LIST")
     if found.type not in _LISTED:
-        raise refuse(8200, "LAST PARTITION of HASH/KEY partitioned table")
+        raise ErrUnsupportedDDLOperation("LAST PARTITION of HASH/KEY partitioned table")
     assert spec.bound is not None
     last = constant(spec.bound, at.zone)[0]
     written = added_until(found, shape_like(at.table, found), last)
@@ -159,7 +177,7 @@ def _last(at: Altering, spec: PartitionChange) -> Job | None:
 
 
 def _unsupported(at: Altering, spec: PartitionChange) -> Job | None:
-    raise refuse(8200, _UNSUPPORTED.get(spec.kind, f"{spec.kind} partition"))
+    raise ErrUnsupportedDDLOperation(_UNSUPPORTED.get(spec.kind, f"{spec.kind} partition"))
 
 
 _UNSUPPORTED = {
@@ -178,7 +196,7 @@ def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
     for text in names:
         if found.definition(text) is None:
             shown = next(each for each in spec.names if each.lower() == text)
-            raise refuse(1735, shown, at.table.name.O)
+            raise ErrUnknownPartition(shown, at.table.name.O)
     return requests.truncate_partition(at.database, at.table, names, query=at.text)
 
 
@@ -188,25 +206,25 @@ def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
 def _coalesce(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type in _LISTED:
-        raise refuse(1509)
+        raise ErrCoalesceOnlyOnHashPartition()
     number = spec.number or 0
     if number == 0:
-        raise refuse(1515)
+        raise ErrCoalescePartitionNoPartition()
     if number >= len(found.definitions):
-        raise refuse(1508)
+        raise ErrDropLastPartition()
     return _rehashed(at, found, found.definitions[:-number])
 
 
 def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
-        raise refuse(8200, "reorganize partition")
+        raise ErrUnsupportedDDLOperation("reorganize partition")
     names = list(dict.fromkeys(text.lower() for text in spec.names))
     places = [n for n, each in enumerate(found.definitions) if each.name.L in names]
     if len(places) < len(names) or not names:
-        raise refuse(1567)
+        raise ErrWrongPartitionName()
     if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
-        raise refuse(8200, "REORGANIZE PARTITION of RANGE; not adjacent partitions")
+        raise ErrUnsupportedDDLOperation("REORGANIZE PARTITION of RANGE; not adjacent partitions")
     added = added_definitions(at.table, found, spec.definitions, at.zone)
     kept = [each for each in found.definitions if each.name.L not in names]
     before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)
@@ -226,7 +244,7 @@ def _check_range_kept(
         return
     old, new = Route(at.table.cols, cut_of(found)), Route(at.table.cols, cut_of(whole))
     if old.bounds[last] != new.bounds[new_last]:
-        raise refuse(1493)
+        raise ErrRangeNotIncreasing()
 
 
 def _by(at: Altering, spec: PartitionChange) -> Job | None:
@@ -250,15 +268,15 @@ def _exchange(at: Altering, spec: PartitionChange) -> Job | None:
     database, plain = table_named(at.session, at.txn, spec.table)
     found = partition_of(at)
     if plain.partition is not None:
-        raise refuse(1732, plain.name.O)
+        raise ErrPartitionExchangePartTable(plain.name.O)
     if plain.foreign_keys or plain.exuvia_referred:
-        raise refuse(1740, plain.name.O)
+        raise ErrPartitionExchangeForeignKey(plain.name.O)
     if found.definition(spec.names[0]) is None:
-        raise refuse(1735, spec.names[0], at.table.name.O)
+        raise ErrUnknownPartition(spec.names[0], at.table.name.O)
     if tables_differ(at.table, plain):
-        raise refuse(1736)
+        raise ErrTablesDifferentMetadata()
     text = "after the exchange, please analyze related table of the exchange to update statistics"
-    at.warn(1105, text)
+    at.warn(ErrUnknown.code, text)
     checks = at.session.variable("tidb_enable_check_constraint") == "ON"
     asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER, checks)
     return requests.exchange_partition(at.database, at.table, asked, database.id, query=at.text)

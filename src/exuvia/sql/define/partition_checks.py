@@ -10,7 +10,18 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrFieldNotFoundPart,
+    ErrFieldTypeNotAllowedAsPartitionField,
+    ErrGlobalIndexNotExplicitlySet,
+    ErrPartitionFuncNotAllowed,
+    ErrPartitionFunctionIsNotAllowed,
+    ErrSameNamePartitionField,
+    ErrUniqueKeyNeedAllFieldsInPf,
+    ErrUnsupportedDDLOperation,
+    ErrWrongExprInPartitionFunc,
+)
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo
 from exuvia.sql.access.partitions import function_of
@@ -45,9 +56,9 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     by_name = {column.name.L: column for column in columns}
     for name in columns_of(tree):
         if name not in by_name:
-            raise refuse(1054, name, "partition function")
+            raise ErrBadField(name, "partition function")
     if not columns_of(tree):
-        raise refuse(1486)
+        raise ErrWrongExprInPartitionFunc()
     for node in _nodes(tree):
         if isinstance(node, exp.Anonymous | exp.Extract):
             _check_arguments(node, by_name)
@@ -63,8 +74,8 @@ def _checked_type(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
         return text
     inner = tree.unnest() if isinstance(tree, exp.Paren) else tree
     if isinstance(inner, exp.Column):
-        raise refuse(1659, inner.name)
-    raise refuse(1491, "PARTITION")
+        raise ErrFieldTypeNotAllowedAsPartitionField(inner.name)
+    raise ErrPartitionFuncNotAllowed("PARTITION")
 
 
 def _nodes(tree: Any) -> Iterator[Any]:
@@ -74,9 +85,9 @@ def _nodes(tree: Any) -> Iterator[Any]:
 def _check_node(node: exp.Expression) -> None:
     if isinstance(node, exp.Anonymous):
         if str(node.this).upper() not in _FUNCTIONS:
-            raise refuse(1564)
+            raise ErrPartitionFunctionIsNotAllowed()
     elif not isinstance(node, (*_OPERATORS, *_LEAVES, exp.Extract)):
-        raise refuse(1564)
+        raise ErrPartitionFunctionIsNotAllowed()
 
 
 def _check_arguments(node: exp.Expression, by_name: dict[str, ColumnInfo]) -> None:
@@ -85,13 +96,13 @@ def _check_arguments(node: exp.Expression, by_name: dict[str, ColumnInfo]) -> No
     allowed = _FUNCTIONS[name]
     if not allowed:
         if any(by_name[each].type.Tp == TypeCode.TIMESTAMP for each in columns_of(node)):
-            raise refuse(1486)
+            raise ErrWrongExprInPartitionFunc()
         return
     if name == "UNIX_TIMESTAMP" and not node.expressions:
-        raise refuse(1486)
+        raise ErrWrongExprInPartitionFunc()
     for column in columns_of(node):
         if by_name[column].type.Tp not in allowed:
-            raise refuse(1486)
+            raise ErrWrongExprInPartitionFunc()
 
 
 _COLUMN_TYPES = (
@@ -108,12 +119,12 @@ def check_columns(kind: str, names: Sequence[str], columns: Sequence[ColumnInfo]
     for name in names:
         column = by_name.get(name.lower())
         if column is None:
-            raise refuse(1488)
+            raise ErrFieldNotFoundPart()
         if name.lower() in seen:
-            raise refuse(1652, name)
+            raise ErrSameNamePartitionField(name)
         seen.add(name.lower())
         if not _may_cut(kind, column.type):
-            raise refuse(1659, column.name.O)
+            raise ErrFieldTypeNotAllowedAsPartitionField(column.name.O)
 
 
 def _may_cut(kind: str, field: FieldType) -> bool:
@@ -128,7 +139,7 @@ def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
     if table.pk_is_handle:
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
         if needed - {handle.name.L}:
-            raise refuse(1503, "CLUSTERED INDEX")
+            raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
     for index in table.indexes:
         check_unique_key(index, needed)
 
@@ -137,7 +148,7 @@ def check_local(definitions: Iterable[IndexDefinition], partitioned: bool) -> No
     """No index is GLOBAL: one that spans partitions is not made. Raises 8200."""
     if any(each.is_global for each in definitions):
         said = "Global Index" if partitioned else "Global Index on non-partitioned table"
-        raise refuse(8200, said)
+        raise ErrUnsupportedDDLOperation(said)
 
 
 def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
@@ -145,5 +156,5 @@ def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
     whole = {part.name.L for part in index.idx_cols if part.length < 0}
     if index.is_unique and needed - whole:
         if index.exuvia_clustered:
-            raise refuse(1503, "CLUSTERED INDEX")
-        raise refuse(8264, index.idx_name.O)
+            raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
+        raise ErrGlobalIndexNotExplicitlySet(index.idx_name.O)

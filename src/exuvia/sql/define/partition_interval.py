@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.limits import PARTITIONS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooManyPartitions, ErrUnsupportedDDLOperation
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag, TypeCode
 from exuvia.catalog.partition_info import MAXVALUE, PartitionDefinition, PartitionInfo
 from exuvia.sql.access.partitions import Route
@@ -55,12 +55,14 @@ def dropped_before(info: PartitionInfo, shape: Route, first: Any) -> list[str]:
     """Lower-case names of the partitions before the one that ends at `first`. Raises 8200."""
     found = _found(info, shape)
     if found is None:
-        raise refuse(8200, "FIRST PARTITION, does not seem like an INTERVAL partitioned table")
+        raise ErrUnsupportedDDLOperation(
+            "FIRST PARTITION, does not seem like an INTERVAL partitioned table"
+        )
     scheme, inner = found
     number = len(list(_bounds(scheme._replace(last=first)))) - 1
     if number == 0:
         said = "FIRST PARTITION, given value does not generate a list of partition names "
-        raise refuse(8200, said + "to be dropped")
+        raise ErrUnsupportedDDLOperation(said + "to be dropped")
     return [each.name.L for each in inner[:number]]
 
 
@@ -68,9 +70,11 @@ def added_until(info: PartitionInfo, shape: Route, last: Any) -> tuple[Partition
     """The partitions after the last one, up to one that ends at `last`. Raises 8200."""
     found = _found(info, shape)
     if found is None:
-        raise refuse(8200, "LAST PARTITION, does not seem like an INTERVAL partitioned table")
+        raise ErrUnsupportedDDLOperation(
+            "LAST PARTITION, does not seem like an INTERVAL partitioned table"
+        )
     if info.definitions[-1].less_than == (MAXVALUE,):
-        raise refuse(8200, "LAST PARTITION when MAXVALUE partition exists")
+        raise ErrUnsupportedDDLOperation("LAST PARTITION when MAXVALUE partition exists")
     scheme, inner = found
     start = _read(inner[-1], scheme.unit)
     bounds = _bounds(scheme._replace(first=start, last=last), skip=1)
@@ -83,19 +87,23 @@ def _kind(shape: Route) -> FieldType | None:
         return None
     if len(shape.kinds) > 1:
         said = "INTERVAL partitioning, does not allow RANGE COLUMNS with more than one column"
-        raise refuse(8200, said)
+        raise ErrUnsupportedDDLOperation(said)
     (kind,) = shape.kinds
     if kind.Tp not in INTEGER_BITS and kind.Tp not in _MOMENTS:
-        raise refuse(8200, "INTERVAL partitioning, only supports Date, Datetime and INT types")
+        raise ErrUnsupportedDDLOperation(
+            "INTERVAL partitioning, only supports Date, Datetime and INT types"
+        )
     return kind
 
 
 def _scheme(asked: IntervalWritten, kind: FieldType | None, zone: tzinfo | None) -> Scheme:
     amount = constant(asked.amount, zone)[0]
     if not isinstance(amount, int) or amount <= 0:
-        raise refuse(8200, "INTERVAL, should be a positive number")
+        raise ErrUnsupportedDDLOperation("INTERVAL, should be a positive number")
     if bool(asked.unit) != (kind is not None and kind.Tp in _MOMENTS):
-        raise refuse(8200, "INTERVAL partitioning: Error when generating partition values")
+        raise ErrUnsupportedDDLOperation(
+            "INTERVAL partitioning: Error when generating partition values"
+        )
     first, last = constant(asked.first, zone)[0], constant(asked.last, zone)[0]
     return Scheme(amount, asked.unit, first, last)
 
@@ -105,19 +113,20 @@ def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Any]:
     for n in range(skip, PARTITIONS + 1):
         bound = _moved(scheme, n)
         if bound is None and scheme.last is not None:
-            raise refuse(8200, "INTERVAL partitioning: Error when generating partition values")
+            raise ErrUnsupportedDDLOperation(
+                "INTERVAL partitioning: Error when generating partition values"
+            )
         if scheme.last is None or bound > scheme.last:
             last = "" if scheme.last is None else scheme.last
             unit = f" {scheme.unit}" if scheme.unit else ""
-            raise refuse(
-                8200,
+            raise ErrUnsupportedDDLOperation(
                 f"INTERVAL: expr ({last}) not matching FIRST + n INTERVALs "
                 f"({scheme.first} + n * {scheme.amount}{unit})",
             )
         yield bound
         if bound == scheme.last:
             return
-    raise refuse(1499)
+    raise ErrTooManyPartitions()
 
 
 def _moved(scheme: Scheme, n: int) -> Any:

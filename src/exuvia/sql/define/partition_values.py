@@ -13,7 +13,23 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrMaxvalueInValuesIn,
+    ErrMultipleDefConstInListPart,
+    ErrNullInValuesLessThan,
+    ErrPartitionColumnList,
+    ErrPartitionConstDomain,
+    ErrPartitionMaxvalue,
+    ErrPartitionRequiresValues,
+    ErrPartitionWrongValues,
+    ErrRangeNotIncreasing,
+    ErrRowSinglePartitionField,
+    ErrSameNamePartition,
+    ErrTooManyValues,
+    ErrValuesIsNotIntType,
+    ErrWrongPartitionName,
+    ErrWrongTypeColumnValue,
+)
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
 from exuvia.catalog import values
 from exuvia.catalog.model import name
@@ -54,13 +70,13 @@ def definition(
 
 def _check_clause(written: PartitionWritten, kind: PartitionType) -> None:
     if written.less_than is not None and kind != PartitionType.RANGE:
-        raise refuse(1480, "RANGE", "LESS THAN")
+        raise ErrPartitionWrongValues("RANGE", "LESS THAN")
     if written.in_values is not None and kind != PartitionType.LIST:
-        raise refuse(1480, "LIST", "IN")
+        raise ErrPartitionWrongValues("LIST", "IN")
     if kind == PartitionType.RANGE and written.less_than is None:
-        raise refuse(1479, "RANGE", "LESS THAN")
+        raise ErrPartitionRequiresValues("RANGE", "LESS THAN")
     if kind == PartitionType.LIST and written.in_values is None:
-        raise refuse(1479, "LIST", "IN")
+        raise ErrPartitionRequiresValues("LIST", "IN")
 
 
 def _is_word(tree: Tree, word: str) -> bool:
@@ -72,10 +88,10 @@ def _bound(
 ) -> tuple[str, ...]:
     if shape.compiled is not None:
         if len(trees) != 1:
-            raise refuse(1657, "RANGE")
+            raise ErrTooManyValues("RANGE")
         return (_number_text(trees[0], written.name, shape, zone, is_bound=True),)
     if len(trees) != len(shape.kinds):
-        raise refuse(1653)
+        raise ErrPartitionColumnList()
     return tuple(
         MAXVALUE if _is_word(tree, MAXVALUE) else _column_text(tree, kind, strict=True)
         for tree, kind in zip(trees, shape.kinds, strict=True)
@@ -88,13 +104,13 @@ def _listed(
     if len(row) == 1 and _is_word(row[0], DEFAULT):
         return (DEFAULT,)
     if any(_is_word(tree, MAXVALUE) for tree in row):
-        raise refuse(1656)
+        raise ErrMaxvalueInValuesIn()
     if shape.compiled is not None:
         if len(row) != 1:
-            raise refuse(1658)
+            raise ErrRowSinglePartitionField()
         return (_number_text(row[0], written.name, shape, zone, is_bound=False),)
     if len(row) != len(shape.kinds):
-        raise refuse(1653)
+        raise ErrPartitionColumnList()
     return tuple(
         _column_text(tree, kind, strict=False) for tree, kind in zip(row, shape.kinds, strict=True)
     )
@@ -116,16 +132,16 @@ def _number_text(
         return MAXVALUE
     if isinstance(tree, exp.Null):
         if is_bound:
-            raise refuse(1566)
+            raise ErrNullInValuesLessThan()
         return "NULL"
     value, kind = constant(tree, zone)
     if value is None and is_bound:
-        raise refuse(1566)
+        raise ErrNullInValuesLessThan()
     if kind.family not in (Family.INT, Family.UINT) or not isinstance(value, int):
-        raise refuse(1697, partition)
+        raise ErrValuesIsNotIntType(partition)
     assert shape.compiled is not None
     if value < 0 and shape.compiled.type.unsigned:
-        raise refuse(1563)
+        raise ErrPartitionConstDomain()
     return str(value)
 
 
@@ -133,15 +149,15 @@ def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
     """A value's text. `strict`: it must be of the column's own type, as RANGE COLUMNS asks."""
     if isinstance(tree, exp.Null):
         if strict:
-            raise refuse(1566)
+            raise ErrNullInValuesLessThan()
         return "NULL"
     value, source = constant(tree)
     if strict and not _is_of(source, kind):
-        raise refuse(1654)
+        raise ErrWrongTypeColumnValue()
     try:
         stored = values.convert(value, source, kind)
     except Refused:
-        raise refuse(1654) from None
+        raise ErrWrongTypeColumnValue() from None
     if kind.Tp in INTEGER_BITS:
         return str(stored)
     if kind.family == Family.BYTES:
@@ -182,9 +198,9 @@ def check_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     for text in names:
         if not text or text.endswith(" "):
-            raise refuse(1567)
+            raise ErrWrongPartitionName()
         if text.lower() in seen:
-            raise refuse(1517, text)
+            raise ErrSameNamePartition(text)
         seen.add(text.lower())
 
 
@@ -192,10 +208,10 @@ def check_increasing(route: Route) -> None:
     """Raises 1481, 1493."""
     for each in route.cut.definitions[:-1]:
         if route.compiled is not None and each.less_than == (MAXVALUE,):
-            raise refuse(1481)
+            raise ErrPartitionMaxvalue()
     for low, high in zip(route.bounds, route.bounds[1:], strict=False):
         if not low < high:
-            raise refuse(1493)
+            raise ErrRangeNotIncreasing()
 
 
 def check_listed_once(route: Route) -> None:
@@ -203,7 +219,7 @@ def check_listed_once(route: Route) -> None:
     texts = [row for each in route.cut.definitions for row in each.in_values]
     defaults = sum(row == (DEFAULT,) for row in texts)
     if defaults > 1 or len(route.listed) + defaults != len(texts):
-        raise refuse(1495)
+        raise ErrMultipleDefConstInListPart()
 
 
 def shape_of(columns: Sequence[Any], kind: PartitionType, expr: str, names: Sequence[str]) -> Route:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family
 from exuvia.catalog import vector
 from exuvia.catalog.change import Kind
@@ -73,7 +73,7 @@ def _exact(convert: Callable[[Any], Any], value: Any) -> Any:
     """Refuses a number that loses digits, but not one that is cut to the type's bounds."""
     found = convert(value)
     if abs(found - value) < 1 and found != value:
-        raise refuse(1292, "DECIMAL", value)
+        raise ErrTruncatedWrongValue("DECIMAL", value)
     return found
 
 

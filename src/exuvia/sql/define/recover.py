@@ -9,7 +9,16 @@ Whether its rows are still there is judged by the job (ddl/actions/recover.py).
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrDBCreateExists,
+    ErrDDLJobNotFound,
+    ErrNoDB,
+    ErrTableExists,
+    ErrUnknown,
+    ErrWrongDBName,
+    ErrWrongTableName,
+)
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.state import SchemaState
@@ -35,14 +44,14 @@ def recover_table(session: Running, node: RecoverTable, text: str) -> Result:
             dropped, database, table = _dropped_by(txn, node.job or 0)
         else:
             dropped, database, table = _newest_drop(session, txn, node.table, node.jobs)
-        name = check_name(node.new_name or table.name.O, 1103)
+        name = check_name(node.new_name or table.name.O, ErrWrongTableName)
         standing = meta.get_table(txn, table.id)
         if standing is not None:
             verb = "flashback" if node.is_flashback else "recover"
             said = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
-            raise Refused(1050, "42S01", f"Table {said}, can't be {verb} repeatedly")
+            raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
         if meta.find_table(txn, database.id, name) is not None:
-            raise refuse(1050, name)
+            raise ErrTableExists(name)
         job = requests_tables.recover_table(database, table, name, dropped.id, query=text)
     submit(session, job)
     return Result()
@@ -51,27 +60,27 @@ def recover_table(session: Running, node: RecoverTable, text: str) -> Result:
 def _dropped_by(txn: Transaction, job_id: int) -> Found:
     job = queue.finished(txn, job_id)
     if job is None:
-        raise refuse(8224, job_id)
+        raise ErrDDLJobNotFound(job_id)
     if job.type not in _DROPS or _dropped(job) is None:
         said = f"Job {job.id} type is {job.action_text}, not dropped/truncated table"
-        raise refuse(1105, said)
+        raise ErrUnknown(said)
     found = _found(txn, job)
     if found is None:
-        raise refuse(1049, f"(Schema ID {job.schema_id})")
+        raise ErrBadDB(f"(Schema ID {job.schema_id})")
     return found
 
 
 def _newest_drop(session: Running, txn: Transaction, name: TableName, jobs: int | None) -> Found:
     wanted = (name.db or session.database).lower(), name.name.lower()
     if not wanted[0]:
-        raise refuse(1046)
+        raise ErrNoDB()
     for job in queue.newest(txn, jobs):
         if job.type in _DROPS and job.state == JobState.SYNCED:
             found = _found(txn, job)
             if found is not None and (found[1].db_name.L, found[2].name.L) == wanted:
                 return found
     said = f"Can't find localTemporary/dropped/truncated table: {name.name} in DDL history jobs"
-    raise refuse(1105, said)
+    raise ErrUnknown(said)
 
 
 def _found(txn: Transaction, job: Job) -> Found | None:
@@ -94,13 +103,13 @@ def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> 
         info = dropped.binlog.DBInfo
         if info is None:
             raise _no_such_drop(node.name)
-        name = check_name(node.new_name or info.db_name.O, 1102)
+        name = check_name(node.new_name or info.db_name.O, ErrWrongDBName)
         standing = meta.get_database(txn, info.id)
         if standing is not None:
             said = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
-            raise Refused(1007, "HY000", f"Schema {said}, can't be recover repeatedly")
+            raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
         if meta.find_database(txn, name) is not None:
-            raise refuse(1007, name)
+            raise ErrDBCreateExists(name)
         job = requests_tables.flashback_database(info, name, dropped.id, query=text)
     submit(session, job)
     return Result()
@@ -115,4 +124,4 @@ def _dropped_database(txn: Transaction, name: str) -> Job:
 
 
 def _no_such_drop(name: str) -> Refused:
-    return refuse(1105, f"Can't find dropped database: {name} in DDL history jobs")
+    return ErrUnknown(f"Can't find dropped database: {name} in DDL history jobs")

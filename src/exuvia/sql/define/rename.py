@@ -7,7 +7,15 @@ step of one job (ddl/actions/rename.py):
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrErrorOnRename,
+    ErrForbidSchemaChange,
+    ErrNoSuchTable,
+    ErrTableExists,
+    ErrUnsupportedDDLOperation,
+    ErrWrongTableName,
+)
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.system_tables import is_system
@@ -43,18 +51,18 @@ class Renamed:
         if database is None or table is None:
             raise self._missing(old, new, is_alter)
         if is_system(table):
-            raise refuse(8200, f"schema change of system table '{old.name}'")
+            raise ErrUnsupportedDDLOperation(f"schema change of system table '{old.name}'")
         refuse_cached(table, "Alter Table" if is_alter else "Rename Table")
         target = self._database(new)
         if is_alter and target is not None and _place(target, new) == _place(database, old):
             return
         if table.view is not None and (target is None or target.id != database.id):
-            raise refuse(1450, database.db_name.O, new.db or self._session.database)
+            raise ErrForbidSchemaChange(database.db_name.O, new.db or self._session.database)
         if target is None:
             raise self._no_such_database(old, new)
         if self._at(target, new.name) is not None:
-            raise refuse(1050, self._shown(new))
-        check_name(new.name, 1103)
+            raise ErrTableExists(self._shown(new))
+        check_name(new.name, ErrWrongTableName)
         self._names[_place(database, old)] = None
         self._names[_place(target, new)] = table
         self._first.setdefault(table.id, (database, table))
@@ -90,7 +98,7 @@ class Renamed:
         try:
             found = database_named(self._session, self._txn, name.db)
         except Refused as error:
-            if error.code != 1049:
+            if error.code != ErrBadDB.code:
                 raise
             return None
         return found
@@ -105,12 +113,12 @@ class Renamed:
     def _missing(self, old: TableName, new: TableName, is_alter: bool) -> Refused:
         target = None if is_alter else self._database(new)
         if target is not None and self._at(target, new.name) is not None:
-            return refuse(1050, self._shown(new))
-        return refuse(1146, old.db or self._session.database, old.name)
+            return ErrTableExists(self._shown(new))
+        return ErrNoSuchTable(old.db or self._session.database, old.name)
 
     def _no_such_database(self, old: TableName, new: TableName) -> Refused:
         said = f"Database `{new.db}` doesn't exist"
-        return refuse(1025, self._shown(old), self._shown(new), 168, said)
+        return ErrErrorOnRename(self._shown(old), self._shown(new), 168, said)
 
     def _shown(self, name: TableName) -> str:
         return f"{name.db or self._session.database}.{name.name}"

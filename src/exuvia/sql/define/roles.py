@@ -8,7 +8,13 @@ SET ROLE                    of this session alone
 
 from collections.abc import Iterable
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadUser,
+    ErrCannotUser,
+    ErrGrantRole,
+    ErrRoleNotGranted,
+    ErrUserAlreadyExists,
+)
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.account_rows import (
     move,
@@ -47,9 +53,11 @@ def create_role(session: Running, node: CreateRole, text: str) -> Result:
             if book.account(*name) is None:
                 put_account(txn, Account(*name, passwords.NATIVE, "", frozenset(), True))
             elif node.if_not_exists:
-                notes.append(Note("Note", 3163, f"User {quoted(name)} already exists."))
+                notes.append(
+                    Note("Note", ErrUserAlreadyExists.code, f"User {quoted(name)} already exists.")
+                )
             else:
-                raise refuse(1396, "CREATE ROLE", quoted(name))
+                raise ErrCannotUser("CREATE ROLE", quoted(name))
 
     change(session, work)
     return Result(warnings=notes)
@@ -67,9 +75,9 @@ def drop_role(session: Running, node: DropRole, text: str) -> Result:
                 remove(txn, "user", name[1], name[0])
                 move(txn, book, name, None)
             elif node.if_exists:
-                notes.append(Note("Note", 3162, f"User {quoted(name)} does not exist."))
+                notes.append(Note("Note", ErrBadUser.code, f"User {quoted(name)} does not exist."))
             else:
-                raise refuse(1396, "DROP ROLE", quoted(name))
+                raise ErrCannotUser("DROP ROLE", quoted(name))
 
     change(session, work)
     return Result(warnings=notes)
@@ -83,7 +91,7 @@ def grant_roles(session: Running, node: GrantRoles, text: str) -> Result:
         _check_grantor(session, book.roles, roles)
         for role in roles:
             if book.account(*role) is None:
-                raise refuse(3523, shown(role))
+                raise ErrGrantRole(shown(role))
         _known(book, "GRANT ROLE", users)
         for user in users:
             for role in roles:
@@ -122,7 +130,7 @@ def set_default_role(session: Running, node: SetDefaultRole, text: str) -> Resul
             wanted: Iterable[Name] = granted if node.kind == "all" else roles
             for role in wanted:
                 if role not in granted:
-                    raise refuse(3530, shown(role), f"{user[0]}@{user[1]}")
+                    raise ErrRoleNotGranted(shown(role), f"{user[0]}@{user[1]}")
             for role in book.roles.defaults_of(user):
                 remove(txn, "default_roles", user[1], user[0], role[1], role[0])
             for role in wanted:
@@ -145,7 +153,7 @@ def set_role(session: Running, node: SetRole, text: str) -> Result:
     else:
         for role in named_roles:
             if role not in granted:
-                raise refuse(3530, shown(role), f"{name[0]}@{name[1]}")
+                raise ErrRoleNotGranted(shown(role), f"{name[0]}@{name[1]}")
         session.active_roles = tuple(sorted(set(named_roles)))
     return Result()
 
@@ -157,7 +165,7 @@ def _names(session: Running, roles: Iterable[Who]) -> list[Name]:
 def _known(book: Book, what: str, names: Iterable[Name]) -> None:
     for name in names:
         if book.account(*name) is None:
-            raise refuse(1396, what, f"{name[0]}@{name[1]}")
+            raise ErrCannotUser(what, f"{name[0]}@{name[1]}")
 
 
 def _check_grantor(session: Running, known: Roles, roles: Iterable[Name]) -> None:

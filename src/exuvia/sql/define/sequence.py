@@ -10,7 +10,15 @@ CACHE      1000
 from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrNoSuchTable,
+    ErrSequenceInvalidData,
+    ErrTableExists,
+    ErrUnknownSequence,
+    ErrWrongObject,
+    ErrWrongTableName,
+)
 from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.sequences import base_of
@@ -30,13 +38,13 @@ Options = Sequence[tuple[str, int | None]]
 
 def create_sequence(session: Running, node: CreateSequence, text: str) -> Result:
     """CREATE SEQUENCE [IF NOT EXISTS]. Raises 1050, 4136."""
-    check_name(node.sequence.name, 1103)
+    check_name(node.sequence.name, ErrWrongTableName)
     try:
         with look(session) as txn:
             database = database_named(session, txn, node.sequence.db)
             place = f"{database.db_name.O}.{node.sequence.name}"
             if _exists(session, txn, database.db_name.O, node.sequence.name):
-                raise refuse(1050, place)
+                raise ErrTableExists(place)
             wanted = _filled(_with_options(SequenceInfo(), node.options), node.options)
             _check(wanted, place)
             first = base_of(wanted.sequence_start, wanted.sequence_increment)
@@ -55,7 +63,7 @@ def create_sequence(session: Running, node: CreateSequence, text: str) -> Result
             job = requests.create_sequence(database, info, query=text)
         submit(session, job)
     except Refused as error:
-        if error.code == 1050 and node.if_not_exists:
+        if error.code == ErrTableExists.code and node.if_not_exists:
             return noted(error)
         raise
     return Result()
@@ -65,7 +73,7 @@ def _exists(session: Running, txn: object, database: str, wanted: str) -> bool:
     try:
         session.services.schemas.table(txn, database, wanted)  # type: ignore[arg-type]
     except Refused as error:
-        if error.code == 1146:
+        if error.code == ErrNoSuchTable.code:
             return False
         raise
     return True
@@ -79,14 +87,14 @@ def alter_sequence(session: Running, node: AlterSequence, text: str) -> Result:
             database = database_named(session, txn, node.sequence.db)
             info = session.services.schemas.table(txn, database.db_name.O, node.sequence.name).info
     except Refused as error:
-        if error.code not in (1049, 1146):
+        if error.code not in (ErrBadDB.code, ErrNoSuchTable.code):
             raise
-        missing = refuse(4139, place)
+        missing = ErrUnknownSequence(place)
         if node.if_exists:
             return noted(missing)
         raise missing from None
     if info.sequence is None:
-        raise refuse(1347, *place.split(".", 1), "SEQUENCE")
+        raise ErrWrongObject(*place.split(".", 1), "SEQUENCE")
     wanted = _with_options(info.sequence, node.options)
     _check(wanted, place)
     wanted = _restarted(wanted, info.sequence, node.options)
@@ -98,7 +106,7 @@ def alter_sequence(session: Running, node: AlterSequence, text: str) -> Result:
 
 def drop_sequence(session: Running, node: DropTable, text: str) -> Result:
     """DROP SEQUENCE [IF EXISTS] a, b. Raises 4139, 1347."""
-    return drop_objects(session, node, text, "SEQUENCE", 4139)
+    return drop_objects(session, node, text, "SEQUENCE", ErrUnknownSequence)
 
 
 def _with_options(info: SequenceInfo, options: Options) -> SequenceInfo:
@@ -157,7 +165,7 @@ def _check(info: SequenceInfo, place: str) -> None:
         and info.sequence_cache_value < (_LAST - size) // size
     )
     if not sound:
-        raise refuse(4136, place)
+        raise ErrSequenceInvalidData(place)
 
 
 def _restarted(wanted: SequenceInfo, before: SequenceInfo, options: Options) -> SequenceInfo:

@@ -5,7 +5,7 @@ Kept as TiDB keeps it: an expression, nextval(`db`.`s`).
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrColumnTypeUnsupportedNextValue
 from exuvia.base.types import INTEGER_BITS, TypeCode
 from exuvia.catalog.model import ColumnInfo, evolve
 from exuvia.sql.nodes import Tree
@@ -29,7 +29,7 @@ def sequence_named(tree: Tree) -> exp.Column | None:
 def with_sequence(info: ColumnInfo, named: exp.Column) -> ColumnInfo:
     """The column with that default. Raises 8228 for a type that is no number."""
     if info.type.Tp not in _NUMBERS:
-        raise refuse(8228, info.name.O)
+        raise ErrColumnTypeUnsupportedNextValue(info.name.O)
     return evolve(info, default=_text(named.table, named.name), default_is_expr=True)
 
 

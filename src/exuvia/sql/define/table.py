@@ -10,7 +10,7 @@ in constraints_create.py.
 
 from collections.abc import Callable
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMultiplePriKey, ErrWrongTableName
 from exuvia.base.types import INTEGER_BITS, Flag
 from exuvia.catalog.model import (
     ColumnInfo,
@@ -50,7 +50,7 @@ def table_info(
 ) -> TableInfo:
     """The table as asked for. Raises Refused."""
     _refuse_what_is_missing(node, warn)
-    text = check_name(node.table.name, 1103)
+    text = check_name(node.table.name, ErrWrongTableName)
     options, charset = node.options, _charset(node.options, database)
     for each in node.columns:
         check_place(each, database.db_name.O, text)
@@ -112,7 +112,7 @@ def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
     of_columns = [_of_column(each) for each in node.columns if each.primary or each.unique]
     found = [*node.indexes, *of_columns]
     if sum(each.kind == "primary" for each in found) > 1:
-        raise refuse(1068)
+        raise ErrMultiplePriKey()
     return found
 
 

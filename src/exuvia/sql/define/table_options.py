@@ -1,7 +1,15 @@
 """What CREATE TABLE and ALTER TABLE accept as table options, checked alike."""
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrConflictingDeclarations,
+    ErrPlacementPolicyNotExists,
+    ErrTableOptionInsertMethodUnsupported,
+    ErrTableOptionUnionUnsupported,
+    ErrTooLongTableComment,
+    ErrUnknown,
+    ErrUnknownStorageEngine,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.catalog.model import TableInfo
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named
 
@@ -33,13 +41,13 @@ ENGINES = frozenset(
 def check_engine(name: str) -> None:
     """Names of engines are accepted and mean nothing. Raises 1286."""
     if name.lower() not in ENGINES:
-        raise refuse(1286, name)
+        raise ErrUnknownStorageEngine(name)
 
 
 def check_comment(table: str, comment: str) -> str:
     """The comment of a table. Raises 1628."""
     if len(comment) > COMMENT_CHARS:
-        raise refuse(1628, table, COMMENT_CHARS)
+        raise ErrTooLongTableComment(table, COMMENT_CHARS)
     return comment
 
 
@@ -47,7 +55,7 @@ def shard_bits(table: TableInfo, value: str) -> int:
     """SHARD_ROW_ID_BITS, at most 15. Raises 8200: rows under their primary key have no row id."""
     bits = min(int(value), SHARD_BITS)
     if bits and (table.pk_is_handle or table.is_common_handle):
-        raise refuse(8200, "shard_row_id_bits for table with primary key as row id")
+        raise ErrUnsupportedDDLOperation("shard_row_id_bits for table with primary key as row id")
     return bits
 
 
@@ -59,14 +67,13 @@ def check_charsets(options: dict[str, str]) -> None:
     implied = COLLATIONS[collation_named(options["collate"])][0]
     wanted = charset_named(options["charset"])
     if implied != wanted:
-        text = f"Conflicting declarations: 'CHARACTER SET {implied}' and 'CHARACTER SET {wanted}'"
-        raise Refused(1302, "HY000", text)
+        raise ErrConflictingDeclarations(f"CHARACTER SET {implied}", f"CHARACTER SET {wanted}")
 
 
 def id_cache(value: str) -> int:
     """AUTO_ID_CACHE. Raises 1105."""
     if int(value) > (1 << 63) - 1:
-        raise refuse(1105, "table option auto_id_cache overflows int64")
+        raise ErrUnknown("table option auto_id_cache overflows int64")
     return int(value)
 
 
@@ -74,13 +81,13 @@ def check_placement(options: dict[str, str]) -> None:
     """There are no placement policies: any but DEFAULT is 8239."""
     policy = options.get("placement", "default")
     if policy != "default":
-        raise refuse(8239, policy)
+        raise ErrPlacementPolicyNotExists(policy)
 
 
 def check_supported(options: dict[str, str]) -> None:
     """8232, 8233: options that would make another table of it; 8239."""
     check_placement(options)
-    for option, code, shown in (("union", 8232, "union"), ("insert_method", 8233, "insert method")):
-        if option in options:
-            said = f"CREATE/ALTER table with {shown} option is not supported"
-            raise Refused(code, "HY000", said)
+    if "union" in options:
+        raise ErrTableOptionUnionUnsupported()
+    if "insert_method" in options:
+        raise ErrTableOptionInsertMethodUnsupported()

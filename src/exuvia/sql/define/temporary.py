@@ -11,7 +11,13 @@ are 1215, partitions 1562, and what is about regions of a cluster 8006.
 from collections.abc import Sequence
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCannotAddForeign,
+    ErrOptOnTemporaryTable,
+    ErrPartitionNoTemporary,
+    ErrTableExists,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.catalog.model import LOCAL_TEMPORARY, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions.table import placed
@@ -48,7 +54,7 @@ def create_temporary(session: Running, node: CreateTable, text: str) -> Result:
     finally:
         txn.rollback()
     if temporary_named(session, TableName(node.table.name, database.db_name.O)) is not None:
-        taken = refuse(1050, f"{database.db_name.O}.{node.table.name}")
+        taken = ErrTableExists(f"{database.db_name.O}.{node.table.name}")
         if node.if_not_exists:
             return noted(taken)
         raise taken
@@ -66,7 +72,7 @@ def _info(
     source: TableInfo | None = None,
 ) -> TableInfo:
     if node.foreign_keys or any(column.references for column in node.columns):
-        raise refuse(1215)
+        raise ErrCannotAddForeign()
     if source is None:
         modes = modes_of(session.variable, warn, warn)
         defined = table_info(node, database, warn, modes)
@@ -84,14 +90,14 @@ def _info(
 
 def _refuse_what_it_cannot_have(info: TableInfo) -> None:
     if info.partition is not None:
-        raise refuse(1562)
+        raise ErrPartitionNoTemporary()
     for what, there in (
         ("auto_random", info.auto_random_bits),
         ("pre split regions", info.pre_split_regions),
         ("shard_row_id_bits", info.ShardRowIDBits),
     ):
         if there:
-            raise refuse(8006, what)
+            raise ErrOptOnTemporaryTable(what)
 
 
 def _add(session: Running, info: TableInfo, database: DatabaseInfo) -> Table:
@@ -139,7 +145,7 @@ def temporary_named(session: Running, name: TableName) -> Table | None:
 def refuse_temporary(session: Running, name: TableName, what: str) -> None:
     """8200 for a schema change of a temporary table."""
     if temporary_named(session, name) is not None:
-        raise refuse(8200, f"{what} for local temporary table")
+        raise ErrUnsupportedDDLOperation(f"{what} for local temporary table")
 
 
 def without_temporary(session: Running, names: Sequence[TableName]) -> list[TableName]:

@@ -10,7 +10,21 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrBadTable,
+    ErrDupFieldName,
+    ErrForbiddenDDL,
+    ErrNoSuchTable,
+    ErrTableExists,
+    ErrViewSelectTmptable,
+    ErrViewSelectVariable,
+    ErrViewWrongList,
+    ErrWrongColumnName,
+    ErrWrongObject,
+    ErrWrongTableName,
+    MySQLError,
+)
 from exuvia.catalog.model import ColumnInfo, Definer, TableInfo, ViewInfo, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.system_tables import is_system
@@ -32,7 +46,7 @@ from exuvia.sql.show.objects import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 
 def create_view(session: Running, node: CreateView, text: str) -> Result:
     """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1060, and what its query raises."""
-    check_name(node.view.name, 1103)
+    check_name(node.view.name, ErrWrongTableName)
     definer = _definer(session, node)
     columns, query = _planned(session, node)
     titles = _titles(node, columns)
@@ -70,7 +84,7 @@ def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], st
     query = node.query
     assert isinstance(query, exp.Expression)
     if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
-        raise refuse(1351)
+        raise ErrViewSelectVariable()
     columns: list[OutputColumn] = []
     source = query.meta["source"]
     arms: list[list[OutputColumn]] = []
@@ -97,7 +111,7 @@ def _refuse_temporary(context: Context, query: exp.Expression) -> None:
     for each in query.find_all(exp.Table):
         found = context.temporary(each.db, each.name)
         if found is not None:
-            raise refuse(1352, found.info.name.O)
+            raise ErrViewSelectTmptable(found.info.name.O)
 
 
 def _forbid_itself(context: Context, node: CreateView) -> None:
@@ -108,21 +122,21 @@ def _forbid_itself(context: Context, node: CreateView) -> None:
     with suppress(Refused):
         held = context.table(*place).info
         if held.view is not None:
-            context.memory[REPLACED] = held.id, refuse(1146, *place)
+            context.memory[REPLACED] = held.id, ErrNoSuchTable(*place)
 
 
 def _titles(node: CreateView, columns: list[OutputColumn]) -> list[str]:
     """Names of the view's columns. Raises 1353, 1060, 1166."""
     if node.columns and len(node.columns) != len(columns):
-        raise refuse(1353)
+        raise ErrViewWrongList()
     if node.columns:
-        found = [check_name(each, 1166) for each in node.columns]
+        found = [check_name(each, ErrWrongColumnName) for each in node.columns]
     else:
         found = [_short(column.name, n) for n, column in enumerate(columns, 1)]
     lower = [each.lower() for each in found]
     for n, each in enumerate(lower):
         if each in lower[:n]:
-            raise refuse(1060, found[n])
+            raise ErrDupFieldName(found[n])
     return found
 
 
@@ -153,23 +167,23 @@ def _holder(session: Running, txn: Transaction, database: str, node: CreateView)
     try:
         held = session.services.schemas.table(txn, database, node.view.name).info
     except Refused as error:
-        if error.code == 1146:
+        if error.code == ErrNoSuchTable.code:
             return 0
         raise
     if not node.or_replace:
-        raise refuse(1050, f"{database}.{node.view.name}")
+        raise ErrTableExists(f"{database}.{node.view.name}")
     if held.view is None:
-        raise refuse(1347, database, node.view.name, "VIEW")
+        raise ErrWrongObject(database, node.view.name, "VIEW")
     return held.id
 
 
 def drop_view(session: Running, node: DropTable, text: str) -> Result:
     """DROP VIEW [IF EXISTS] a, b. Raises 1051 naming all missing, 1347."""
-    return drop_objects(session, node, text, "VIEW", 1051)
+    return drop_objects(session, node, text, "VIEW", ErrBadTable)
 
 
 def drop_objects(
-    session: Running, node: DropTable, text: str, kind: str, missing_code: int
+    session: Running, node: DropTable, text: str, kind: str, unknown: MySQLError
 ) -> Result:
     """Views or sequences: all of that kind are dropped, a job each, then the missing are told."""
     missing: list[str] = []
@@ -181,8 +195,8 @@ def drop_objects(
         else:
             submit(session, job)
     if missing and not node.if_exists:
-        raise refuse(missing_code, ",".join(missing))
-    errors = [refuse(missing_code, each) for each in missing]
+        raise unknown(",".join(missing))
+    errors = [unknown(each) for each in missing]
     return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
 
 
@@ -193,12 +207,12 @@ def _drop_job(
         database = database_named(session, txn, wanted.db)
         info = session.services.schemas.lasting(txn, database.db_name.O, wanted.name).info
         if is_system(info):
-            raise refuse(8267, f"{database.db_name.O}.{wanted.name}")
+            raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{wanted.name}'")
     except Refused as error:
-        if error.code in (1049, 1146):
+        if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
             return None
         raise
     if (info.view if kind == "VIEW" else info.sequence) is None:
-        raise refuse(1347, database.db_name.O, wanted.name, kind)
+        raise ErrWrongObject(database.db_name.O, wanted.name, kind)
     drop = requests.drop_view if kind == "VIEW" else requests.drop_sequence
     return drop(database, info, query=text)

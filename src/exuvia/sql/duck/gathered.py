@@ -11,7 +11,7 @@ the query's own makes one value of them.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrCutValueGroupConcat, ErrJSONDocumentNULLKey
 from exuvia.base.types import Family
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Renderer
@@ -56,7 +56,7 @@ def _object(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
         found: dict[str, Any] = {}
         for name, value in zip(keys, values, strict=True):
             if name is None:
-                raise refuse(3158)
+                raise ErrJSONDocumentNULLKey()
             found[name] = json_values.scalar(value, kind)
         return json_values.dump(found)
 
@@ -115,7 +115,7 @@ def _joined(node: Aggregate, env: Any) -> Gather:
         raw = whole if isinstance(whole, bytes) else whole.encode()
         if len(raw) <= most:
             return whole
-        env.warn(1260, f"GROUPCONCAT({_named(node, env)})")
+        env.warn(ErrCutValueGroupConcat, f"GROUPCONCAT({_named(node, env)})")
         return raw[:most] if isinstance(whole, bytes) else raw[:most].decode(errors="ignore")
 
     return run

@@ -9,7 +9,7 @@ NULLs sort first ascending, last descending, as in MySQL
 
 from collections.abc import Sequence
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
@@ -59,7 +59,7 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
         empty = "18446744073709551615" if name == "bit_and" else "0"
         bits = f"CAST(CAST({value} AS HUGEINT) & 18446744073709551615 AS UBIGINT)"
         return f"coalesce({name}({bits}){over}, CAST({empty} AS UBIGINT))"
-    raise refuse(1235, name.upper())
+    raise ErrNotSupportedYet(name.upper())
 
 
 def _average(node: Aggregate | Windowed) -> Expr:
@@ -113,7 +113,7 @@ def windowed(node: Windowed, rows: Renderer) -> str:
         parts += [rows.value(each) for each in rest[1:]]
         return f"{node.function}({', '.join(parts)}){over}"
     if node.distinct:
-        raise refuse(1235, "DISTINCT in a window")
+        raise ErrNotSupportedYet("DISTINCT in a window")
     return aggregate(node, rows, rows, over)
 
 

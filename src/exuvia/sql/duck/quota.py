@@ -11,7 +11,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
 from exuvia.sql.evaluate.bounded import bytes_of
 
 _ROW_BYTES, _VALUE_BYTES = 72, 40  # what Python needs beside the texts, measured
@@ -28,7 +28,7 @@ def quota_of(context: Any) -> int:
 
 def exceeded(context: Any) -> Exception:
     """8175."""
-    return refuse(8175, context.session.connection_id)
+    return ErrMemoryExceedForQuery(context.session.connection_id)
 
 
 class Account:

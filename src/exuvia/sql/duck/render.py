@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace as evolve
 
 from exuvia.base.interruption import checked
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrCTEMaxRecursionDepth
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
@@ -181,7 +181,7 @@ class Functions:
             rounds += is_last
             is_last = len(vector) < _FULL_BATCH
             if rounds > most:
-                self.failure = refuse(3636, rounds)
+                self.failure = ErrCTEMaxRecursionDepth(rounds)
                 raise self.failure
             return _arrow([1] * len(vector), types.BIGINT)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrDivisionByZero
 from exuvia.base.types import Family
 from exuvia.sql.evaluate.cast import LEAST_INT, MOST_INT, MOST_UINT
 from exuvia.sql.evaluate.env import Compiled, Maker, Row
@@ -34,7 +34,7 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
             except OverflowError:
                 found = math.inf
             if math.isinf(found) or math.isnan(found):
-                raise refuse(1690, "DOUBLE", operation(call, sign, (a, b)))
+                raise ErrDataOutOfRange("DOUBLE", operation(call, sign, (a, b)))
             return float(found)
 
         return double
@@ -43,7 +43,7 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
         def exact(a: Any, b: Any) -> Any:
             found = run(a, b)
             if found.adjusted() >= _MOST_WHOLE:
-                raise refuse(1690, "DECIMAL", operation(call, sign, (a, b)))
+                raise ErrDataOutOfRange("DECIMAL", operation(call, sign, (a, b)))
             return found
 
         return exact
@@ -54,7 +54,7 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
     def whole(a: Any, b: Any) -> int:
         found = run(a, b)
         if found < least or found > most:
-            raise refuse(1690, what, operation(call, sign, (a, b)))
+            raise ErrDataOutOfRange(what, operation(call, sign, (a, b)))
         return int(found)
 
     return whole
@@ -116,7 +116,7 @@ def _unless_zero(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> C
         if a is None or b is None:
             return None
         if b == 0:
-            env.warn(1365)
+            env.warn(ErrDivisionByZero)
             return None
         return run(a, b)
 

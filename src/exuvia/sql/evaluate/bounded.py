@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exuvia.base import limits
+from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
 from exuvia.sql.evaluate.env import Compiled, Row
 
 Size = Callable[[Sequence[Any]], int]
@@ -94,5 +95,5 @@ def exceeds(name: str, length: int, env: Any) -> bool:
         env.memory[bounded] = most
     if length <= most:
         return False
-    env.warn(1301, name, most)
+    env.warn(ErrWarnAllowedPacketOverflowed, name, most)
     return True

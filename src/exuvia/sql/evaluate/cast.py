@@ -19,7 +19,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
 from exuvia.catalog.decimals import parsed, unscaled
@@ -53,12 +53,12 @@ def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
     if found is None and not text.strip():
         return 0.0
     if found is None or found.end() != len(text):
-        env.warn(1292, what, text)
+        env.warn(ErrTruncatedWrongValue, what, text)
     if found is None:
         return 0.0
     number = float(found[1])
     if number in (math.inf, -math.inf):
-        env.warn(1292, what, text)
+        env.warn(ErrTruncatedWrongValue, what, text)
         return math.copysign(sys.float_info.max, number)
     return number
 
@@ -98,13 +98,13 @@ def hold(number: int, unsigned: bool, env: Env, what: str = "DECIMAL") -> int:
         if number < 0:
             return max(number, LEAST_INT) & MOST_UINT
         if number > MOST_UINT:
-            env.warn(1292, what, number)
+            env.warn(ErrTruncatedWrongValue, what, number)
         return min(number, MOST_UINT)
     if LEAST_INT <= number <= MOST_INT:
         return number
     if number > MOST_INT and number <= MOST_UINT:
         return number - (1 << 64)
-    env.warn(1292, "DECIMAL", number)
+    env.warn(ErrTruncatedWrongValue, "DECIMAL", number)
     return MOST_INT if number > 0 else LEAST_INT
 
 
@@ -140,7 +140,7 @@ def _of_bytes(value: bytes, env: Env) -> int:
     """A hexadecimal literal as a number; all ones where it has more than eight bytes."""
     number = int.from_bytes(value, "big")
     if number > MOST_UINT:
-        env.warn(1292, "BINARY", value.hex())
+        env.warn(ErrTruncatedWrongValue, "BINARY", value.hex())
     return min(number, MOST_UINT)
 
 
@@ -152,7 +152,7 @@ def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:
     number = whole(value)
     most = MOST_UINT if unsigned else MOST_INT
     if number > most or (not unsigned and number < LEAST_INT):
-        env.raise_or_note(Refused(1690, "22003", f"constant {value!r} overflows bigint"))
+        env.raise_or_note(ErrDataOutOfRange.with_text(f"constant {value!r} overflows bigint"))
         return most if number > 0 else LEAST_INT
     return hold(number, unsigned, env)
 
@@ -176,10 +176,10 @@ def _whole(text: str) -> int:
 def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
     found = _INTEGER.match(text)
     if found is None or found.end() != len(text):
-        env.warn(1292, "INTEGER", text)
+        env.warn(ErrTruncatedWrongValue, "INTEGER", text)
     number = 0 if found is None else _whole(found[1])
     if not unsigned and number > MOST_UINT:
-        env.warn(1292, "INTEGER", text)
+        env.warn(ErrTruncatedWrongValue, "INTEGER", text)
         return -1
     return hold(number, unsigned, env, "INTEGER" if unsigned else "DECIMAL")
 
@@ -200,7 +200,7 @@ def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
         if number.adjusted() < precision or not number:  # else it is too large to be rounded
             number = round_to(number, scale)
         if abs(number) >= limit:
-            env.warn(1690, "DECIMAL", f"({precision}, {scale})")
+            env.warn(ErrDataOutOfRange, "DECIMAL", f"({precision}, {scale})")
             return most.copy_sign(number)
         return number
 
@@ -225,7 +225,7 @@ def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, En
 def _decimal_from_text(text: str, env: Env) -> Decimal:
     found = _NUMBER.match(text)
     if found is None or found.end() != len(text):
-        env.warn(1292, "DECIMAL", text)
+        env.warn(ErrTruncatedWrongValue, "DECIMAL", text)
     return Decimal(0) if found is None else DIGITS.plus(parsed(found[1]))
 
 
@@ -248,7 +248,7 @@ def _cut(value: Any, limit: int, what: str, env: Env) -> Any:
     if len(value) <= limit:
         return value
     shown = value if isinstance(value, str) else value.decode("utf-8", "replace")
-    env.warn(1292, f"{what}({limit})", shown)
+    env.warn(ErrTruncatedWrongValue, f"{what}({limit})", shown)
     return value[:limit]
 
 

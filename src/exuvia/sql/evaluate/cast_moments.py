@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP
 
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import temporal
 from exuvia.sql.evaluate.env import Env
@@ -69,7 +70,7 @@ def moment_from_text(
         env.incorrect(what, text)
         return None
     if found[1]:
-        env.warn(1292, what, text)
+        env.warn(ErrTruncatedWrongValue, what, text)
     return found[0]
 
 
@@ -109,7 +110,7 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
         shown = text(value)
         found = moment.time_of_number(value) if whole else moment.read_time(shown)
         if found is None or found[1]:
-            env.warn(1292, "time", shown)
+            env.warn(ErrTruncatedWrongValue, "time", shown)
         return None if found is None else temporal.round_time(found[0], digits)
 
     return convert

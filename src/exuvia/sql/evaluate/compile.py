@@ -12,7 +12,7 @@ Subqueries are the business of sql/select/plan.py: they never come here.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType
 from exuvia.sql.evaluate.bounded import GROWING, bounded
 from exuvia.sql.evaluate.cast import caster, number_from_text
@@ -104,7 +104,7 @@ def evaluate_constant(expr: Expr, env: Env | None = None) -> Value:
 def _compile(expr: Expr) -> Compiled:
     maker = _MAKERS.get(type(expr))
     if maker is None:
-        raise refuse(1235, f"{type(expr).__name__.lower()} here")
+        raise ErrNotSupportedYet(f"{type(expr).__name__.lower()} here")
     return maker(expr)
 
 

@@ -12,7 +12,7 @@ from datetime import tzinfo
 from typing import Any
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue, MySQLError
 from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
 
@@ -38,9 +38,9 @@ class Env:
     utc_now: int
     zone: tzinfo | None
 
-    def warn(self, code: int, *arguments: object) -> None:
+    def warn(self, error: MySQLError, *arguments: object) -> None:
         """A warning, or the error itself in a strict write."""
-        self.raise_or_note(refuse(code, *arguments))
+        self.raise_or_note(error(*arguments))
 
     def raise_or_note(self, error: Refused) -> None:
         """As `warn`, for an error with a text of its own."""
@@ -51,7 +51,7 @@ class Env:
 
     def incorrect(self, what: str, text: object) -> None:
         """1292 'Incorrect datetime value' (its text is not that of the truncation)."""
-        self.raise_or_note(Refused(1292, "22007", f"Incorrect {what} value: '{text}'"))
+        self.raise_or_note(ErrTruncatedWrongValue.with_text(f"Incorrect {what} value: '{text}'"))
 
 
 class PlainEnv(Env):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrRegexp, ErrWrongArguments, ErrWrongParamcountToNativeFct
 from exuvia.sql.evaluate.bounded import exceeds
 from exuvia.sql.evaluate.env import Compiled, Row
 from exuvia.sql.expr import Call
@@ -29,7 +28,7 @@ def _like(call: Call, arguments: list[Compiled]) -> Compiled:
         if isinstance(text, bytes):
             text, pattern = text.decode("latin-1"), _latin(pattern)
         if len(escape or "") > 1:
-            raise Refused(1210, "HY000", "Incorrect arguments to ESCAPE")
+            raise ErrWrongArguments("ESCAPE")
         return int(like_matcher(pattern, escape or "", collate)(text))
 
     return run
@@ -53,7 +52,7 @@ class _Search:
             pattern, call.extra[0], options, is_binary=self.is_binary
         )
         if start < 1 or (start > len(text) and (text or start > 1)):
-            raise refuse(1139, "Index out of bounds in regular expression search")
+            raise ErrRegexp("Index out of bounds in regular expression search")
         self.head = text[: start - 1]
         self.data = data_of(text[start - 1 :] if start > 1 else text)
 
@@ -98,7 +97,7 @@ def _regexp_instr(call: Call, arguments: list[Compiled]) -> Compiled:
     def run(values: list[Any], env: Any) -> int:
         text, pattern, start, nth, end, options = _padded(values, 1, 1, 0, "")
         if end not in (0, 1):
-            raise refuse(1139, _RETURN_OPTION)
+            raise ErrRegexp(_RETURN_OPTION)
         search = _Search(call, text, pattern, start, options)
         found = search.nth(nth)
         return 0 if found is None else search.position(found.end() if end else found.start())
@@ -155,7 +154,7 @@ def _template(new: Any, search: _Search) -> list[bytes | int]:
         at += 1
         if sign in (b"\\", b"$") and following.isdigit():
             if int(following) > search.expression.groups:
-                raise refuse(1139, "Substitution number is out of range")
+                raise ErrRegexp("Substitution number is out of range")
             parts += [bytes(literal), int(following)]
             literal = bytearray()
             at += 1
@@ -170,7 +169,7 @@ def _template(new: Any, search: _Search) -> list[bytes | int]:
 def _padded(values: list[Any], *defaults: Any, given: int = 2) -> list[Any]:
     rest = [*values[given:], *defaults[len(values) - given :]]
     if len(values) > given + len(defaults):
-        raise refuse(1582, "regexp")
+        raise ErrWrongParamcountToNativeFct("regexp")
     return [*values[:given], *rest]
 
 

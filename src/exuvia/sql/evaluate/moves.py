@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrDatetimeFunctionOverflow
 from exuvia.base.types import Family
 from exuvia.catalog import temporal
 from exuvia.sql.evaluate.cast_moments import moment_from_text
@@ -18,7 +18,7 @@ from exuvia.sql.expr import Call
 from exuvia.sql.functions import interval
 from exuvia.sql.types import family_of
 
-_OVERFLOW = Refused(1441, "22008", "Datetime function: datetime field overflow")
+_OVERFLOW = ErrDatetimeFunctionOverflow("datetime")
 
 
 def _noted(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:

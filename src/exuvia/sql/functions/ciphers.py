@@ -13,9 +13,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from exuvia.base.errors import Refused
 from exuvia.base.interruption import checked
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrAesInvalidIv,
+    ErrWrongParamcountToNativeFct,
+    WarnOptionIgnored,
+)
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -176,13 +179,12 @@ def _asked(
     keys = _round_keys(bytes(folded))
     if mode == "ecb":
         if vector is not None:
-            env.raise_or_note(Refused(1618, "HY000", "<IV> option ignored"))
+            env.raise_or_note(WarnOptionIgnored("IV"))
         return mode, keys, bytes(_BLOCK)
     if vector is None:
-        raise refuse(1582, name)
+        raise ErrWrongParamcountToNativeFct(name)
     if len(vector) < _BLOCK:
-        need = f"The initialization vector supplied to {name} is too short."
-        raise Refused(1882, "HY000", f"{need} Must be at least {_BLOCK} bytes long")
+        raise ErrAesInvalidIv(name, _BLOCK)
     return mode, keys, vector[:_BLOCK]
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import FieldType, pack_date, pack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
@@ -63,7 +64,7 @@ def parse(env: Any, text: str, form: str) -> int | None:
     if value is None:
         env.incorrect("datetime", text)
     elif text[end:].strip():
-        env.warn(1292, "datetime", text)
+        env.warn(ErrTruncatedWrongValue, "datetime", text)
     return value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import date as calendar_date
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooBigPrecision
 from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
@@ -29,7 +29,7 @@ def _digits_given(position: int, rule: Any) -> TypeRule:
             return rule(0)  # type: ignore[no-any-return]
         size = arguments[position]
         if isinstance(size, Constant) and isinstance(size.value, int) and size.value > 6:
-            raise refuse(1426, size.value, "now", 6)
+            raise ErrTooBigPrecision(size.value, "now", 6)
         digits = size.value if isinstance(size, Constant) and isinstance(size.value, int) else 0
         return rule(max(0, min(digits, 6)))  # type: ignore[no-any-return]
 

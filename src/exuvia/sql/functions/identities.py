@@ -6,7 +6,7 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrWrongValueForType
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -26,8 +26,7 @@ def read_uuid(text: str) -> uuid.UUID | None:
 def _known(text: str, function: str) -> uuid.UUID:
     found = read_uuid(text)
     if found is None:
-        message = f"Incorrect string value: '{text}' for function {function}"
-        raise Refused(1411, "HY000", message)
+        raise ErrWrongValueForType("string", text, function)
     return found
 
 

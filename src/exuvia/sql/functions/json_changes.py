@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidJSONPathArrayCell, ErrJSONBadOneOrAllArg
 from exuvia.sql import types
 from exuvia.sql.functions import json_values as values
 from exuvia.sql.functions.table import Function, always
@@ -50,7 +50,7 @@ def _pretty(document: str) -> str:
 def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: str) -> str | None:
     """JSON_SEARCH: paths of the strings that are LIKE the text."""
     if how.lower() not in ("one", "all"):
-        raise refuse(3154)
+        raise ErrJSONBadOneOrAllArg()
     pattern = like_matcher(wanted, escape or "\\")
     place = values.load(document)
     roots = [
@@ -107,7 +107,7 @@ def insert(document: str, *pairs: Any) -> str:
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
         steps = values.legs(path)
         if not steps or steps[-1][0] not in ("index", "last"):
-            raise refuse(3165)
+            raise ErrInvalidJSONPathArrayCell()
         for holder in values.find(place, steps[:-1]):
             if isinstance(holder, list):
                 kind, detail = steps[-1]

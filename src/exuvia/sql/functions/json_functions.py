@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrJSONDocumentNULLKey
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
 from exuvia.sql.expr import Expr
@@ -77,7 +77,7 @@ def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     built = {}
     for n in range(0, len(pairs), 2):
         if pairs[n] is None:
-            raise refuse(3158)
+            raise ErrJSONDocumentNULLKey()
         key = values.scalar(pairs[n], kinds[n])
         built[key if isinstance(key, str) else values.dump(key)] = values.scalar(
             pairs[n + 1], kinds[n + 1]

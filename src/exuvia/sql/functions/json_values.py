@@ -12,7 +12,13 @@ from typing import Any
 from msgspec.structs import replace as evolve
 
 from exuvia.base import interruption
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrInvalidJSONPathMultipleSelection,
+    ErrInvalidJSONText,
+    ErrJSONDocumentTooDeep,
+    ErrTruncatedWrongValue,
+    ErrUnknown,
+)
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
 from exuvia.catalog.assignment import EMPTY_DOCUMENT, NO_DOCUMENT
@@ -34,9 +40,9 @@ def load(text: str) -> Document:
     try:
         return jsontext.read(text)
     except jsontext.TooDeep:
-        raise refuse(3157) from None
+        raise ErrJSONDocumentTooDeep() from None
     except ValueError as error:
-        raise refuse(3140, NO_DOCUMENT if text else EMPTY_DOCUMENT) from error
+        raise ErrInvalidJSONText(NO_DOCUMENT if text else EMPTY_DOCUMENT) from error
 
 
 def is_valid(text: str) -> bool:
@@ -105,7 +111,7 @@ def number(text: str, env: Any) -> float:
     if isinstance(document, str):
         found = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", document)
         return float(found.group()) if found else 0.0
-    env.warn(1292, "DOUBLE", text)
+    env.warn(ErrTruncatedWrongValue, "DOUBLE", text)
     return 0.0
 
 
@@ -123,12 +129,12 @@ def legs(path: str) -> list[tuple[str, Any]]:
     ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
     text = path.strip()
     if not text.startswith("$"):
-        raise refuse(1105, _BAD_PATH.format(1))
+        raise ErrUnknown(_BAD_PATH.format(1))
     found, at = [], 1
     while at < len(text):
         leg = _LEG.match(text, at)
         if leg is None:
-            raise refuse(1105, _BAD_PATH.format(at))
+            raise ErrUnknown(_BAD_PATH.format(at))
         found.append(_leg(leg))
         at = leg.end()
     return found
@@ -160,7 +166,7 @@ def one_leg(path: str) -> list[tuple[str, Any]]:
     """The legs of a path to one place. Raises 3149 for one to many."""
     steps = legs(path)
     if is_many(steps):
-        raise refuse(3149)
+        raise ErrInvalidJSONPathMultipleSelection()
     return steps
 
 

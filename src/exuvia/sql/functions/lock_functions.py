@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.sql import types
 from exuvia.sql.functions.session_functions import session_of
 from exuvia.sql.functions.table import Function, always
@@ -11,7 +12,9 @@ _NUMBER = always(types.integer(20))
 
 def _get(env: Any, name: str | None, timeout_s: float | None) -> int:
     if timeout_s is not None and timeout_s < 0:
-        env.note(1292, f"Truncated incorrect get_lock value: '{timeout_s:g}'")
+        env.note(
+            ErrTruncatedWrongValue.code, f"Truncated incorrect get_lock value: '{timeout_s:g}'"
+        )
     return int(session_of(env).named_locks.get(name, timeout_s or 0.0))
 
 

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from msgspec.structs import replace as evolve
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrDataOutOfRange
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
@@ -110,13 +110,13 @@ def _floor(value: Any) -> Any:
 
 def _finite(value: float, text: str) -> float:
     if math.isinf(value) or math.isnan(value):
-        raise refuse(1690, "DOUBLE", text)
+        raise ErrDataOutOfRange("DOUBLE", text)
     return value
 
 
 def _absolute(value: Any) -> Any:
     if isinstance(value, int) and value == -(1 << 63):
-        raise refuse(1690, "BIGINT", f"abs({value})")
+        raise ErrDataOutOfRange("BIGINT", f"abs({value})")
     return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
@@ -161,7 +161,7 @@ def _tangent(value: float) -> float:
 def _cotangent(value: float) -> float:
     slope = _tangent(value)
     if not slope:
-        raise refuse(1690, "DOUBLE", f"cot({value:g})")
+        raise ErrDataOutOfRange("DOUBLE", f"cot({value:g})")
     return 1 / slope
 
 
@@ -169,11 +169,11 @@ def _power(base: float, exponent: float) -> float | None:
     try:
         found = base**exponent
     except ZeroDivisionError:
-        raise refuse(1690, "DOUBLE", f"pow({base:g}, {exponent:g})") from None
+        raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
     except OverflowError:
-        raise refuse(1690, "DOUBLE", f"pow({base:g}, {exponent:g})") from None
+        raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
     if isinstance(found, complex):
-        raise refuse(1690, "DOUBLE", f"pow({base:g},{exponent:g})")
+        raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
     return _finite(found, f"pow({base:g},{exponent:g})")
 
 
@@ -181,7 +181,7 @@ def _exponential(value: float) -> float:
     try:
         return math.exp(value)
     except OverflowError:
-        raise refuse(1690, "DOUBLE", f"exp({value:g})") from None
+        raise ErrDataOutOfRange("DOUBLE", f"exp({value:g})") from None
 
 
 def _logarithm(value: float, other: float | None = None) -> float | None:

@@ -6,7 +6,7 @@ already there.
 
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrWrongObject
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -15,7 +15,7 @@ def _sequence(env: Any, database: str, name: str) -> int:
     """Its id in this statement's snapshot. Raises 1146, 1347."""
     table = env.table(database, name)
     if table.info.sequence is None:
-        raise refuse(1347, table.database.db_name.O, name, "SEQUENCE")
+        raise ErrWrongObject(table.database.db_name.O, name, "SEQUENCE")
     return int(table.info.id)
 
 

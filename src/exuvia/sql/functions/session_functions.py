@@ -6,8 +6,7 @@ Without a session they are refused with 1105.
 import uuid
 from typing import Any
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown, ErrWrongArguments
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -19,7 +18,7 @@ def session_of(env: Any) -> Any:
     """The session of a statement. Raises 1105 without one."""
     found = getattr(env, "session", None)
     if found is None:
-        raise refuse(1105, "no session here")
+        raise ErrUnknown("no session here")
     return found
 
 
@@ -53,7 +52,7 @@ def _unique(env: Any) -> str:
 def _sleep(env: Any, seconds: float | None) -> int:
     """SLEEP; a KILL ends it."""
     if seconds is None or seconds < 0:
-        env.raise_or_note(Refused(1210, "HY000", "Incorrect arguments to sleep"))
+        env.raise_or_note(ErrWrongArguments("sleep"))
         return 0
     if seconds > 0:
         session_of(env).named_locks.sleep(seconds)

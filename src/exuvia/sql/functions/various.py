@@ -9,7 +9,7 @@ import uuid
 import zlib
 from typing import Any
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrDataOutOfRange
 from exuvia.base.types import pack_date, pack_datetime
 from exuvia.sql import types
 from exuvia.sql.functions.identities import read_uuid
@@ -171,7 +171,7 @@ def _nano_text(value: float) -> str:
 def _random_bytes(count: int) -> bytes:
     """RANDOM_BYTES: uuid4 is the process's source of randomness, 15 free bytes a time."""
     if not 1 <= count <= 1024:
-        raise Refused(1690, "22003", "length value is out of range in 'random_bytes'")
+        raise ErrDataOutOfRange("length", "random_bytes")
     pieces = [hashlib.sha256(uuid.uuid4().bytes).digest() for _ in range(count // 32 + 1)]
     return b"".join(pieces)[:count]
 

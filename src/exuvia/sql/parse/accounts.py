@@ -1,6 +1,6 @@
 """CREATE USER, GRANT and their like (manual, "Account Management Statements")."""
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.nodes import Node
 from exuvia.sql.nodes.accounts import (
     AlterUser,
@@ -62,7 +62,7 @@ def _identified(cursor: Cursor) -> Identified:
         if cursor.accept("PASSWORD"):
             return Identified(who, plugin, None, cursor.string())
         if cursor.accept("RANDOM", "PASSWORD"):
-            raise refuse(1235, "RANDOM PASSWORD")
+            raise ErrNotSupportedYet("RANDOM PASSWORD")
         return Identified(who, plugin, cursor.string())
     if cursor.accept("AS"):
         return Identified(who, plugin, None, cursor.string())
@@ -83,7 +83,7 @@ def _rest_of_user(cursor: Cursor) -> bool | None:
         elif any(cursor.accept(*words) for words in _AS_BY_DEFAULT):
             pass
         elif cursor.at_any(("REQUIRE", "WITH", "PASSWORD", "COMMENT", "ATTRIBUTE", "DEFAULT")):
-            raise refuse(1235, f"{cursor.peek()} of an account")
+            raise ErrNotSupportedYet(f"{cursor.peek()} of an account")
         else:
             raise cursor.error()
     return locked
@@ -224,7 +224,7 @@ def set_default_role(cursor: Cursor) -> Node:
 def _place(cursor: Cursor) -> Place:
     is_named = cursor.at_any(_OBJECTS) and cursor.peek(1) != "."
     if is_named and cursor.take().text.upper() != "TABLE":
-        raise refuse(1235, "privileges of routines")
+        raise ErrNotSupportedYet("privileges of routines")
     if cursor.accept("*"):
         if cursor.accept("."):
             cursor.expect("*")

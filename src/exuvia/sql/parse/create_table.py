@@ -4,7 +4,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooLongIdent
 from exuvia.sql.charsets import check_repeated
 from exuvia.sql.nodes import (
     Check,
@@ -60,7 +60,7 @@ def create_table(cursor: Cursor, temporary: bool) -> CreateTable:
 def checked(table: TableName) -> TableName:
     """The name of something new: 1059 beyond 64 characters."""
     if len(table.name) > IDENTIFIER_CHARS:
-        raise refuse(1059, table.name)
+        raise ErrTooLongIdent(table.name)
     return table
 
 

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooLongIdent
 from exuvia.sql.nodes import TableName
 from exuvia.sql.parse.near import after, syntax_error
 from exuvia.sql.parse.tokens import read_expression
@@ -131,11 +131,11 @@ class Cursor:
         self.position += 1
         return word
 
-    def checked_name(self, code: int = 1059) -> str:
+    def checked_name(self) -> str:
         """A name for something new: at most 64 characters (1059)."""
         found = self.name()
         if len(found) > IDENTIFIER_CHARS:
-            raise refuse(code, found)
+            raise ErrTooLongIdent(found)
         return found
 
     def table(self) -> TableName:

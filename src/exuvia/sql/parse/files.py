@@ -1,6 +1,6 @@
 """LOAD DATA [LOCAL] INFILE, and INTO OUTFILE of a query."""
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongFieldTerminators
 from exuvia.sql.nodes import Node
 from exuvia.sql.nodes.files import IntoFile, LoadData, TextFormat
 from exuvia.sql.parse.cursor import Cursor
@@ -12,7 +12,7 @@ def load(cursor: Cursor) -> Node:
     """LOAD DATA ..."""
     cursor.take()
     if cursor.accept("XML"):
-        raise refuse(1235, "LOAD XML")
+        raise ErrNotSupportedYet("LOAD XML")
     cursor.expect("DATA")
     cursor.accept_any("LOW_PRIORITY", "CONCURRENT")
     facts: dict[str, object] = {"local": cursor.accept("LOCAL")}
@@ -75,7 +75,7 @@ def _fields(cursor: Cursor, facts: dict[str, object]) -> None:
 def _one_sign(cursor: Cursor) -> str:
     found = cursor.string()
     if len(found) > 1:
-        raise refuse(1083)
+        raise ErrWrongFieldTerminators()
     return found
 
 

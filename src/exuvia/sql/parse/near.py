@@ -7,7 +7,7 @@ The column counts bytes up to the end of the word at fault, from 1 on every line
 import re
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse, state_of
+from exuvia.base.mysql_errors import ErrParse
 
 NEAR_BYTES = 2048
 _WORD = re.compile(
@@ -22,7 +22,7 @@ class Misplaced(Refused):
     """A word that the grammar has no place for, found after parsing; `word` as it is written."""
 
     def __init__(self, word: str) -> None:
-        super().__init__(1064, state_of(1064), refuse(1064, f'near "{word}" ').message)
+        super().__init__(ErrParse.code, ErrParse.state, ErrParse.text % f'near "{word}" ')
         self.word = word
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -41,7 +41,7 @@ def syntax_error(text: str, position: int) -> Refused:
     if len(rest) > NEAR_BYTES:
         total = f"(total length {len(rest)})"
     near = rest[:NEAR_BYTES].decode(errors="ignore")
-    return refuse(1064, f'line {line} column {column} near "{near}" {total}')
+    return ErrParse(f'line {line} column {column} near "{near}" {total}')
 
 
 def placed(error: Refused, text: str) -> Refused:

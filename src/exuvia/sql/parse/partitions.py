@@ -10,7 +10,7 @@ Storage options of a partition other than COMMENT are read and mean nothing here
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrPartitionWrongValues, ErrSyntax
 from exuvia.catalog.partition_info import DEFAULT, MAXVALUE
 from exuvia.sql.nodes.partitions import IntervalWritten, Partitioning, PartitionWritten
 from exuvia.sql.nodes.parts import Tree
@@ -59,7 +59,7 @@ def _function(cursor: Cursor, kind: str) -> tuple[tuple[str, ...] | None, Tree |
         if cursor.accept("ALGORITHM"):
             cursor.expect("=")
             if cursor.integer() not in (1, 2):
-                raise refuse(1149)
+                raise ErrSyntax()
         return _names(cursor), None
     if kind in ("range", "list") and cursor.accept("COLUMNS"):
         found = _names(cursor)
@@ -141,7 +141,7 @@ def _definition(cursor: Cursor) -> PartitionWritten:
             cursor.expect("THAN")
             less_than = _bounds(cursor)
     elif cursor.accept("HISTORY"):
-        raise refuse(1480, "SYSTEM_TIME", "HISTORY")
+        raise ErrPartitionWrongValues("SYSTEM_TIME", "HISTORY")
     elif cursor.accept("DEFAULT"):
         in_values = ((exp.Var(this=DEFAULT),),)
     comment = _options(cursor)

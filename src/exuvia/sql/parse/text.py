@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrEmptyQuery
 from exuvia.sql import nodes
 from exuvia.sql.nodes import Node, sequences
 from exuvia.sql.nodes.session import (
@@ -80,7 +80,7 @@ def parse(text: str) -> list[Statement]:
     if start < len(tokens):
         found.append(_statement(opened, tokens[start:] if start else tokens))
     if not found:
-        raise refuse(1065)
+        raise ErrEmptyQuery()
     return found
 
 

@@ -16,7 +16,12 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrColumnaccessDenied,
+    ErrDBaccessDenied,
+    ErrSpecificAccessDenied,
+    ErrTableaccessDenied,
+)
 from exuvia.sql import nodes
 from exuvia.sql.nodes import TableName, accounts, files, sequences, session, statistics
 from exuvia.sql.privileges.accounts import Rights
@@ -54,7 +59,7 @@ def on_table(asking: Asking, privileges: Iterable[str], database: str, table: st
     held = rights.on_table(database, table)
     for each in privileges:
         if each not in held:
-            raise refuse(1142, each, *asking.account_name, table)
+            raise ErrTableaccessDenied(each, *asking.account_name, table)
 
 
 def on_columns(
@@ -66,22 +71,22 @@ def on_columns(
         return
     held = rights.on_columns(*place, privilege)
     if not held:
-        raise refuse(1142, privilege, *asking.account_name, place[1])
+        raise ErrTableaccessDenied(privilege, *asking.account_name, place[1])
     for each in columns:
         if each.lower() not in held:
-            raise refuse(1143, privilege, *asking.account_name, each, place[1])
+            raise ErrColumnaccessDenied(privilege, *asking.account_name, each, place[1])
 
 
 def on_database(asking: Asking, privilege: str, database: str) -> None:
     """Raises 1044."""
     if privilege not in asking.rights.on_database(database):
-        raise refuse(1044, *asking.account_name, database)
+        raise ErrDBaccessDenied(*asking.account_name, database)
 
 
 def everywhere(asking: Asking, *privileges: str) -> None:
     """Raises 1227 where it has none of them."""
     if not asking.rights.everywhere & set(privileges):
-        raise refuse(1227, " or ".join(privileges))
+        raise ErrSpecificAccessDenied(" or ".join(privileges))
 
 
 def sees(rights: Rights, database: str) -> bool:
@@ -96,7 +101,7 @@ def hidden(asking: Asking, database: str) -> Refused | None:
     rights = asking.rights
     if rights.everything or database.lower() in EVERYBODY_READS or rights.sees_database(database):
         return None
-    return refuse(1044, *asking.account_name, database)
+    return ErrDBaccessDenied(*asking.account_name, database)
 
 
 # -- by statement ----------------------------------------------------------------------------------

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrBadTable,
+    ErrInvalidGroupFuncUse,
+    ErrNoTablesUsed,
+    ErrNotSupportedYet,
+)
 from exuvia.base.types import TypeCode
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
@@ -105,7 +111,7 @@ def _order_items(block: Block, finished: Renderer) -> list[tuple[str, str]]:
         if place is not None:
             found.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
         elif block.distinct:
-            raise refuse(1235, "DISTINCT ordered by an expression that is not selected")
+            raise ErrNotSupportedYet("DISTINCT ordered by an expression that is not selected")
         else:
             found.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
     return found
@@ -154,7 +160,7 @@ def bind_block(tree: exp.Select, frame: Frame) -> Block:
     aggregated = bool(scope.grouped) or bool(group)
     distinct = tree.args.get("distinct") is not None
     if having is not None and any(isinstance(node, Windowed) for node in walk(having)):
-        raise refuse(1235, "a window function in HAVING")
+        raise ErrNotSupportedYet("a window function in HAVING")
     rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
     check_grouping(scope.grouped, group, rollup)
     return Block(items, condition, group, having, order, aggregated, distinct, rollup)
@@ -198,7 +204,7 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[Item]:
             name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
             items.append(Item(name, expr, _field_of(expr, frame)))
     if not items:
-        raise refuse(1051, "") if _is_from(tree) else refuse(1096)
+        raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()
     return items
 
 
@@ -232,7 +238,7 @@ def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
         and field.name != ROW_ID
     ]
     if table and not fields:
-        raise refuse(1051, table)
+        raise ErrBadTable(table)
     scope = frame.scope()
     return [Item(field.name, scope.at(field), field) for field in fields]
 
@@ -242,7 +248,7 @@ def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
     if group is None:
         return []
     if group.args.get("cube") or group.args.get("grouping_sets"):
-        raise refuse(1235, "CUBE")
+        raise ErrNotSupportedYet("CUBE")
     scope = frame.scope("group statement")
     scope.aliases = {item.name.lower(): item.expr for item in reversed(items)}
     found = []
@@ -250,7 +256,7 @@ def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
         place = _place(key, items, "group statement")
         expr = bind(key, scope) if place is None else items[place].expr
         if any(isinstance(node, Aggregate | Windowed) for node in walk(expr)):
-            raise refuse(1111)
+            raise ErrInvalidGroupFuncUse()
         found.append(expr)
     return found
 
@@ -270,5 +276,5 @@ def _place(tree: exp.Expression, items: list[Item], clause: str) -> int | None:
     if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
         return None
     if not 1 <= int(tree.name) <= len(items):
-        raise refuse(1054, tree.name, clause)
+        raise ErrBadField(tree.name, clause)
     return int(tree.name) - 1

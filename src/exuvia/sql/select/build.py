@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.scope import Field, Scope, nullable
 from exuvia.sql.duck.render import Functions, Renderer
@@ -116,11 +116,11 @@ class Frame:
         if isinstance(expr, Column):
             return self.places[expr.position]()
         if not isinstance(expr, Outer):
-            raise refuse(1235, type(expr).__name__)
+            raise ErrNotSupportedYet(type(expr).__name__)
         frame = self
         for _ in range(expr.depth):
             if frame.parent is None:
-                raise refuse(1235, "outer reference")
+                raise ErrNotSupportedYet("outer reference")
             frame = frame.parent
         return frame.places[expr.position]()
 

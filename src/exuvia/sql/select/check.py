@@ -6,8 +6,7 @@ of common table expressions are not looked at, as in TiDB: any value of the grou
 
 from typing import TYPE_CHECKING
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrFieldNotInGroupBy, ErrMixOfGroupFuncAndFields
 from exuvia.base.types import Flag
 from exuvia.sql.expr import Aggregate, Call, Column, Expr, Windowed, children, is_constant
 from exuvia.sql.select.build import Frame
@@ -30,13 +29,8 @@ def check_full_group(block: "Block", frame: Frame) -> None:
         field = frame.fields[found.position]
         name = ".".join(part for part in (field.database, field.table, field.name) if part)
         if block.group:
-            raise refuse(1055, n, name)
-        raise Refused(
-            1140,
-            "42000",
-            f"In aggregated query without GROUP BY, expression #{n} of SELECT list contains "
-            f"nonaggregated column '{name}'; this is incompatible with sql_mode=only_full_group_by",
-        )
+            raise ErrFieldNotInGroupBy(n, name)
+        raise ErrMixOfGroupFuncAndFields(n, name)
 
 
 def _free(expr: Expr, group: list[Expr], known: set[int]) -> Column | None:

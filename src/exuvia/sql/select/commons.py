@@ -12,7 +12,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrNotSupportedYet,
+    ErrViewWrongList,
+    ErrWrongNumberOfColumnsInSelect,
+)
 from exuvia.sql import types
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.duck import engine as duck
@@ -50,7 +54,7 @@ def _bare(tree: exp.Expression) -> exp.Expression:
 
 def _titled(planned: Planned, titles: list[str]) -> list[Any]:
     if titles and len(titles) != len(planned.columns):
-        raise refuse(1353)
+        raise ErrViewWrongList()
     shown = titles or [column.name for column in planned.columns]
     return [
         column._replace(name=title) for column, title in zip(planned.columns, shown, strict=True)
@@ -97,7 +101,7 @@ class _Clause:
     ) -> Common:
         """The first part gives the types; the second sees them under the CTE's own name."""
         if not isinstance(inner, exp.Union):
-            raise refuse(1235, "recursive CTE without UNION")
+            raise ErrNotSupportedYet("recursive CTE without UNION")
         _check_step(inner.expression)
         build = self.build
         seed = self.plan(inner.this, build, self.parent, commons)
@@ -112,7 +116,7 @@ class _Clause:
         for scan in build.scans[before:]:
             scan.is_repeated = True
         if len(step.columns) != len(seed.columns):
-            raise refuse(1222)
+            raise ErrWrongNumberOfColumnsInSelect()
         word = "UNION" if inner.args.get("distinct") else "UNION ALL"
         parts = (f"SELECT {self._cast(part, seed)} FROM ({part.sql}) u" for part in (seed, step))
         self.parts.append(f"{name} AS ({f' {word} '.join(parts)})")
@@ -134,7 +138,7 @@ class _Clause:
 
 def _leaf(expr: Expr) -> str:
     if not isinstance(expr, Column):
-        raise refuse(1235, "recursive CTE")
+        raise ErrNotSupportedYet("recursive CTE")
     return f"u.o{expr.position}"
 
 
@@ -147,10 +151,10 @@ def _check_step(tree: exp.Expression) -> None:
     parts = ("order", "limit", "offset", "distinct")
     while isinstance(tree, exp.Subquery | exp.Paren):
         if any(tree.args.get(part) for part in parts):
-            raise refuse(1235, _IN_STEP)
+            raise ErrNotSupportedYet(_IN_STEP)
         tree = tree.this
     if isinstance(tree, exp.Select) and any(tree.args.get(part) for part in parts):
-        raise refuse(1235, _IN_STEP)
+        raise ErrNotSupportedYet(_IN_STEP)
 
 
 def _rows_wanted(tree: exp.Expression, build: Build) -> int | None:

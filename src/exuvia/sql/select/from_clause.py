@@ -10,7 +10,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrDerivedMustHaveAlias,
+    ErrNonUniq,
+    ErrNonuniqTable,
+    ErrNotSupportedYet,
+    ErrPartitionClauseOnNonpartitioned,
+    ErrViewWrongList,
+)
 from exuvia.base.types import Family
 from exuvia.catalog.model import ViewInfo
 from exuvia.catalog.table import Table
@@ -47,7 +55,7 @@ def from_clause(tree: exp.Select, frame: Frame) -> str:
     builder = _From(frame, _where_of(tree))
     sql = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
     for lateral in tree.args.get("laterals") or []:
-        raise refuse(1235, lateral.key.upper())
+        raise ErrNotSupportedYet(lateral.key.upper())
     _check_names(builder.names)
     return f" FROM {sql}"
 
@@ -70,7 +78,7 @@ def _check_names(names: list[tuple[str, str]]) -> None:
     seen = set()
     for database, name in names:
         if (database, name.lower()) in seen:
-            raise refuse(1066, name)
+            raise ErrNonuniqTable(name)
         seen.add((database, name.lower()))
 
 
@@ -151,9 +159,9 @@ class _From:
         fields = self.frame.fields
         found = [fields[n] for n in among if fields[n].name.lower() == name.lower()]
         if not found:
-            raise refuse(1054, name, "from clause")
+            raise ErrBadField(name, "from clause")
         if len(found) > 1:
-            raise refuse(1052, name, "from clause")
+            raise ErrNonUniq(name, "from clause")
         return found[0]
 
     # -- items -------------------------------------------------------------------------------------
@@ -169,14 +177,14 @@ class _From:
             return self.joined(self._derived(tree), joins, start)
         if isinstance(tree, exp.Paren):
             return self.item(tree.this)
-        raise refuse(1235, tree.key.upper())
+        raise ErrNotSupportedYet(tree.key.upper())
 
     def _derived(self, tree: exp.Subquery) -> str:
         from exuvia.sql.select.query import plan_query
 
         alias = tree.args.get("alias")
         if alias is None or not alias.name:
-            raise refuse(1248)
+            raise ErrDerivedMustHaveAlias()
         frame = self.frame
         planned = plan_query(tree.this, frame.build, frame.parent, frame.commons)
         titles = [each.name for each in alias.args.get("columns") or ()]
@@ -194,7 +202,7 @@ class _From:
         database: str = "",
     ) -> None:
         if titles and len(titles) != len(columns):
-            raise refuse(1353)
+            raise ErrViewWrongList()
         shown = titles or [column.name for column in columns]
         fields = [
             Field(n, shown[n], column.type, alias, database, None, column.origin_table, level)
@@ -217,7 +225,7 @@ class _From:
             frame.commons_of.update(range(first, len(frame.fields)))
             return f"{common.name} AS {name}"
         if not isinstance(tree.this, exp.Identifier):
-            raise refuse(1235, "table function")
+            raise ErrNotSupportedYet("table function")
         context = frame.build.context
         virtual = context.virtual(tree.db, tree.name)
         if virtual is not None:
@@ -293,7 +301,7 @@ class _From:
             scan.choice = Choice(table, terms, named)
             path = Everywhere(path, scan.choice)
         elif named:
-            raise refuse(1747)
+            raise ErrPartitionClauseOnNonpartitioned()
         return path if is_worth(path, context, bool(hints)) else None
 
     def _alone(self) -> bool:

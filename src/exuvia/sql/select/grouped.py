@@ -6,7 +6,7 @@ tells it apart. DuckDB groups by ROLLUP itself, so a key is written alike wherev
 
 from collections.abc import Sequence
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrFieldInGroupingNotGroupBy, ErrInvalidGroupFuncUse
 from exuvia.sql.duck.groups import aggregate, windowed
 from exuvia.sql.duck.render import Leaf, Renderer
 from exuvia.sql.expr import Aggregate, Column, Expr, Outer, Subquery, Windowed, walk
@@ -49,10 +49,10 @@ def check_grouping(nodes: Sequence[Expr], group: Sequence[Expr], rollup: bool) -
             if not (isinstance(part, Aggregate) and part.function == "grouping"):
                 continue
             if not rollup:
-                raise refuse(1111)
+                raise ErrInvalidGroupFuncUse()
             for place, key in enumerate(part.arguments):
                 if key not in group:
-                    raise refuse(3602, place)
+                    raise ErrFieldInGroupingNotGroupBy(place)
 
 
 class _GroupRenderer(Renderer):

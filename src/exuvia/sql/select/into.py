@@ -6,7 +6,11 @@ two rows      1172
 
 from collections.abc import Sequence
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrSpFetchNoData,
+    ErrTooManyRows,
+    ErrWrongNumberOfColumnsInSelect,
+)
 from exuvia.sql.context import Context
 from exuvia.sql.result import Result
 from exuvia.sql.session.plans import Plan
@@ -17,7 +21,7 @@ class IntoVariables(Plan):
 
     def __init__(self, query: Plan, names: Sequence[str]) -> None:
         if len(query.columns) != len(names):
-            raise refuse(1222)
+            raise ErrWrongNumberOfColumnsInSelect()
         self._query = query
         self._names = names
 
@@ -25,9 +29,9 @@ class IntoVariables(Plan):
         """Set the variables."""
         found = self._query.run(context)
         if len(found.rows) > 1:
-            raise refuse(1172)
+            raise ErrTooManyRows()
         if not found.rows:
-            missing = refuse(1329)
+            missing = ErrSpFetchNoData()
             context.note(missing.code, missing.message)
         for row in found.rows:
             for name, value, column in zip(self._names, row, found.columns, strict=True):

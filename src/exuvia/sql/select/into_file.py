@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTooManyRows
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.texts import to_bytes
 from exuvia.sql.context import Context
@@ -30,7 +30,7 @@ class IntoFilePlan(Plan):
         found = self._query.run(context)
         if self._node.raw:
             if len(found.rows) > 1:
-                raise refuse(1172)
+                raise ErrTooManyRows()
             write_file(path, _raw(found))
         else:
             writers = [_writer(column, self._node.format) for column in found.columns]

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.evaluate.compile import compile_expression
@@ -29,7 +29,7 @@ def _whole(tree: exp.Expression, context: Any) -> int:
     value = compile_expression(bind(tree, Scope.empty(context)))((), context)
     if not isinstance(value, int) or not 0 <= value < 1 << 64:
         if tree.find(exp.Placeholder):
-            raise Refused(1210, "HY000", "Incorrect arguments to LIMIT")
+            raise ErrWrongArguments("LIMIT")
         raise Misplaced(str(value))
     return value
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.access.single_table import Source, is_dual, source_of
 from exuvia.sql.context import Context
 from exuvia.sql.result import Result
@@ -62,7 +62,7 @@ class LockedQuery(Plan):
         for clause in self._clauses:
             wait = clause.args.get("wait")
             if wait is False:
-                raise refuse(1235, "SKIP LOCKED in a query of several tables")
+                raise ErrNotSupportedYet("SKIP LOCKED in a query of several tables")
             if wait is not None and context.locks is not None:
                 context.locks.wait_s = 0.0 if wait is True else float(wait.name)
 

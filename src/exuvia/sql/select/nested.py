@@ -11,7 +11,7 @@ a > ANY / ALL (..)
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet
 from exuvia.sql.bind.compare import comparable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import MEMBER, SEMI, Column, Expr, Outer, Subquery, Windowed
@@ -34,7 +34,7 @@ def nested_leaf(frame: "Frame") -> Callable[[Expr], str]:
             from exuvia.sql.duck.groups import windowed
 
             return windowed(expr, frame.renderer(leaf))
-        raise refuse(1111)
+        raise ErrInvalidGroupFuncUse()
 
     return leaf
 
@@ -62,7 +62,7 @@ def subquery(expr: Subquery, frame: "Frame", leaf: Callable[[Expr], str]) -> str
         return f"({left} IN ({inner}))"
     sign = _QUANTIFIED.get(expr.operator)
     if sign is None:
-        raise refuse(1235, f"{expr.operator} {expr.kind.upper()}")
+        raise ErrNotSupportedYet(f"{expr.operator} {expr.kind.upper()}")
     return f"({left} {sign} {expr.kind.upper()} ({inner}))"
 
 

@@ -16,7 +16,12 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.base import interruption
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDataOutOfRange,
+    ErrQueryInterrupted,
+    ErrSubqueryNo1Row,
+    ErrUnknown,
+)
 from exuvia.base.types import Family
 from exuvia.sql import types
 from exuvia.sql.duck.quota import Account, exceeded, quota_of
@@ -170,14 +175,14 @@ class RelationalPlan(Plan):
                 raise scan.failure from error
         text = str(error)
         if "More than one row returned" in text:
-            raise refuse(1242) from error
+            raise ErrSubqueryNo1Row() from error
         if isinstance(error, duckdb.InterruptException):
-            raise refuse(1317) from error
+            raise ErrQueryInterrupted() from error
         if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
-            raise refuse(1690, *_overflowed(text, build.functions.operations)) from error
+            raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise exceeded(build.context) from error
-        raise refuse(1105, text.partition("\n")[0]) from error
+        raise ErrUnknown(text.partition("\n")[0]) from error
 
     @property
     def scans(self) -> Sequence[Scan]:

@@ -14,7 +14,7 @@ any_value(column)."""
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.select.block import plan_block
 from exuvia.sql.select.build import Build, Common, Frame, Planned
 from exuvia.sql.select.commons import plan_with
@@ -41,7 +41,7 @@ def plan_query(
         return plan_values(tree, build, parent, commons)
     if isinstance(tree, exp.Select):
         return plan_block(tree, build, parent, commons)
-    raise refuse(1235, tree.key.upper())
+    raise ErrNotSupportedYet(tree.key.upper())
 
 
 def _wrapped(tree: exp.Subquery, build: Build, parent: Frame | None, commons: Commons) -> Planned:

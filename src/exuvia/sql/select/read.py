@@ -14,7 +14,7 @@ from itertools import islice
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrInvalidGroupFuncUse
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
@@ -183,7 +183,7 @@ def _getter(item: Item) -> Callable[[Row, Context], Value]:
         position = item.position
         return lambda row, context: row[position]
     if item.compiled is None:
-        raise refuse(1111)
+        raise ErrInvalidGroupFuncUse()
     return item.compiled.call
 
 
@@ -222,7 +222,7 @@ def named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
     if isinstance(tree, exp.Literal) and not tree.is_string:
         number = int(tree.name) if tree.name.isdigit() else 0
         if not 1 <= number <= len(items):
-            raise refuse(1054, tree.name, "order clause")
+            raise ErrBadField(tree.name, "order clause")
         return items[number - 1]
     if not isinstance(tree, exp.Column) or tree.table:
         return None

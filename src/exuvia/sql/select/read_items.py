@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadTable, ErrNoTablesUsed
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.bind.zones import is_shifted
@@ -61,12 +61,12 @@ def _star(tree: Tree, visible: list[Visible], context: Context) -> list[Item] | 
     """The columns of * or t.*, None for anything else. Raises 1051, 1096."""
     if isinstance(tree, exp.Star):
         if not visible:
-            raise refuse(1096)
+            raise ErrNoTablesUsed()
         wanted = visible
     elif isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
         wanted = [each for each in visible if each.alias.lower() == tree.table.lower()]
         if not wanted:
-            raise refuse(1051, tree.table)
+            raise ErrBadTable(tree.table)
     else:
         return None
     return [

@@ -9,7 +9,12 @@ from typing import Any
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrNotSupportedYet,
+    ErrWrongNumberOfColumnsInSelect,
+    ErrWrongValueCountOnRow,
+)
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
 from exuvia.sql.bind.bind import bind
@@ -34,7 +39,7 @@ def plan_union(
     trees, steps = _flattened(tree)
     parts = [plan_query(each, build, parent, commons) for each in trees]
     if len({len(part.columns) for part in parts}) != 1:
-        raise refuse(1222)
+        raise ErrWrongNumberOfColumnsInSelect()
     columns, queries = _merged(parts, build)
     sql = queries[0]
     for step, query in zip(steps, queries[1:], strict=True):
@@ -124,7 +129,7 @@ def _merged(parts: Sequence[Planned], build: Build) -> tuple[list[OutputColumn],
 
 def _column_leaf(expr: Expr) -> str:
     if not isinstance(expr, Column):
-        raise refuse(1235, "UNION")
+        raise ErrNotSupportedYet("UNION")
     return f"u.o{expr.position}"
 
 
@@ -150,14 +155,14 @@ def ordered_by_column(order: exp.Order | None, planned: Planned) -> str:
 def _place(tree: exp.Expression, planned: Planned) -> int:
     if isinstance(tree, exp.Literal) and tree.name.isdigit():
         if not 1 <= int(tree.name) <= len(planned.columns):
-            raise refuse(1054, tree.name, "order clause")
+            raise ErrBadField(tree.name, "order clause")
         return int(tree.name) - 1
     if isinstance(tree, exp.Column):
         for n, column in enumerate(planned.columns):
             if column.name.lower() == tree.name.lower():
                 return n
-        raise refuse(1054, tree.name, "order clause")
-    raise refuse(1235, "ORDER BY an expression of a UNION")
+        raise ErrBadField(tree.name, "order clause")
+    raise ErrNotSupportedYet("ORDER BY an expression of a UNION")
 
 
 def plan_values(
@@ -173,7 +178,7 @@ def plan_values(
             parts = parts[0].expressions
         rows.append([bind(part, scope) for part in parts])
     if len({len(row) for row in rows}) != 1:
-        raise refuse(1136, 2)
+        raise ErrWrongValueCountOnRow(2)
     columns, queries = [], [[] for _ in rows]  # type: ignore[var-annotated]
     for n in range(len(rows[0])):
         converted, kind, _ = branches([row[n] for row in rows], "VALUES")

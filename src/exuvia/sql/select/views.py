@@ -8,7 +8,17 @@ which a rename can make, is 1462.
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrBadField,
+    ErrNoDB,
+    ErrNonUniq,
+    ErrNoSuchTable,
+    ErrSpDoesNotExist,
+    ErrViewInvalid,
+    ErrViewRecursive,
+    ErrWrongNumberOfColumnsInSelect,
+)
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
@@ -17,7 +27,18 @@ from exuvia.sql.select.build import Build, Planned
 
 INVOKER = 1  # of show/objects.py's SECURITIES
 REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
-_GONE = frozenset((1046, 1049, 1052, 1054, 1146, 1222, 1305, 1356))
+_GONE = frozenset(
+    {
+        ErrNoDB.code,
+        ErrBadDB.code,
+        ErrNonUniq.code,
+        ErrBadField.code,
+        ErrNoSuchTable.code,
+        ErrWrongNumberOfColumnsInSelect.code,
+        ErrSpDoesNotExist.code,
+        ErrViewInvalid.code,
+    }
+)
 
 
 _KEPT = Flag.NOT_NULL | Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB
@@ -40,7 +61,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     if table.info.id == replaced[0]:
         raise replaced[1]
     if table.info.id in build.views:
-        raise refuse(1462, *place)
+        raise ErrViewRecursive(*place)
     tree = parse_one(view.view_select)
     handles, build.handles = build.handles, False
     build.views.append(table.info.id)
@@ -51,13 +72,13 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
         planned = plan_query(tree, build, None, {})
     except Refused as error:
         gone = error.code in _GONE and error is not replaced[1]
-        raise refuse(1356, *place) if gone else error from None
+        raise ErrViewInvalid(*place) if gone else error from None
     finally:
         build.context.trusted -= trusted
         build.views.pop()
         build.handles = handles
     if len(planned.columns) != len(table.info.cols):
-        raise refuse(1356, *place)
+        raise ErrViewInvalid(*place)
     pairs = zip(table.info.cols, planned.columns, strict=True)
     columns = [shown._replace(name=own.name.O, table="") for own, shown in pairs]
     return planned._replace(columns=columns)

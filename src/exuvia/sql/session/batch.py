@@ -29,7 +29,12 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrMaxExecTimeExceeded,
+    ErrNonTransactionalJobFailure,
+    ErrQueryInterrupted,
+    ErrUnknown,
+)
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import sort_key
 from exuvia.catalog.model import ColumnInfo
@@ -46,7 +51,7 @@ from exuvia.sql.session import planner
 from exuvia.sql.session.running import Running
 
 _UNORDERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.JSON, TypeCode.FLOAT)
-_AT_ONCE = (1317, 3024)
+_AT_ONCE = (ErrQueryInterrupted.code, ErrMaxExecTimeExceeded.code)
 _MOST_SAID = 500
 _LONGEST_SHOWN = 65_535
 log = logging.getLogger(__name__)
@@ -113,32 +118,31 @@ def _texts(title: str, rows: Sequence[str]) -> Result:
 def _check_session(session: Running) -> None:
     alone, open_ = session.settings.autocommit, session.current is not None
     if not alone or open_:
-        raise refuse(
-            1105,
+        raise ErrUnknown(
             "non-transactional DML can only run in auto-commit mode. "
             f"auto-commit:{str(alone).lower()}, inTxn:{str(open_).lower()}",
         )
     if session.variable("tidb_snapshot"):
-        raise refuse(1105, "can't do non-transactional DML when tidb_snapshot is set")
+        raise ErrUnknown("can't do non-transactional DML when tidb_snapshot is set")
 
 
 def _check_statement(node: Batch) -> None:
     statement = node.statement
     if isinstance(statement, Insert):
         if statement.query is None:
-            raise refuse(1105, "Non-transactional insert supports insert select stmt only")
+            raise ErrUnknown("Non-transactional insert supports insert select stmt only")
         query = statement.query
         if not isinstance(query, exp.Select) or not node.source or query.args.get("with_"):
-            raise refuse(1105, "Non-transactional insert doesn't support non-select source")
+            raise ErrUnknown("Non-transactional insert doesn't support non-select source")
         limit, order = query.args.get("limit"), query.args.get("order")
     else:
         limit, order = statement.limit, statement.order
     if limit is not None:
-        raise refuse(1105, "Non-transactional statements don't support limit")
+        raise ErrUnknown("Non-transactional statements don't support limit")
     if order is not None:
-        raise refuse(1105, "Non-transactional statements don't support order by")
+        raise ErrUnknown("Non-transactional statements don't support order by")
     if node.limit <= 0:
-        raise refuse(1105, "Non-transactional DML, batch size should be positive")
+        raise ErrUnknown("Non-transactional DML, batch size should be positive")
 
 
 # -- the shard column ------------------------------------------------------------------------------
@@ -155,14 +159,14 @@ def _tables(node: Batch) -> list[exp.Table]:
     found = []
     for tree in waiting:
         if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
-            raise refuse(1105, "Non-transactional DML, table name not found in join")
+            raise ErrUnknown("Non-transactional DML, table name not found in join")
         found.append(tree)
         nested = [join.this for join in tree.args.get("joins") or ()]
         if not all(isinstance(each, exp.Table) for each in nested):
-            raise refuse(1105, "Non-transactional DML, table name not found in join")
+            raise ErrUnknown("Non-transactional DML, table name not found in join")
         found += nested
     if not found:
-        raise refuse(1105, "Non-transactional DML, no tables found in table refs")
+        raise ErrUnknown("Non-transactional DML, no tables found in table refs")
     return found
 
 
@@ -178,12 +182,11 @@ def _shard_of(node: Batch, context: Context) -> Shard:
     if name != ROW_ID or table.handle_positions:
         info = next((each for each in table.info.public_columns if each.name.L == name), None)
         if info is None:
-            raise refuse(1105, f"shard column {name} not found")
+            raise ErrUnknown(f"shard column {name} not found")
         if node.column and not _is_indexed(table, name):
-            raise refuse(1105, f"Non-transactional DML, shard column {name} is not indexed")
+            raise ErrUnknown(f"Non-transactional DML, shard column {name} is not indexed")
         if info.type.Tp in _UNORDERED:
-            raise refuse(
-                1105,
+            raise ErrUnknown(
                 "Failed to restore the DML statement, probably because of unsupported type of the "
                 "shard column",
             )
@@ -196,8 +199,7 @@ def _shard_of(node: Batch, context: Context) -> Shard:
 
 def _named(node: Batch, tables: Sequence[exp.Table], context: Context) -> exp.Table:
     if len(node.column) != 3:
-        raise refuse(
-            1105,
+        raise ErrUnknown(
             "Non-transactional DML, shard column must be fully specified (i.e. `BATCH ON "
             "dbname.tablename.colname`) when multiple tables are involved",
         )
@@ -208,14 +210,13 @@ def _named(node: Batch, tables: Sequence[exp.Table], context: Context) -> exp.Ta
             return tree
     name = ".".join(node.column).lower()
     text = f"shard column {name} is not in the tables involved in the join"
-    raise refuse(1105, f"Non-transactional DML, {text}")
+    raise ErrUnknown(f"Non-transactional DML, {text}")
 
 
 def _handle_of(table: Table) -> str:
     positions = table.handle_positions
     if len(positions) > 1:
-        raise refuse(
-            1105,
+        raise ErrUnknown(
             "Non-transactional DML, the clustered index contains multiple columns. Please specify "
             "a shard column",
         )
@@ -243,7 +244,7 @@ def _check_written(node: Batch, name: str, alias: str, alone: bool) -> None:
     for column, _ in pairs:
         here = column.table.lower() == alias.lower() or (alone and not column.table)
         if here and column.name.lower() == name:
-            raise refuse(1105, "Non-transactional DML, shard column cannot be updated")
+            raise ErrUnknown("Non-transactional DML, shard column cannot be updated")
 
 
 # -- the jobs --------------------------------------------------------------------------------------
@@ -338,14 +339,13 @@ def _run(session: Running, jobs: Sequence[Job]) -> None:
                 if not ignores:
                     start, end = (_shown(each) for each in (job.start, job.end))
                     where = (job.id, len(jobs), start, end)
-                    raise refuse(8143, *where, str(job), error.message) from error
+                    raise ErrNonTransactionalJobFailure(*where, str(job), error.message) from error
     finally:
         session.statement = outer
     if failed:
         said = ";\n".join(f"{job}, {error.message}" for job, error in failed)
         log.error("jobs of a BATCH failed", extra={"failed": len(failed), "jobs": said})
-        raise refuse(
-            1105,
+        raise ErrUnknown(
             f"{len(failed)}/{len(jobs)} jobs failed in the non-transactional DML: "
             f"{said[:_MOST_SAID]}, ...(more in logs)",
         )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from itertools import count
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrMemoryExceedForQuery, ErrTxnTooLarge
 from exuvia.base.types import FieldType
 from exuvia.cluster.row_locks import Locker
 from exuvia.sql.context import Context
@@ -111,10 +111,10 @@ class Beginning(ABC):
         each write needs besides its bytes, is more than tidb_mem_quota_query."""
         most = int(self.settings.get("exuvia_txn_total_size_limit"))
         if size > most:
-            raise refuse(8004, size)
+            raise ErrTxnTooLarge(size)
         quota = quota_of(self)
         if 0 < quota < size + writes * WRITE_BYTES:
-            raise refuse(8175, self.connection_id)
+            raise ErrMemoryExceedForQuery(self.connection_id)
         return min(most, size + SIZE_STEP)
 
     def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:

@@ -3,7 +3,15 @@
 from sqlglot import exp
 
 from exuvia.base.errors import Refused, Unavailable
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrKillDenied,
+    ErrNoDB,
+    ErrNoSuchThread,
+    ErrNotSupportedYet,
+    ErrSpDoesNotExist,
+    ErrUnknown,
+    ErrUnknownStmtHandler,
+)
 from exuvia.sql import constants
 from exuvia.sql.context import Context
 from exuvia.sql.define.accounts import change
@@ -55,7 +63,7 @@ def rollback(session: Running, node: Rollback, text: str) -> Result:
     if node.savepoint is None:
         session.rollback()
     elif session.current is None:
-        raise refuse(1305, "SAVEPOINT", node.savepoint)
+        raise ErrSpDoesNotExist("SAVEPOINT", node.savepoint)
     else:
         session.current.back_to(node.savepoint)
     return Result()
@@ -73,7 +81,7 @@ def savepoint(session: Running, node: Savepoint, text: str) -> Result:
 def release(session: Running, node: ReleaseSavepoint, text: str) -> Result:
     """RELEASE SAVEPOINT. Raises 1305."""
     if session.current is None:
-        raise refuse(1305, "SAVEPOINT", node.name)
+        raise ErrSpDoesNotExist("SAVEPOINT", node.name)
     session.current.release(node.name)
     return Result()
 
@@ -81,7 +89,7 @@ def release(session: Running, node: ReleaseSavepoint, text: str) -> Result:
 def use(session: Running, node: Use, text: str) -> Result:
     """USE. Raises 1049, 1046 (no name at all)."""
     if not node.database:
-        raise refuse(1046)
+        raise ErrNoDB()
     hidden = guard.hidden(session, node.database)
     if hidden is not None:
         raise hidden
@@ -106,7 +114,7 @@ def kill(session: Running, node: Kill, text: str) -> Result:
         only_of = None if may_all else session.user
         done = session.services.processes.kill(number, node.query_only, only_of)
         if done != "killed":
-            raise refuse(1094 if done == "unknown" else 1095, value)
+            raise ErrNoSuchThread(value) if done == "unknown" else ErrKillDenied(value)
         return Result()
 
     return session.run(work)
@@ -141,7 +149,7 @@ def deallocate(session: Running, node: DeallocateStatement, text: str) -> Result
 def _prepared(session: Running, name: str, what: str) -> Ready:
     found = session.prepared.get(name.lower())
     if found is None:
-        raise refuse(1243, name, what)
+        raise ErrUnknownStmtHandler(name, what)
     return found
 
 
@@ -165,10 +173,10 @@ def flush(session: Running, node: Flush, text: str) -> Result:
         change(session, lambda txn, book: None)
     if "WITH READ LOCK" in node.text.upper():
         words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
-        raise refuse(1105, words)
+        raise ErrUnknown(words)
     return Result()
 
 
 def unsupported(session: Running, node: Unsupported, text: str) -> Result:
     """A statement that is known and not done."""
-    raise refuse(1235, node.what)
+    raise ErrNotSupportedYet(node.what)

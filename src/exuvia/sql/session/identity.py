@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrClientLocalFilesDisabled
 from exuvia.sql.privileges.accounts import ALL, Account, Rights
 from exuvia.sql.privileges.roles import Name, shown
 from exuvia.sql.session.services import Services
@@ -58,7 +58,7 @@ class Identity:
     def ask_for_file(self, path: str) -> Iterator[bytes]:
         """The client's own file, a chunk at a time. Raises 3948."""
         if self.local_file is None or self.settings.get("local_infile") != "ON":
-            raise refuse(3948)
+            raise ErrClientLocalFilesDisabled()
         return self.local_file(path)
 
     @property

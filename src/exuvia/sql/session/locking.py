@@ -17,7 +17,7 @@ session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, a
 from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Duplicate
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrLockAcquireFailAndNoWaitSet
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.transaction import Transaction
@@ -78,7 +78,7 @@ class StatementLocks:
         if key is STALE:
             return
         if self.wait_s <= 0:
-            raise refuse(3572)
+            raise ErrLockAcquireFailAndNoWaitSet()
         self._locks.wait(self._locker, key, self.wait_s, check)
         if key == self._shared and self._locker.keys[-1:] == [key]:
             self._locks.release(self._locker, len(self._locker.keys) - 1)

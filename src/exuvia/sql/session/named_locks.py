@@ -8,7 +8,13 @@ killed, and the wait that would never end is refused (3058).
 from collections.abc import Callable
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrLockDeadlock,
+    ErrLockWaitTimeout,
+    ErrTooLongIdent,
+    ErrUserLockDeadlock,
+    ErrUserLockWrongName,
+)
 from exuvia.cluster.row_locks import Locker, RowLocks
 
 LONGEST_NAME, LONGEST_WAIT_S = 64, 3600.0
@@ -37,9 +43,11 @@ class NamedLocks:
             try:
                 self._locks.wait(self.holder, key, wait_s, self._check)
             except Refused as error:
-                if error.code == 1205:
+                if error.code == ErrLockWaitTimeout.code:
                     return False
-                raise refuse(3058) if error.code == 1213 else error from None
+                raise (
+                    ErrUserLockDeadlock() if error.code == ErrLockDeadlock.code else error
+                ) from None
         return True
 
     def release(self, name: str | None) -> bool:
@@ -78,7 +86,7 @@ class NamedLocks:
 
 def _key(name: str | None) -> bytes:
     if not name:
-        raise refuse(3057, "NULL" if name is None else "")
+        raise ErrUserLockWrongName("NULL" if name is None else "")
     if len(name) > LONGEST_NAME:
-        raise refuse(1059, name)
+        raise ErrTooLongIdent(name)
     return b"name " + name.lower().encode()

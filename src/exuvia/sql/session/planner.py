@@ -12,7 +12,7 @@ Delete        dml_delete.plan    one table                            kept
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
@@ -69,7 +69,7 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
         return UpdateFound(node, context)
     if isinstance(node, Delete):
         return DeleteFound(node, context)
-    raise refuse(1235, type(node).__name__)
+    raise ErrNotSupportedYet(type(node).__name__)
 
 
 def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
@@ -96,7 +96,7 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
         if found is not None:
             found.tree = statement
     except Refused as error:
-        if error.code == 1142:
+        if error.code == ErrTableaccessDenied.code:
             raise  # it is this session that may not
         found = None
     context.session.services.plans.put(key, REFUSED if found is None else found)

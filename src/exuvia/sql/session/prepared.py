@@ -5,6 +5,15 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrBadField,
+    ErrNoDB,
+    ErrNoSuchTable,
+    ErrParse,
+    ErrUnsupportedPs,
+    ErrWrongArguments,
+)
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import (
     DeallocateStatement,
@@ -42,7 +51,7 @@ class Prepared:
     def run(self, session: Running, values: Sequence[Value]) -> Result:
         """Execute with values for its `?`. Raises 1210."""
         if len(values) != self.parameters:
-            raise Refused(1210, "HY000", "Incorrect arguments to EXECUTE")
+            raise ErrWrongArguments("EXECUTE")
         return hinted(session.settings, self._wanted, lambda: self._run(session, values))
 
     def _run(self, session: Running, values: Sequence[Value]) -> Result:
@@ -55,9 +64,6 @@ class Prepared:
         return result
 
 
-_NOT_PREPARED = "This command is not supported in the prepared statement protocol yet"
-
-
 def parsed(text: str) -> Prepared:
     """A statement ready to be given values. Raises 1064 for several, 1295."""
     statements = parse(text)
@@ -65,7 +71,7 @@ def parsed(text: str) -> Prepared:
         raise Misplaced(";")
     (node,) = statements
     if isinstance(node, PrepareStatement | ExecuteStatement | DeallocateStatement):
-        raise Refused(1295, "HY000", _NOT_PREPARED)
+        raise ErrUnsupportedPs()
     return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
 
 
@@ -87,7 +93,13 @@ def _columns(session: Running, node: exp.Query, count: int) -> Sequence[OutputCo
     try:
         session.run(work, [None] * count, "n" * count)
     except Refused as error:
-        if error.code in (1046, 1049, 1054, 1064, 1146):
+        if error.code in (
+            ErrNoDB.code,
+            ErrBadDB.code,
+            ErrBadField.code,
+            ErrParse.code,
+            ErrNoSuchTable.code,
+        ):
             raise
         return ()
     return found[0]

@@ -14,7 +14,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import Interruption, running
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrInfoSchemaExpired,
+    ErrMaxExecTimeExceeded,
+    ErrQueryInterrupted,
+    ErrSnapshotTooOld,
+)
 from exuvia.cluster.row_locks import SHORT
 from exuvia.sql.context import Context, Virtual
 from exuvia.sql.nodes.session import Statement
@@ -99,7 +104,7 @@ class Session(Transacting, Identity):
         limit_ms = self.settings.get("max_execution_time")
         if limit_ms == "0" or not _QUERY.match(text):
             return nullcontext()
-        return self._interruption.after(int(limit_ms) / 1000, refuse(3024), self._wake)
+        return self._interruption.after(int(limit_ms) / 1000, ErrMaxExecTimeExceeded(), self._wake)
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
@@ -108,10 +113,10 @@ class Session(Transacting, Identity):
         self._active_s = now
         if not self.services.member.serving(now):
             self.rollback()  # as after 1213: the client begins its transaction anew
-            raise refuse(8027)
+            raise ErrInfoSchemaExpired()
         if self._ended:
             reason, self._ended = self._ended, ""
-            raise refuse(8055, reason)
+            raise ErrSnapshotTooOld(reason)
 
     def _note(self, error: Refused) -> Refused:
         self.row_count = -1
@@ -265,7 +270,7 @@ class Session(Transacting, Identity):
         """End what runs now with 1317. Any thread. `lost`: its client has gone, nobody kills it."""
         if self._interruption.reason is None:
             self.client_is_gone = lost
-        self._interruption.end(refuse(1317))
+        self._interruption.end(ErrQueryInterrupted())
         self._wake()
 
     def _wake(self) -> None:

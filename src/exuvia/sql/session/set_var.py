@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnresolvedHintName, ErrWarnConflictingHint
 from exuvia.catalog import variables
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.settings import Settings
@@ -64,10 +65,9 @@ def hinted(settings: Settings, wanted: Sequence[Wanted], work: Callable[[], _Fou
 
 def _give(settings: Settings, each: Wanted, before: dict[str, str]) -> Refused | None:
     if variables.canonical(each.name) not in variables.VARIABLES:
-        return Refused(3128, "HY000", f"Unresolved name '{each.name}' for SET_VAR hint")
+        return ErrUnresolvedHintName(each.name, "SET_VAR")
     if each.name in before:
-        said = f"SET_VAR({each.name}={each.value}) is ignored as conflicting/duplicated."
-        return Refused(3126, "HY000", f"Hint {said}")
+        return ErrWarnConflictingHint(f"SET_VAR({each.name}={each.value})")
     try:
         kept = settings.get(each.name)
         warning = settings.set_session(each.name, each.value)

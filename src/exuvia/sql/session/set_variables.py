@@ -12,7 +12,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from exuvia.base.errors import Conflict, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrCantChangeTxCharacteristics, ErrLockDeadlock
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import values, variables
 from exuvia.catalog.variable import Setting
@@ -110,7 +110,7 @@ def _global(session: Running, item: Assignment) -> Refused | None:
             continue  # another session set the same variable
         finally:
             txn.rollback()
-    raise refuse(1213)
+    raise ErrLockDeadlock()
 
 
 def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None:
@@ -155,7 +155,7 @@ def _charset(session: Running, item: Assignment) -> Refused | None:
 
 def _transaction(session: Running, item: Assignment) -> Refused | None:
     if item.extra is None and session.current is not None:
-        raise refuse(1568)
+        raise ErrCantChangeTxCharacteristics()
     said = [_characteristic(session, item, part) for part in item.name.split(",")]
     return next((warning for warning in said if warning is not None), None)
 

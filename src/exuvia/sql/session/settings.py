@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
 from exuvia.catalog import variables
 from exuvia.catalog.variable import Setting
 from exuvia.sql.bind.zones import zone_of
@@ -92,7 +92,7 @@ class Settings:
         (docs/isolation.md). Raises 8048, or returns it where the session skips the check."""
         if name != ISOLATION or text not in _NOT_DELIVERED:
             return None
-        refusal = refuse(8048, text)
+        refusal = ErrUnsupportedIsolationLevel(text)
         if self.get("tidb_skip_isolation_level_check") != "ON":
             raise refusal
         return refusal

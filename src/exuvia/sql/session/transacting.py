@@ -23,7 +23,12 @@ from exuvia.base.errors import (
     Unavailable,
     WouldWait,
 )
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrInfoSchemaChanged,
+    ErrLockDeadlock,
+    ErrLockWaitTimeout,
+    ErrTableDefChanged,
+)
 from exuvia.catalog import meta
 from exuvia.sql.context import Context
 from exuvia.sql.result import Note, Result, Value
@@ -33,9 +38,8 @@ from exuvia.sql.session.transactions import Closing, OpenTransaction, lost
 
 ATTEMPTS = 64
 BEGINNINGS = 16
-DEADLOCK = 1213
 LOOK_S = 0.5
-OUTDATED = (1412, 8028)
+OUTDATED = (ErrTableDefChanged.code, ErrInfoSchemaChanged.code)
 Work = Callable[[Context], Result]
 
 
@@ -97,7 +101,7 @@ class Transacting(Beginning):
                     locks.wait(found, self.check_interrupt)
         finally:
             self._release()
-        raise failure or refuse(1213)
+        raise failure or ErrLockDeadlock()
 
     def _attempt(
         self,
@@ -178,7 +182,7 @@ class Transacting(Beginning):
                 txn.rollback()
             self.check_interrupt()
             if clock.monotonic() >= deadline:
-                raise refuse(1205)
+                raise ErrLockWaitTimeout()
             store.wait("version", seen, LOOK_S)
 
     def _begin_again(self, before: OpenTransaction) -> OpenTransaction:
@@ -240,14 +244,14 @@ class Transacting(Beginning):
             self.rollback()
             raise lost(error) if isinstance(error, Conflict) else error from None
         except Exception as error:
-            if isinstance(error, Refused) and error.code == DEADLOCK:
+            if isinstance(error, Refused) and error.code == ErrLockDeadlock.code:
                 self.rollback()
             else:
                 current.undo(mark, expecting)
                 locks.give_back()
             raise
         self.rollback()
-        raise refuse(DEADLOCK)
+        raise ErrLockDeadlock()
 
     def _current_read(
         self,

@@ -26,7 +26,14 @@ from exuvia.base.errors import (
     SchemaChanged,
     Unavailable,
 )
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCantExecuteInReadOnlyTransaction,
+    ErrInfoSchemaChanged,
+    ErrInfoSchemaExpired,
+    ErrLockDeadlock,
+    ErrSpDoesNotExist,
+    ErrTableDefChanged,
+)
 from exuvia.catalog import writer
 from exuvia.catalog.closing import is_closing
 from exuvia.catalog.table import Table
@@ -43,7 +50,7 @@ class Closing(Refused):
     its revision is another one, and begin again."""
 
     def __init__(self, table: Table) -> None:
-        error = refuse(1412)
+        error = ErrTableDefChanged()
         super().__init__(error.code, error.state, error.message)
         self.table_id = table.info.id
         self.revision = table.revision
@@ -123,7 +130,7 @@ class OpenTransaction:
             self._services.member.guard(self.txn)
         except Deposed:
             self.txn.rollback()
-            raise refuse(8027) from None
+            raise ErrInfoSchemaExpired() from None
 
     @property
     def writes(self) -> bool:
@@ -211,7 +218,7 @@ class OpenTransaction:
     def _lock_written(self, table: Table) -> None:
         table_id = table.info.id
         if self.read_only:
-            raise refuse(1792)
+            raise ErrCantExecuteInReadOnlyTransaction()
         revision = table.revision if self.first is None else self._look_back(table, self.first)
         if table_id in self._tables:
             self._tables[table_id] = table
@@ -261,7 +268,7 @@ class OpenTransaction:
             self._overtaken = True
             held = self.answered or table.info.id in self._tables
             if table.revision > revision + (1 if held else 0):
-                raise refuse(1412)
+                raise ErrTableDefChanged()
         return revision
 
     def learn(self) -> bool:
@@ -294,7 +301,7 @@ class OpenTransaction:
             raise SchemaChanged(keys.revision(table.info.id))
         self._overtaken = True
         if revision > table.revision + 1:
-            raise refuse(1412)
+            raise ErrTableDefChanged()
 
     def commit(self) -> None:
         """Commit. Raises what the store raises; the transaction is over in any case."""
@@ -310,14 +317,15 @@ class OpenTransaction:
     def _check_member(self) -> None:
         services = self._services
         if not services.member.serving(services.clock.monotonic()):
-            raise refuse(8027)
+            raise ErrInfoSchemaExpired()
 
     def commit_for_client(self) -> None:
         """Commit an explicit transaction; refusals of the store become MySQL's errors."""
         try:
             self.commit()
         except SchemaChanged:
-            raise refuse(1412 if self._overtaken and self._metadata_lock else 8028) from None
+            overtaken = self._overtaken and self._metadata_lock
+            raise ErrTableDefChanged() if overtaken else ErrInfoSchemaChanged() from None
         except Conflict as conflict:
             raise lost(conflict) from None
         except Duplicate as duplicate:
@@ -363,9 +371,9 @@ class OpenTransaction:
         for position, point in enumerate(self.savepoints):
             if point.name == wanted:
                 return position
-        raise refuse(1305, "SAVEPOINT", name)
+        raise ErrSpDoesNotExist("SAVEPOINT", name)
 
 
 def lost(conflict: Conflict) -> Exception:
     """What a client is told of a conflict it has to handle: 1213, or 8028 for a schema change."""
-    return refuse(8028) if isinstance(conflict, SchemaChanged) else refuse(1213)
+    return ErrInfoSchemaChanged() if isinstance(conflict, SchemaChanged) else ErrLockDeadlock()

@@ -8,7 +8,7 @@ beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snaps
        come with foreign_key_checks=OFF, so this is no fault of the store.
 """
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet
 from exuvia.catalog import meta
 from exuvia.catalog.auto_random import random_column
 from exuvia.catalog.constraint_info import FkInfo
@@ -97,11 +97,11 @@ def check_table(session: Running, node: AdminCheckTable, text: str) -> Result:
 def check_index_statement(session: Running, node: AdminCheckIndex, text: str) -> Result:
     """ADMIN CHECK INDEX t i. Raises 8223, 1176, 1146."""
     if node.ranges:
-        raise refuse(1235, "ADMIN CHECK INDEX with ranges of handles")
+        raise ErrNotSupportedYet("ADMIN CHECK INDEX with ranges of handles")
     table = existing_table(session, node.table)
     index = table.info.index(node.index)
     if index is None or index.state != SchemaState.PUBLIC:
-        raise refuse(1176, node.index, table.info.name.O)
+        raise ErrKeyDoesNotExist(node.index, table.info.name.O)
     if not index.exuvia_clustered:
         _check(session, table, index)
     return Result()
@@ -112,7 +112,7 @@ def existing_table(session: Running, name: TableName) -> Table:
     session.commit()
     database = name.db or session.database
     if not database:
-        raise refuse(1046)
+        raise ErrNoDB()
     txn = session.services.store.begin()
     try:
         return session.services.schemas.table(txn, database, name.name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from exuvia.base import limits
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
 from exuvia.pipeline.settings import Own
@@ -118,4 +119,4 @@ def _number(name: str, value: Value) -> int:
 
 
 def _wrong(said: str) -> Refused:
-    return Refused(1105, "HY000", said)
+    return ErrUnknown(said)

@@ -7,7 +7,7 @@ waves.
 from collections.abc import Generator
 
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrKeyDoesNotExist
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
@@ -71,7 +71,7 @@ def repair(session: Running, node: AdminRepairIndex, text: str) -> Result:
     table = existing_table(session, node.table)
     index = table.info.index(node.index)
     if index is None or index.state != SchemaState.PUBLIC:
-        raise refuse(1176, node.index, table.info.name.O)
+        raise ErrKeyDoesNotExist(node.index, table.info.name.O)
     services = session.services
     done = scanned = 0
     for part in () if index.exuvia_clustered else table.parts:

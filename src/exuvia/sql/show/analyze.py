@@ -9,7 +9,13 @@ from collections.abc import Callable
 import msgspec
 
 from exuvia.base.errors import Conflict, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrAnalyzeMissColumn,
+    ErrAnalyzeMissIndex,
+    ErrOptOnTemporaryTable,
+    ErrUnknown,
+    ErrUnknownPartition,
+)
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes.statistics import AnalyzeTable
@@ -33,7 +39,7 @@ _BY_INDEX = "The version 2 would collect all statistics not only the selected in
 
 
 def analyze(session: Running, node: AnalyzeTable, text: str) -> Result:
-    """ANALYZE TABLE. Raises 1105, 1146, 1317, 1735, 8131, 8137."""
+    """ANALYZE TABLE. Raises 1105, 1146, 1317, 1735, 8109, 8137."""
     options = _options(node)
     if session.services.deltas is not None:
         session.services.deltas.flush()
@@ -44,7 +50,7 @@ def analyze(session: Running, node: AnalyzeTable, text: str) -> Result:
         order = _unlocked(session, table, _order(session, table, node, options), notes)
         if order is not None:
             if node.indexes is not None:
-                notes.append(Note("Warning", 1105, _BY_INDEX))
+                notes.append(Note("Warning", ErrUnknown.code, _BY_INDEX))
             notes += _rates(session, table, order)
             _do(session, order)
             session.services.plans.forget()
@@ -60,7 +66,7 @@ def _options(node: AnalyzeTable) -> dict[str, int]:
         if not least <= number <= most:
             shown = int(number) if number == int(number) else number
             said = f"Value of analyze option {word.upper()} should be positive and not larger than"
-            raise refuse(1105, f"{said} {most}, but got {shown}")
+            raise ErrUnknown(f"{said} {most}, but got {shown}")
         if word in ("buckets", "topn", "samples"):
             found[word] = int(number)
     return found
@@ -71,10 +77,10 @@ def _refuse_unstored(table: Table) -> None:
     statistics."""
     info = table.info
     if info.is_temporary:
-        raise refuse(8006, "ANALYZE TABLE")
+        raise ErrOptOnTemporaryTable("ANALYZE TABLE")
     if not info.is_stored:
         noun = "sequence" if info.view is None else "view"
-        raise refuse(1105, f"analyze {noun} {info.name.O} is not supported now")
+        raise ErrUnknown(f"analyze {noun} {info.name.O} is not supported now")
 
 
 def _order(session: Running, table: Table, node: AnalyzeTable, options: dict[str, int]) -> Order:
@@ -83,11 +89,11 @@ def _order(session: Running, table: Table, node: AnalyzeTable, options: dict[str
     for name in node.columns:
         column = next((c for c in info.public_columns if c.name.L == name.lower()), None)
         if column is None:
-            raise refuse(8137, name, info.name.O)
+            raise ErrAnalyzeMissColumn(name, info.name.O)
         columns.append(column.id)
     for name in node.indexes or ():
         if info.index(name.lower()) is None:
-            raise refuse(8131, name, info.name.O)
+            raise ErrAnalyzeMissIndex(name, info.name.O)
     return Order(
         table_id=info.id,
         partitions=partition_ids(table, node.partitions),
@@ -108,7 +114,7 @@ def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
     known = {} if partition is None else {d.name.L: d.id for d in partition.definitions}
     for name in names:
         if name.lower() not in known:
-            raise refuse(1735, name, table.info.name.O)
+            raise ErrUnknownPartition(name, table.info.name.O)
     return tuple(known[name.lower()] for name in names)
 
 
@@ -121,7 +127,7 @@ def _unlocked(session: Running, table: Table, order: Order, notes: list[Note]) -
         txn.rollback()
     skipped = f"skip analyze locked table: {table.database.db_name.O}.{table.info.name.O}"
     if meta.whole_id(table) in held:
-        notes.append(Note("Warning", 1105, skipped))
+        notes.append(Note("Warning", ErrUnknown.code, skipped))
         return None
     partition = table.info.partition
     if partition is None:
@@ -129,7 +135,7 @@ def _unlocked(session: Running, table: Table, order: Order, notes: list[Note]) -
     asked = order.partitions or partition.physical_ids
     for each in partition.definitions:
         if each.id in held and each.id in asked:
-            notes.append(Note("Warning", 1105, f"{skipped} partition ({each.name.O})"))
+            notes.append(Note("Warning", ErrUnknown.code, f"{skipped} partition ({each.name.O})"))
     left = tuple(each for each in asked if each not in held)
     if len(left) == len(asked):
         return order
@@ -159,7 +165,11 @@ def _rates(session: Running, table: Table, order: Order) -> list[Note]:
             said = f"Analyze use auto adjusted sample rate {rate:.6f} for table"
             shown = f"{database}.{info.name.O}{suffix}"
             found.append(
-                Note("Note", 1105, f'{said} {shown}, reason to use this rate is "{reason}"')
+                Note(
+                    "Note",
+                    ErrUnknown.code,
+                    f'{said} {shown}, reason to use this rate is "{reason}"',
+                )
             )
         return found
     finally:

@@ -15,7 +15,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
 from exuvia.sql.access.estimated import rows_read
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.partitioned import Everywhere
@@ -45,9 +45,9 @@ def explain(context: Context, node: Explain) -> Result:
     """EXPLAIN [ANALYZE]. Raises 1235 for a statement that has no plan."""
     statement = node.statement
     if not isinstance(statement, exp.Query | Insert | Update | Delete):
-        raise refuse(1235, f"EXPLAIN {type(statement).__name__}")
+        raise ErrNotSupportedYet(f"EXPLAIN {type(statement).__name__}")
     if node.format.lower() not in _KNOWN_FORMATS:
-        raise refuse(1791, node.format)
+        raise ErrUnknownExplainFormat(node.format)
     plan = planner.plan(statement, context)
     if node.analyze:
         plan.run(context)

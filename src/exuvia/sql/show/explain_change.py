@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.catalog.model import evolve
 from exuvia.cluster.asking import told_elsewhere
 from exuvia.ddl import foresee, queue
@@ -90,11 +90,11 @@ class _Asked:
 def explain_change(handler: Handler, session: Running, node: ExplainChange, text: str) -> Result:
     """EXPLAIN of that handler's statement. Raises what the statement would, 1235 for ANALYZE."""
     if node.analyze:
-        raise refuse(1235, "EXPLAIN ANALYZE of a schema change")
+        raise ErrNotSupportedYet("EXPLAIN ANALYZE of a schema change")
     if isinstance(node.statement, nodes.CreateTable) and node.statement.query is not None:
-        raise refuse(1235, "EXPLAIN CREATE TABLE ... SELECT")
+        raise ErrNotSupportedYet("EXPLAIN CREATE TABLE ... SELECT")
     if node.format not in (*_TABLE_FORMATS, "json"):
-        raise refuse(1235, f"EXPLAIN FORMAT = {node.format}")
+        raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
     asked = _Asked(session)
     answer = handler(asked, node.statement, text)
     rows = list(_rows(session, asked.collector.jobs))

@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCannotUser,
+    ErrNonexistingGrant,
+    ErrRoleNotGranted,
+    ErrTableaccessDenied,
+)
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.accounts import ShowGrants
 from exuvia.sql.privileges.accounts import Account, Book, OnDatabase, OnTable, read
@@ -24,19 +29,21 @@ def show_grants(context: Context, node: ShowGrants) -> Result:
     session = context.session
     name = session.account_name if node.who is None else (node.who[0], node.who[1].lower())
     if name != session.account_name and "SELECT" not in session.rights.on_database("mysql"):
-        raise refuse(1142, "SELECT", *session.account_name, "user")
+        raise ErrTableaccessDenied("SELECT", *session.account_name, "user")
     book = read(context.txn)
     account = book.account(*name)
     title = f"{name[0]}@{name[1]}"
     if account is None:
-        raise refuse(1396, "SHOW CREATE USER", title) if node.create else refuse(1141, *name)
+        raise (
+            ErrCannotUser("SHOW CREATE USER", title) if node.create else ErrNonexistingGrant(*name)
+        )
     if node.create:
         return _titled(f"CREATE USER for {title}", [[_create_text(account)]])
     roles = [(who[0], who[1].lower()) for who in node.roles if who is not None]
     granted = book.roles.granted(name)
     for role in roles:
         if role not in granted:
-            raise refuse(3530, shown(role), f"{name[0]}@{name[1]}")
+            raise ErrRoleNotGranted(shown(role), f"{name[0]}@{name[1]}")
     if not roles and name == session.account_name:
         roles = list(session.active_roles)
     held = book.roles.reachable(name, roles)

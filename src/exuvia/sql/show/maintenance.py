@@ -1,7 +1,7 @@
 """CHECK, OPTIMIZE ... TABLE, in MySQL's columns, SPLIT TABLE in TiDB's, and DO."""
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql import constants
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import TableName
@@ -22,7 +22,7 @@ def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
         admin.existing_table(session, node.tables[0])
         return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
     if node.kind == "checksum":
-        raise refuse(1235, "CHECKSUM TABLE")
+        raise ErrNotSupportedYet("CHECKSUM TABLE")
     rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]
     return Result(columns_of(_COLUMNS), rows)
 

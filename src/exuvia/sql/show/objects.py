@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.catalog.model import TableInfo, ViewInfo
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.sql.context import Context
@@ -50,7 +50,7 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     if info.is_temporary:
         info = _hidden(context, database, node.table.name)
     if (info.view if kind == "VIEW" else info.sequence) is None:
-        raise refuse(1347, database, node.table.name, kind)
+        raise ErrWrongObject(database, node.table.name, kind)
     return info
 
 
@@ -58,7 +58,7 @@ def _hidden(context: Context, database: str, name: str) -> TableInfo:
     """What a temporary table of that name hides. Raises 1142, 1146."""
     session = context.session
     if not session.rights.everything and not session.rights.sees_table(database, name):
-        raise refuse(1142, "SHOW", *session.account_name, name)
+        raise ErrTableaccessDenied("SHOW", *session.account_name, name)
     return session.services.schemas.lasting(context.txn, database, name).info
 
 

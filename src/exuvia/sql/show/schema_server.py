@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
@@ -64,7 +65,7 @@ def _cluster_processlist(context: Context) -> Iterable[Row]:
     session = context.session
     found, silent = session.services.processes.everywhere()
     for reason in silent:
-        context.note(1105, reason)
+        context.note(ErrUnknown.code, reason)
     sees_all = "PROCESS" in session.rights.everywhere
     return [[at, *process_row(p)] for at, p in found if sees_all or p.user == session.user]
 

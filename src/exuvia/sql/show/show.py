@@ -5,7 +5,13 @@ KINDS   words of the statement -> the function that answers
 
 from collections.abc import Callable, Iterable
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrEventDoesNotExist,
+    ErrNotSupportedYet,
+    ErrSpDoesNotExist,
+    ErrTrgDoesNotExist,
+    MySQLError,
+)
 from exuvia.catalog import variables
 from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import Describe, Show
@@ -27,7 +33,7 @@ def show(context: Context, node: Show) -> Result:
     """SHOW. Raises 1235 for a kind that is not done."""
     shower = KINDS.get(node.kind)
     if shower is None:
-        raise refuse(1235, f"SHOW {node.kind.upper()}")
+        raise ErrNotSupportedYet(f"SHOW {node.kind.upper()}")
     result = shower(context, node)
     if node.limit is not None:
         offset, count = node.limit
@@ -131,13 +137,13 @@ def _empty(line: str) -> Shower:
     return shower
 
 
-def _missing(code: int, *words: str) -> Shower:
+def _missing(unknown: MySQLError, *words: str) -> Shower:
     """There are no such objects: whatever is named does not exist."""
 
     def shower(context: Context, node: Show) -> Result:
         assert node.table is not None
         shown = node.table.name if node.table.db is None else f"{node.table.db}.{node.table.name}"
-        raise refuse(code, *words, shown) if code != 1360 else refuse(code)
+        raise unknown(*words, shown) if unknown is not ErrTrgDoesNotExist else unknown()
 
     return shower
 
@@ -202,10 +208,10 @@ KINDS: dict[str, Shower] = {
     "replicas": _empty("Server_Id# Host Port# Source_Id# Replica_UUID"),
     "slave hosts": _empty("Server_id# Host Port# Master_id# Slave_UUID"),
     "profile": _empty("Status Duration%"),
-    "create procedure": _missing(1305, "PROCEDURE"),
-    "create function": _missing(1305, "FUNCTION"),
-    "create trigger": _missing(1360),
-    "create event": _missing(1539),
+    "create procedure": _missing(ErrSpDoesNotExist, "PROCEDURE"),
+    "create function": _missing(ErrSpDoesNotExist, "FUNCTION"),
+    "create trigger": _missing(ErrTrgDoesNotExist),
+    "create event": _missing(ErrEventDoesNotExist),
     "replica status": _empty("Replica_IO_State"),
     "slave status": _empty("Slave_IO_State"),
     "engine innodb": _empty("Type Name Status:65535"),

@@ -4,7 +4,7 @@ A partitioned table is locked with its partitions. What was written to a locked 
 lock (stats/locked.py); UNLOCK STATS gives it back.
 """
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrUnknown, ErrWrongObject
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes.statistics import DropStats, LockStats
@@ -31,7 +31,9 @@ def lock_stats(session: Running, node: LockStats, text: str) -> Result:
         if skipped:
             verb = "unlocking unlocked" if node.unlocks else "locking locked"
             noun = "table" if len(skipped) == 1 else "tables"
-            notes.append(Note("Warning", 1105, f"skip {verb} {noun}: {', '.join(skipped)}"))
+            notes.append(
+                Note("Warning", ErrUnknown.code, f"skip {verb} {noun}: {', '.join(skipped)}")
+            )
         for table, parts in found:
             if parts:
                 notes.extend(_change_parts(txn, table, parts, node.unlocks))
@@ -80,7 +82,7 @@ def _change_parts(
     verb = "unlocking" if unlocks else "locking"
     if locked.get(txn, meta.whole_id(table)) is not None:
         said = f"skip {verb} partitions of locked table: {_name(table)}"
-        return [Note("Warning", 1105, said)]
+        return [Note("Warning", ErrUnknown.code, said)]
     change = _unlock if unlocks else _lock
     pairs = zip(names, ids, strict=True)
     skipped = sorted(name for name, each in pairs if not change(txn, [each], table))
@@ -89,7 +91,7 @@ def _change_parts(
     noun = "partition" if len(skipped) == 1 else "partitions"
     state = "unlocked" if unlocks else "locked"
     said = f"skip {verb} {state} {noun} of table {_name(table)}: {', '.join(skipped)}"
-    return [Note("Warning", 1105, said)]
+    return [Note("Warning", ErrUnknown.code, said)]
 
 
 def drop_stats(session: Running, node: DropStats, text: str) -> Result:
@@ -97,7 +99,7 @@ def drop_stats(session: Running, node: DropStats, text: str) -> Result:
     found = [existing_table(session, name) for name in node.tables]
     for table in found:
         if not table.info.is_stored:
-            raise refuse(1347, table.database.db_name.O, table.info.name.O, "BASE TABLE")
+            raise ErrWrongObject(table.database.db_name.O, table.info.name.O, "BASE TABLE")
 
     def write(txn: Transaction) -> None:
         version = meta.draw_version(txn)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNoDB
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.zones import column_in, table_in
@@ -114,7 +114,7 @@ def _table(context: Context, name: TableName | None) -> TableInfo | Virtual:
 def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtual:
     """As `_table`, and a view as it was made."""
     if name is None:
-        raise refuse(1046)
+        raise ErrNoDB()
     database = context.database_of(name.db or "")
     virtual = context.virtual(database, name.name)
     return virtual if virtual is not None else context.table(database, name.name).info

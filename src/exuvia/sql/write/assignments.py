@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadGeneratedColumn
 from exuvia.base.types import FieldType, Flag
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.values import STRICT, Mode
@@ -133,7 +133,7 @@ def _step(
     if column.is_generated:
         own = not isinstance(tree, Given) and is_own_default(tree, column.name.L)
         if not own and (isinstance(tree, Given) or not is_default(tree)):
-            raise refuse(3105, column.name.O, source.table.info.name.O)
+            raise ErrBadGeneratedColumn(column.name.O, source.table.info.name.O)
         return Step(position, column, lambda row, at: row[position], None)
     if isinstance(tree, Given):
         place = len(source.table.info.cols) + tree.place

@@ -13,6 +13,16 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadNull,
+    ErrDataTooLong,
+    ErrInvalidJSONText,
+    ErrNoDefaultForField,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import narrow, values
 from exuvia.catalog.model import ColumnInfo
@@ -36,7 +46,18 @@ def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
     return exp.Cast(this=tree, to=exp.DataType(this=exp.DType.UBIGINT, nested=False))
 
 
-NARROWED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 3140})
+NARROWED = frozenset(
+    {
+        ErrBadNull.code,
+        ErrWarnDataOutOfRange.code,
+        WarnDataTruncated.code,
+        ErrTruncatedWrongValue.code,
+        ErrNoDefaultForField.code,
+        ErrTruncatedWrongValueForField.code,
+        ErrDataTooLong.code,
+        ErrInvalidJSONText.code,
+    }
+)
 
 
 def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Assign:

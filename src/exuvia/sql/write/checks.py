@@ -7,7 +7,7 @@ for one), so what was once true of a row stays true. NULL is not false. Bound on
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
 from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
@@ -53,7 +53,7 @@ class RowChecks:
         env = PlainEnv()
         for each in self._checks:
             if each.breaks(row, env):
-                raise refuse(3819, each.name)
+                raise ErrCheckConstraintViolated(each.name)
 
 
 def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequence[Value]], None]:
@@ -63,7 +63,7 @@ def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequenc
 
     def check(row: Sequence[Value]) -> None:
         if any(each.breaks(row, env) for each in found):
-            raise refuse(1737)
+            raise ErrRowDoesNotMatchPartition()
 
     return check
 

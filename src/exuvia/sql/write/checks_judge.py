@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrCheckConstraintViolated,
+    ErrNoReferencedRow2,
+    ErrRowDoesNotMatchPartition,
+)
 from exuvia.catalog import meta, references
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
@@ -76,7 +80,7 @@ class CheckRule(_Rule):
 
     def refusal(self) -> Refused:
         """3819."""
-        return refuse(3819, self._name)
+        return ErrCheckConstraintViolated(self._name)
 
 
 class ExchangeRule(_Rule):
@@ -92,7 +96,7 @@ class ExchangeRule(_Rule):
 
     def refusal(self) -> Refused:
         """1737."""
-        return refuse(1737)
+        return ErrRowDoesNotMatchPartition()
 
 
 class ChildRule(_Rule):
@@ -119,7 +123,7 @@ class ChildRule(_Rule):
 
     def refusal(self) -> Refused:
         """1452."""
-        return refuse(1452, self._text)
+        return ErrNoReferencedRow2(self._text)
 
 
 def _table(txn: Transaction, table_id: int) -> Table | None:

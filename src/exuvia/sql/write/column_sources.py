@@ -11,7 +11,12 @@ none                NULL; for NOT NULL 1364, and with IGNORE a warning and the t
 from collections.abc import Callable
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrNoDefaultForField,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    WarnDataTruncated,
+)
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import values
 from exuvia.catalog.model import ColumnInfo
@@ -72,16 +77,16 @@ def _expression(column: ColumnInfo) -> Source:
 
 def _as_cast(error: Refused, text: str) -> Refused:
     """What a default's expression gives is cast: TiDB words its refusal so, blanks unfilled."""
-    if error.code == 1265:
-        return Refused(1265, "01000", "Data truncated for column '%s' at row %d")
-    if error.code == 1366 and error.message.startswith("Incorrect "):
-        return refuse(1292, "DOUBLE", text)
+    if error.code == WarnDataTruncated.code:
+        return WarnDataTruncated.with_text("Data truncated for column '%s' at row %d")
+    if error.code == ErrTruncatedWrongValueForField.code and error.message.startswith("Incorrect "):
+        return ErrTruncatedWrongValue("DOUBLE", text)
     return error
 
 
 def _missing(column: ColumnInfo) -> Source:
     def source(context: Context) -> Value:
-        missing = refuse(1364, column.name.O)
+        missing = ErrNoDefaultForField(column.name.O)
         if context.strict:
             raise missing
         context.note(missing.code, missing.message)

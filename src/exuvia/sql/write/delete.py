@@ -1,7 +1,7 @@
 """DELETE from one table: read what the WHERE keeps, then remove row by row."""
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownTable
 from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
 from exuvia.sql.access.single_table import Source, check_writable, source_of, tree_of
 from exuvia.sql.context import Context
@@ -21,7 +21,7 @@ class DeleteRows(KeptPlan):
     def __init__(self, node: Delete, context: Context) -> None:
         tree = tree_of(node.source)
         if tree is None or len(node.targets) > 1:
-            raise refuse(1235, "multi-table DELETE")
+            raise ErrNotSupportedYet("multi-table DELETE")
         source = source_of(tree, context)
         _check_target(node, source)
         super().__init__(source.table, source.database, source.name)
@@ -54,7 +54,7 @@ def _check_target(node: Delete, source: Source) -> None:
     """DELETE a FROM t AS a. Raises 1109."""
     for target in node.targets:
         if target.name.lower() != source.alias.lower():
-            raise refuse(1109, target.name, "MULTI DELETE")
+            raise ErrUnknownTable(target.name, "MULTI DELETE")
 
 
 def plan(node: Delete, context: Context) -> KeptPlan:

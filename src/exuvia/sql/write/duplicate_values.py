@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
 
@@ -29,7 +29,7 @@ def with_new_row(
         column = _values_of(node)
         if column is not None:
             if column.name.lower() not in known:
-                raise refuse(1054, column.name, "field list")
+                raise ErrBadField(column.name, "field list")
             return _of(column, name)
         if isinstance(node, exp.Column) and not node.table and not is_default(node):
             return _of(node, table) if node.name.lower() in known else node

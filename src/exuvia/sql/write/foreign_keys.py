@@ -22,7 +22,11 @@ judged before it is written, and left out with a warning.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrForeignKeyCascadeDepthExceeded,
+    ErrNoReferencedRow2,
+    ErrRowIsReferenced2,
+)
 from exuvia.catalog.constraint_info import Rule
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, Kind
@@ -115,7 +119,7 @@ class KeyDuties:
         for (n, _), values in sought.items():
             self._find(self._ups[n], values)
         if follow and self._depth >= MOST_DEEP:
-            raise refuse(3008, MOST_DEEP)
+            raise ErrForeignKeyCascadeDepthExceeded(MOST_DEEP)
         found = []
         for down, was, now, rule in follow:  # all are found before the first of them changes
             self._expect_no_other(down, was)
@@ -127,18 +131,18 @@ class KeyDuties:
     def _find(self, up: Upward, values: Values) -> None:
         txn = self._context.txn
         if up.parents is None:
-            raise refuse(1452, up.text)
+            raise ErrNoReferencedRow2(up.text)
         self._context.relying(up.parents.table)
         key = up.parents.first(txn, values)
         if key is None:
-            raise refuse(1452, up.text)
+            raise ErrNoReferencedRow2(up.text)
         txn.require(key, shared=True)
         txn.write(Kind.PLACE, up.mark + up.parents.form.encode(values), LIVE)
 
     def _release(self, down: Downward, was: Values) -> None:
         self._expect_no_other(down, was)
         if down.children.first(self._context.txn, was) is not None:
-            raise refuse(1451, down.text)
+            raise ErrRowIsReferenced2(down.text)
 
     def _expect_no_other(self, down: Downward, was: Values) -> None:
         """Nobody may bring a child meanwhile; the mark itself goes with the parent."""

@@ -15,7 +15,13 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrMultiUpdateKeyConflict,
+    ErrNonUniq,
+    ErrNonUpdatableTable,
+    ErrUnknownTable,
+)
 from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import ROW_ID, Source, check_writable, source_of, tree_of
 from exuvia.sql.context import Context
@@ -185,7 +191,7 @@ def _check_keys_of_twins(targets: Sequence[_Target]) -> None:
         parts = {part.name.L for part in primary.idx_cols} if primary is not None else set()
         parts |= {table.info.cols[n].name.L for n in table.handle_positions}
         if parts & {column.name.lower() for column, _ in target.pairs}:
-            raise refuse(1706, target.source.alias, twins[0].source.alias)
+            raise ErrMultiUpdateKeyConflict(target.source.alias, twins[0].source.alias)
 
 
 def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
@@ -238,10 +244,10 @@ def _owner(column: exp.Column, sources: Sequence[Source], tree: exp.Expression) 
         if column.table:
             derived = [each for each in derived if each.lower() == column.table.lower()]
         if derived:
-            raise refuse(1288, derived[0], "UPDATE")
-        raise refuse(1054, shown, "field list")
+            raise ErrNonUpdatableTable(derived[0], "UPDATE")
+        raise ErrBadField(shown, "field list")
     if len(found) > 1:
-        raise refuse(1052, shown, "field list")
+        raise ErrNonUniq(shown, "field list")
     return found[0]
 
 
@@ -249,7 +255,7 @@ def _named(name: str, sources: Sequence[Source]) -> Source:
     for source in sources:
         if source.alias.lower() == name.lower():
             return source
-    raise refuse(1109, name, "MULTI DELETE")
+    raise ErrUnknownTable(name, "MULTI DELETE")
 
 
 def _handle(source: Source) -> exp.Column:

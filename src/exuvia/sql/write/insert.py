@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadGeneratedColumn, ErrWrongValueCountOnRow
 from exuvia.base.types import FieldType
 from exuvia.catalog import values
 from exuvia.catalog.model import ColumnInfo
@@ -125,7 +125,7 @@ class InsertValues(KeptPlan):
                 if position != self._target.auto
             ]
         if len(row) != len(named):
-            raise refuse(1136, number)
+            raise ErrWrongValueCountOnRow(number)
         return [
             (position, self._cell(position, column, tree, visible, context))
             for (position, column), tree in zip(named, row, strict=True)
@@ -142,7 +142,7 @@ class InsertValues(KeptPlan):
         if column.is_generated or asks_generated_default(tree, self.table.info):
             if column.is_generated and loads_a_dump(context):
                 return default_cell(column)
-            raise refuse(3105, column.name.O, self.table.info.name.O)
+            raise ErrBadGeneratedColumn(column.name.O, self.table.info.name.O)
         tree = meant_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
@@ -249,10 +249,10 @@ class InsertQuery(Plan):
         read = query.columns[self._width :]
         self._changes = _changes(node, self._target, context, self._rules, read)
         if self._width != len(self._target.named):
-            raise refuse(1136, 1)
+            raise ErrWrongValueCountOnRow(1)
         for _, column in self._target.named:
             if column.is_generated:
-                raise refuse(3105, column.name.O, self._target.table.info.name.O)
+                raise ErrBadGeneratedColumn(column.name.O, self._target.table.info.name.O)
         self._storers = [
             (position, storer(column, each.type, position == self._target.auto, self._rules, True))
             for (position, column), each in zip(self._target.named, query.columns, strict=False)

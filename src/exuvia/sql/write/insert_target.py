@@ -1,6 +1,6 @@
 """Where an INSERT puts its values: the columns named, and what the others get."""
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrFieldSpecifiedTwice
 from exuvia.catalog import values
 from exuvia.catalog.auto_random import random_column
 from exuvia.catalog.model import ColumnInfo
@@ -23,11 +23,11 @@ class Target:
         self.named: list[tuple[int, ColumnInfo]] = []
         for shown, lower in zip(names or wanted, wanted, strict=True):
             if lower not in public:
-                raise refuse(1054, shown, "field list")
+                raise ErrBadField(shown, "field list")
             self.named.append((table.position(lower), public[lower]))
         positions = [position for position, _ in self.named]
         if len(set(positions)) < len(positions):
-            raise refuse(1110, _twice(wanted))
+            raise ErrFieldSpecifiedTwice(_twice(wanted))
         self.random = random_column(table.info)
         mine = 0 if self.random is None else self.random.id
         taking = (c for c in public.values() if c.auto_increment or c.id == mine)

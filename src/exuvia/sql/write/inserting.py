@@ -7,7 +7,7 @@ AUTO_INCREMENT: NULL and 0 take the next id; a value given raises the counter.
 """
 
 from exuvia.base.errors import Broken, Duplicate, Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrAutoincReadFailed, ErrDataOutOfRange, ErrInvalidAutoRandom
 from exuvia.base.types import INTEGER_BITS, TypeCode
 from exuvia.catalog.auto_random import counter_bits, scattered
 from exuvia.catalog.ids import EVERY, Spacing
@@ -99,7 +99,7 @@ class Inserting:
         assert column is not None
         bits = counter_bits(info, column)
         if number >> bits:
-            raise refuse(1467)
+            raise ErrAutoincReadFailed()
         return scattered(number, info.auto_random_bits, bits)
 
     def _explicit(self, value: int) -> int:
@@ -109,7 +109,7 @@ class Inserting:
         if self._context.variable("allow_auto_random_explicit_insert") != "ON":
             said = "Explicit insertion on auto_random column is disabled. "
             said += "Try to set @@allow_auto_random_explicit_insert = true."
-            raise Refused(8216, "HY000", f"Invalid auto random: {said}")
+            raise ErrInvalidAutoRandom(said)
         return value & (1 << counter_bits(self._table.info, column)) - 1 if value > 0 else value
 
     def _in_range(self, value: int, position: int) -> int:
@@ -119,8 +119,8 @@ class Inserting:
         most = (1 << (bits if kind.unsigned else bits - 1)) - 1 if bits else value
         if value <= most:
             return value
-        failed = refuse(1467)
-        beyond = Refused(1690, "22003", f"constant {value} overflows {INTEGERS[bits or 64]}")
+        failed = ErrAutoincReadFailed()
+        beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits or 64]}")
         if not self._context.ignores:
             raise beyond if self._context.strict else failed
         self._context.note(beyond.code, beyond.message)

@@ -11,7 +11,7 @@ word NULL where fields are enclosed. A record of more than MOST_BYTES is 1153.
 import re
 from collections.abc import Iterable, Iterator
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNetPacketTooLarge, ErrNotSupportedYet
 from exuvia.sql.nodes.files import TextFormat
 
 MOST_BYTES = 64 << 20
@@ -24,7 +24,7 @@ class Lines:
 
     def __init__(self, form: TextFormat, codec: str, skipped: int) -> None:
         if not form.terminated or not form.lines:
-            raise refuse(1235, "LOAD DATA with fields of fixed size")
+            raise ErrNotSupportedYet("LOAD DATA with fields of fixed size")
         self._field_end, self._line_end = form.terminated.encode(codec), form.lines.encode(codec)
         self._start, self._quote = form.starting.encode(codec), form.enclosed.encode(codec)
         self._escape = form.escaped.encode(codec)
@@ -51,7 +51,7 @@ class Lines:
             self._at = 0
             self._buffer += chunk
             if len(self._buffer) > MOST_BYTES + len(chunk):
-                raise refuse(1153)
+                raise ErrNetPacketTooLarge()
             yield from self._records(False)
         yield from self._records(True)
 

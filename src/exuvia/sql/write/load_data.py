@@ -14,7 +14,12 @@ from itertools import islice
 
 from sqlglot import exp
 
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrBadGeneratedColumn,
+    ErrNotSupportedYet,
+    ErrWarnTooFewRecords,
+    ErrWarnTooManyRecords,
+)
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
@@ -138,7 +143,8 @@ def _check_width(
 ) -> None:
     if len(fields) == wanted:
         return
-    problem = refuse(1261 if len(fields) < wanted else 1262, number)
+    few = len(fields) < wanted
+    problem = ErrWarnTooFewRecords(number) if few else ErrWarnTooManyRecords(number)
     if not rules.lenient:
         raise problem
     context.note(problem.code, problem.message)
@@ -171,7 +177,7 @@ def _variable(name: str, context: Context) -> Reader:
 
 def _column(position: int, column: ColumnInfo, target: Target, rules: Strictness) -> Reader:
     if column.is_generated:
-        raise refuse(3105, column.name.O, target.table.info.name.O)
+        raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES
     is_auto = position == target.auto
     store = storer(column, _kind(is_binary), is_auto, rules)
@@ -200,9 +206,9 @@ def _assignments(
     for name, tree in node.assignments:
         position, column = columns[name.lower()]
         if column.is_generated:
-            raise refuse(3105, column.name.O, target.table.info.name.O)
+            raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
         if tree.find(exp.Query):
-            raise refuse(1235, "a subquery in LOAD DATA ... SET")
+            raise ErrNotSupportedYet("a subquery in LOAD DATA ... SET")
         if is_default(tree):
             found.append(_by_default(position, column))
             continue

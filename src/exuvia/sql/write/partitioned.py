@@ -12,7 +12,11 @@ were exchanged.
 from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Duplicate
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrPartitionClauseOnNonpartitioned,
+    ErrRowDoesNotMatchGivenPartitionSet,
+    ErrRowDoesNotMatchPartition,
+)
 from exuvia.catalog import reader, writer
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -108,7 +112,7 @@ class Partitions:
         if place == NOWHERE or self._table.parts[place].physical_id in self._unused:
             raise self._route.refusal(row)
         if self._named is not None and place not in self._named:
-            raise refuse(1748)
+            raise ErrRowDoesNotMatchGivenPartitionSet()
         part = self._table.parts[place]
         if part.physical_id == self._exchanged:
             self._fits(row)
@@ -124,7 +128,7 @@ def partitions_of(table: Table, context: Context, named: Sequence[str] = ()) -> 
     if table.is_partitioned:
         return Partitions(table, context, named)
     if named:
-        raise refuse(1747)
+        raise ErrPartitionClauseOnNonpartitioned()
     return None
 
 
@@ -141,7 +145,7 @@ def fits_of(table: Table) -> Callable[[Row], None] | None:
 
     def check(row: Row) -> None:
         if route.place(row) != wanted:
-            raise refuse(1737)
+            raise ErrRowDoesNotMatchPartition()
         obeys(row)
 
     return check

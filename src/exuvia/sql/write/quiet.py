@@ -10,7 +10,13 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import (
+    ErrDataOutOfRange,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
 from exuvia.catalog import decimals, values
 from exuvia.catalog.assign_numbers import leading_number
@@ -51,7 +57,11 @@ def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:
         if value is None or _number(value, source) == stored:
             return
         text = values.to_text(value, source)
-        said = refuse(1366, "decimal", text, name, row) if named else refuse(1292, "DECIMAL", text)
+        said = (
+            ErrTruncatedWrongValueForField("decimal", text, name, row)
+            if named
+            else ErrTruncatedWrongValue("DECIMAL", text)
+        )
         context.note(said.code, said.message)
 
     return lost
@@ -68,7 +78,7 @@ def _cutting(column: ColumnInfo) -> Loss:
 
     def lost(value: Value, stored: Value, context: Context, row: int) -> None:
         if value is not None and len(value) > most:
-            said = refuse(1265, name, row)
+            said = WarnDataTruncated(name, row)
             context.note(said.code, said.message)
 
     return lost
@@ -76,7 +86,10 @@ def _cutting(column: ColumnInfo) -> Loss:
 
 def updated(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
     """The refusal of an UPDATE: texts that are no numbers are 1292."""
-    if error.code not in (1265, 1366) or source.Tp == TypeCode.NULL:
+    if (
+        error.code not in (WarnDataTruncated.code, ErrTruncatedWrongValueForField.code)
+        or source.Tp == TypeCode.NULL
+    ):
         return error
     is_text = source.family in (Family.STRING, Family.BYTES)
     plain = target.family in _NUMBERS and target.Tp not in (
@@ -88,14 +101,14 @@ def updated(error: Refused, value: Value, source: FieldType, target: FieldType) 
     if not is_text or not plain:
         return error
     what = "DECIMAL" if target.family == Family.DECIMAL else "DOUBLE"
-    return refuse(1292, what, values.to_text(value, source))
+    return ErrTruncatedWrongValue(what, values.to_text(value, source))
 
 
 def overflowed(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
     """A whole number beyond an integer type, as INSERT .. SELECT and UPDATE warn of it."""
     bits = INTEGER_BITS.get(TypeCode(target.Tp))
-    if error.code != 1264 or bits is None or not isinstance(value, int):
+    if error.code != ErrWarnDataOutOfRange.code or bits is None or not isinstance(value, int):
         return error
     if source.family not in (Family.INT, Family.UINT):
         return error
-    return Refused(1690, "22003", f"constant {value} overflows {INTEGERS[bits]}")
+    return ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")

@@ -17,6 +17,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from exuvia.base.interruption import check
+from exuvia.base.mysql_errors import (
+    ErrCheckConstraintViolated,
+    ErrDupEntry,
+    ErrNoPartitionForGivenValue,
+    ErrNoReferencedRow2,
+    ErrRowDoesNotMatchGivenPartitionSet,
+    ErrRowIsReferenced2,
+)
 from exuvia.catalog import reader, writer
 from exuvia.catalog.constraint_info import Rule
 from exuvia.catalog.table import Table
@@ -30,7 +38,16 @@ from exuvia.sql.write.generated import computed
 from exuvia.sql.write.partitioned import fits_of, partitions_of
 
 # with IGNORE a warning, and the row is left as it is
-SKIPPED = frozenset({1062, 1451, 1452, 1526, 1748, 3819})
+SKIPPED = frozenset(
+    {
+        ErrDupEntry.code,
+        ErrRowIsReferenced2.code,
+        ErrNoReferencedRow2.code,
+        ErrNoPartitionForGivenValue.code,
+        ErrRowDoesNotMatchGivenPartitionSet.code,
+        ErrCheckConstraintViolated.code,
+    }
+)
 
 Values = tuple[Any, ...]
 

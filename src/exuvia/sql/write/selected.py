@@ -13,7 +13,7 @@ from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.names import name as named
 from exuvia.sql.access.single_table import Source
@@ -98,7 +98,7 @@ class _Reads:
         if not self._is_read(node):
             return node
         if is_ours:
-            raise refuse(1052, node.name, "field list")
+            raise ErrNonUniq(node.name, "field list")
         if node not in self.found:
             self.found.append(node.copy())
         name = exp.to_identifier(f"r{self.found.index(node)}", quoted=True)
@@ -114,7 +114,7 @@ class _Reads:
         try:
             RelationalPlan(probe, self._context)
         except Refused as error:
-            if error.code == 1054:
+            if error.code == ErrBadField.code:
                 return False
             raise
         return True

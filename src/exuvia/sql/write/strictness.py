@@ -10,12 +10,12 @@ zero dates               1292 unless NO_ZERO_DATE is off         allowed
 
 from typing import NamedTuple
 
+from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.catalog.values import LENIENT, STRICT, Mode
 from exuvia.sql.context import Context
 from exuvia.sql.write.cells import NARROWED
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
-_NULL = 1048
 
 
 class Strictness(NamedTuple):
@@ -48,7 +48,7 @@ def strictness(context: Context, ignore: bool, single_row: bool = False) -> Stri
     lenient = ignore or not any(each in modes for each in _STRICT_MODES)
     forgiven = NARROWED if lenient else frozenset[int]()
     if single_row and not ignore:
-        forgiven -= {_NULL}
+        forgiven -= {ErrBadNull.code}
     zero_dates = lenient or "NO_ZERO_DATE" not in modes
     return Strictness(ignore, lenient, forgiven, _mode(zero_dates, context))
 

@@ -5,7 +5,7 @@ those that changed; with CLIENT_FOUND_ROWS those that matched.
 """
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql import refuse
+from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
 from exuvia.sql.access.single_table import check_writable, source_of, tree_of
 from exuvia.sql.context import Context
@@ -26,7 +26,7 @@ class UpdateRows(KeptPlan):
     def __init__(self, node: Update, context: Context) -> None:
         tree = tree_of(node.source)
         if tree is None:
-            raise refuse(1235, "multi-table UPDATE")
+            raise ErrNotSupportedYet("multi-table UPDATE")
         source = source_of(tree, context)
         super().__init__(source.table, source.database, source.name)
         check_writable(source.table, "UPDATE", context)
