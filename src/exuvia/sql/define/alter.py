@@ -8,9 +8,13 @@
 An index, a foreign key or a CHECK may name a column that the same statement adds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from exuvia.base.mysql_errors import ErrUnknown, ErrUnsupportedDDLOperation, ErrWrongObject
+from exuvia.base.mysql_errors import (
+    ErrUnknown,
+    ErrUnsupportedDDLOperation,
+    ErrWrongObject,
+)
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.explain import decisions
@@ -19,7 +23,11 @@ from exuvia.ddl.parts import all_of, joined
 from exuvia.ddl.world import World
 from exuvia.sql.define import mixture
 from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.constraints_alter import prepared
+from exuvia.sql.define.check import (
+    with_check_names,
+    with_checks_of_columns,
+)
+from exuvia.sql.define.foreign_key import with_indexes_needed, with_key_names
 from exuvia.sql.define.jobs import look, refuse_cached, submit, table_named
 from exuvia.sql.define.specs import SPECS
 from exuvia.sql.nodes import (
@@ -29,6 +37,8 @@ from exuvia.sql.nodes import (
     AddIndex,
     AlterTable,
     Ignored,
+    IndexDefinition,
+    IndexPart,
     Node,
     Spec,
     TableName,
@@ -132,3 +142,23 @@ def _left_by(job: Job, table: TableInfo, altering: Altering) -> TableInfo:
 def not_yet(session: Running, node: Node, text: str) -> Result:
     """A schema change that is known and not done."""
     raise ErrUnsupportedDDLOperation(f"{type(node).__name__} statement")
+
+
+def prepared(at: Altering, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
+    if at.session.variable("exuvia_compatibility") == "mysql":
+        specs = tuple(_with_columns_keys(specs))
+    specs = tuple(with_checks_of_columns(specs))
+    specs = with_check_names(at.table, specs)
+    return tuple(with_indexes_needed(at.table, with_key_names(at.table, specs)))
+
+
+def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
+    """ADD COLUMN c .. UNIQUE, which TiDB refuses: ADD COLUMN c, ADD UNIQUE (c)."""
+    for spec in specs:
+        if isinstance(spec, AddColumn) and spec.column.unique and not spec.if_not_exists:
+            part = IndexPart(spec.column.name)
+            yield evolve(spec, column=evolve(spec.column, unique=False))
+            yield AddIndex(IndexDefinition(kind="unique", parts=(part,)))
+        else:
+            yield spec

@@ -22,10 +22,10 @@ from exuvia.ddl import requests
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.zones import column_in
+from exuvia.sql.define import check, foreign_key
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.column_defaults import with_origin_default
 from exuvia.sql.define.columns import check_place, column_info
-from exuvia.sql.define.constraints_guard import check_drop_column
 from exuvia.sql.define.default_expressions import check_one_value
 from exuvia.sql.define.generated import check_generated, check_independent
 from exuvia.sql.define.partition import partition_columns
@@ -115,7 +115,8 @@ def drop_column(at: Altering, spec: DropColumn) -> Job | None:
     check_independent(table, column)
     if table.partition is not None and column.name.L in partition_columns(table.partition):
         raise ErrDependentByPartitionFunctional(column.name.O)
-    check_drop_column(at, column)
+    check.check_drop_column(at, column)
+    foreign_key.check_drop_column(at, column)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
     _check_indexes(table, column)

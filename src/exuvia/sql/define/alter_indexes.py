@@ -16,8 +16,8 @@ from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.constraints_guard import check_drop_index
 from exuvia.sql.define.expression_indexes import with_hidden
+from exuvia.sql.define.foreign_key import check_drop_index
 from exuvia.sql.define.indexes import check_count, check_visible, index_info
 from exuvia.sql.define.partition import partition_columns
 from exuvia.sql.define.partition_checks import check_local, check_unique_key

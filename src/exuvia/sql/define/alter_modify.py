@@ -17,7 +17,7 @@ from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.auto_random import check_modified
 from exuvia.sql.define.column_defaults import with_default
 from exuvia.sql.define.columns import check_name, check_place, column_info
-from exuvia.sql.define.constraints_guard import check_modify
+from exuvia.sql.define.foreign_key import check_modify
 from exuvia.sql.define.generated import check_places
 from exuvia.sql.define.indexes import check_visible
 from exuvia.sql.nodes import (

@@ -3,14 +3,23 @@
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrTableExists, ErrWrongDBName
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.ddl import requests, requests_tables
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.zones import table_in
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.alter import alter
+from exuvia.sql.define.check import (
+    table_with_checks,
+)
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.constraints_create import create_table_job
 from exuvia.sql.define.create_select import create_select
+from exuvia.sql.define.foreign_key import (
+    new_table_keys,
+    with_key_indexes,
+    with_parents,
+)
 from exuvia.sql.define.jobs import database_named, look, noted, submit
 from exuvia.sql.define.like import create_like
 from exuvia.sql.define.modes import modes_of
@@ -75,7 +84,7 @@ def create_table(session: Running, node: CreateTable, text: str) -> Result:
                 info = table_in(
                     table_info(node, database, warn, modes), session.settings.zone, None
                 )
-                job = create_table_job(session, txn, database, node, info, warn, text)
+                job = _create_table_job(session, txn, database, node, info, warn, text)
         if job is None:
             return _create_select(session, node, database, warn, text)
         submit(session, job)
@@ -100,3 +109,23 @@ def create_index(session: Running, node: CreateIndex, text: str) -> Result:
     """CREATE [UNIQUE] INDEX: as ALTER TABLE ADD INDEX."""
     spec = AddIndex(node.index, node.if_not_exists)
     return alter(session, node.table, (spec,), text, "Create Index")
+
+
+def _create_table_job(
+    session: Running,
+    txn: Transaction,
+    database: DatabaseInfo,
+    node: CreateTable,
+    info: TableInfo,
+    warn: Warn,
+    text: str,
+) -> Job:
+    """The job that makes the table with its constraints. Raises Refused."""
+    made = new_table_keys(session, txn, database, node, info)
+    info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
+    info = table_with_checks(txn, node, with_key_indexes(info), warn)
+    job = requests.create_table(database, info, query=text)
+    if not made:
+        return job
+    parents = [each.parent for each in made if each.parent is not None]
+    return with_parents(job, parents, len(made))

@@ -18,11 +18,12 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.alter import alter
 from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.constraints_alter import finder, keys_are_checked
-from exuvia.sql.define.constraints_guard import (
+from exuvia.sql.define.foreign_key import (
     check_drop_database,
     check_drop_tables,
     check_truncate,
+    finder,
+    keys_are_checked,
 )
 from exuvia.sql.define.jobs import (
     COMPUTED,

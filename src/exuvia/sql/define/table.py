@@ -5,7 +5,7 @@
     ... NONCLUSTERED, or no primary key   a hidden row id is the handle; PRIMARY is a unique index
 
 Ids of columns and indexes begin at 1, offsets at 0; the table's id is given later. Constraints are
-in constraints_create.py.
+in create.py.
 """
 
 from collections.abc import Callable

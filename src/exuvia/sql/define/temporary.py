@@ -23,7 +23,7 @@ from exuvia.catalog.table import Table
 from exuvia.ddl.actions.table import placed
 from exuvia.sql.bind.zones import table_in
 from exuvia.sql.context import Context
-from exuvia.sql.define.constraints_create import table_with_checks
+from exuvia.sql.define.check import table_with_checks
 from exuvia.sql.define.create_select import columns_with
 from exuvia.sql.define.create_select_rows import converted, row_of
 from exuvia.sql.define.jobs import database_named, noted

@@ -1,0 +1,362 @@
+"""CHECK constraints: as written they become what is kept, with MySQL's refusals in TiDB's order.
+
+    3822 name twice · 1059 name too long (also one that was made up: t_chk_1)
+    3813 of a column, names another one · 3820, 1054 names no column · 3818 AUTO_INCREMENT
+    3814 a function that asks for more than the row · 3815 a subquery · 3816 a variable
+    3812 not a truth value · 3823 a column that a foreign key changes
+
+Those of the table come before those of its columns; what has no name is numbered in this order.
+
+    3940 ALTER or DROP of one that is not there     3959 DROP of a column that it shares with others
+
+Where tidb_enable_check_constraint is OFF, checks are neither made nor changed: a warning says so.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlglot import exp
+
+from exuvia.base.limits import IDENTIFIER_CHARS
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrCheckConstraintClauseUsingFKReferActionColumn,
+    ErrCheckConstraintDupName,
+    ErrCheckConstraintFunctionIsNotAllowed,
+    ErrCheckConstraintNamedFunctionIsNotAllowed,
+    ErrCheckConstraintRefersAutoIncrementColumn,
+    ErrCheckConstraintVariables,
+    ErrColumnCheckConstraintReferencesOtherColumn,
+    ErrConstraintNotFound,
+    ErrDependentByCheckConstraint,
+    ErrNonBooleanExprForCheckConstraint,
+    ErrTableCheckConstraintReferUnknown,
+    ErrTooLongIdent,
+    ErrUnknown,
+)
+from exuvia.catalog import variables
+from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Rule
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.table import Warn
+from exuvia.sql.nodes import (
+    AddCheck,
+    AddColumn,
+    AlterCheck,
+    Check,
+    ColumnDefinition,
+    CreateTable,
+    Spec,
+)
+from exuvia.sql.parse.restore import restored
+from exuvia.sql.write.checks import row_check
+
+_OFF = "the switch of check constraint is off"
+
+
+class Wanted(NamedTuple):
+    """A CHECK as written, and the column in whose definition it stands."""
+
+    check: Check
+    column: str | None = None
+
+
+def written_checks(
+    checks: Sequence[Check], columns: Sequence[ColumnDefinition]
+) -> tuple[Wanted, ...]:
+    """All of a CREATE TABLE: the table's, then its columns'."""
+    of_columns = (Wanted(check, each.name) for each in columns for check in each.checks)
+    return (*(Wanted(check) for check in checks), *of_columns)
+
+
+def named(table: str, wanted: Sequence[Wanted], taken: Iterable[str]) -> tuple[str, ...]:
+    """Their names, made up where none was given. Raises 3822, 1059."""
+    known = set(taken)
+    for each in wanted:
+        if each.check.name is not None:
+            lower = each.check.name.lower()
+            if lower in known:
+                raise ErrCheckConstraintDupName(lower)
+            known.add(lower)
+    numbers = _free_numbers(f"{table.lower()}_chk_", known)
+    found = tuple(each.check.name or next(numbers) for each in wanted)
+    for text in found:
+        if len(text) > IDENTIFIER_CHARS:
+            raise ErrTooLongIdent(text)
+    return found
+
+
+def _free_numbers(prefix: str, taken: set[str]) -> Iterator[str]:
+    number = 1
+    while True:
+        if f"{prefix}{number}" not in taken:
+            yield f"{prefix}{number}"
+        number += 1
+
+
+def new_table_checks(
+    table: str,
+    wanted: Sequence[Wanted],
+    columns: Sequence[ColumnInfo],
+    keys: Sequence[FkInfo],
+) -> tuple[ConstraintInfo, ...]:
+    """The constraints of a new table, numbered from 1."""
+    found = []
+    for n, (each, text) in enumerate(zip(wanted, named(table, wanted, ()), strict=True), 1):
+        _check_columns(each, text, columns)
+        found.append(_info(n, each, text, columns, keys))
+    return tuple(found)
+
+
+def added_check(
+    check: Check, text: str, columns: Sequence[ColumnInfo], keys: Sequence[FkInfo]
+) -> ConstraintInfo:
+    """The constraint of an ADD; it may name any column (else 1054)."""
+    known = {column.name.L for column in columns}
+    for each in column_names(check.condition):
+        if each.lower() not in known:
+            raise ErrBadField(each, f"check constraint {text} expression")
+    return _info(0, Wanted(check), text, columns, keys)
+
+
+def _check_columns(wanted: Wanted, text: str, columns: Sequence[ColumnInfo]) -> None:
+    known = {column.name.L for column in columns}
+    for each in column_names(wanted.check.condition):
+        if wanted.column is not None and each.lower() != wanted.column.lower():
+            raise ErrColumnCheckConstraintReferencesOtherColumn(text)
+        if each.lower() not in known:
+            raise ErrTableCheckConstraintReferUnknown(text, each)
+
+
+def _info(
+    number: int,
+    wanted: Wanted,
+    text: str,
+    columns: Sequence[ColumnInfo],
+    keys: Sequence[FkInfo],
+) -> ConstraintInfo:
+    tree = wanted.check.condition
+    _check_terms(tree, text)
+    lower = [each.lower() for each in column_names(tree)]
+    used = [column for column in columns if column.name.L in lower]
+    for column in used:
+        if column.auto_increment:
+            raise ErrCheckConstraintRefersAutoIncrementColumn(text)
+        _check_keys(column, text, keys)
+    if not is_truth_value(tree):
+        raise ErrNonBooleanExprForCheckConstraint(text)
+    info = ConstraintInfo(
+        id=number,
+        constraint_name=name(text),
+        constraint_cols=tuple(column.name for column in used),
+        enforced=wanted.check.enforced,
+        in_column=wanted.column is not None,
+        expr_string=restored(tree),
+        state=SchemaState.PUBLIC,
+    )
+    row_check(info, columns)
+    return info
+
+
+def _check_terms(tree: exp.Expression, text: str) -> None:
+    if has_subquery(tree):
+        raise ErrCheckConstraintFunctionIsNotAllowed(text)
+    if has_variable(tree):
+        raise ErrCheckConstraintVariables(text)
+    function = disallowed_function(tree)
+    if function:
+        raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
+
+
+_CHANGING = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
+_EMPTYING = (Rule.SET_NULL, Rule.SET_DEFAULT)
+
+
+def _check_keys(column: ColumnInfo, text: str, keys: Sequence[FkInfo]) -> None:
+    for key in keys:
+        changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
+        if changes and any(each.L == column.name.L for each in key.cols):
+            raise ErrCheckConstraintClauseUsingFKReferActionColumn(column.name.O, text)
+
+
+# -- what a condition may name and call ------------------------------------------------------------
+
+
+_DISALLOWED = frozenset(
+    (
+        *("now", "sysdate", "current_timestamp", "localtime", "localtimestamp", "unix_timestamp"),
+        *("curdate", "current_date", "curtime", "current_time"),
+        *("utc_date", "utc_time", "utc_timestamp", "connection_id", "current_user", "current_role"),
+        *("session_user", "system_user", "user", "version", "found_rows", "row_count"),
+        *("last_insert_id", "database", "schema", "rand", "uuid", "uuid_short", "sleep"),
+        *("benchmark", "get_lock", "is_free_lock", "is_used_lock", "release_lock"),
+        *("release_all_locks", "load_file", "master_pos_wait", "name_const", "default", "values"),
+        *("nextval", "lastval", "setval", "tidb_version", "statement_digest"),
+        *("statement_digest_text", "charset", "collation", "coercibility"),
+    )
+)
+_OF_THEIR_OWN: dict[type, str] = {
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.CurrentUser: "current_user",
+    exp.Localtime: "localtime",
+    exp.Localtimestamp: "localtimestamp",
+    exp.UtcDate: "utc_date",
+    exp.UtcTime: "utc_time",
+    exp.UtcTimestamp: "utc_timestamp",
+    exp.SessionUser: "session_user",
+    exp.Rand: "rand",
+    exp.Values: "values",
+}
+_TRUTHS = (
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Is, exp.In),
+    *(exp.Between, exp.Like, exp.RegexpLike, exp.And, exp.Or, exp.Xor, exp.Not, exp.Boolean),
+    *(exp.Exists,),
+)
+_TRUTH_FUNCTIONS = frozenset(
+    (
+        *("json_valid", "json_contains", "json_contains_path", "json_overlaps", "regexp_like"),
+        *("isnull", "is_ipv4", "is_ipv6", "is_ipv4_compat", "is_ipv4_mapped", "is_uuid"),
+        *("json_member_of", "istrue", "isfalse"),
+    )
+)
+
+
+def function_name(tree: Any) -> str:
+    """The name of a call in lower case, "" for what is none."""
+    if isinstance(tree, exp.Anonymous):
+        return str(tree.this).lower()
+    return _OF_THEIR_OWN.get(type(tree), "")
+
+
+def disallowed_function(tree: exp.Expression) -> str:
+    """The first function that depends on more than its arguments, "" if none does."""
+    found = (function_name(each) for each in tree.walk(bfs=False))
+    bare = (
+        each.name.lower()
+        for each in tree.find_all(exp.Column)
+        if not each.table and not each.this.args.get("quoted")
+    )
+    words = (each for each in bare if each in ("localtime", "localtimestamp"))
+    return next((each for each in (*found, *words) if each in _DISALLOWED), "")
+
+
+def has_subquery(tree: exp.Expression) -> bool:
+    """Whether a query stands in it."""
+    return tree.find(exp.Query, exp.Exists) is not None
+
+
+def has_variable(tree: exp.Expression) -> bool:
+    """Whether @user or @@system stands in it."""
+    return tree.find(exp.Parameter, exp.SessionParameter) is not None
+
+
+def column_names(tree: exp.Expression) -> list[str]:
+    """The columns named, as written, each once."""
+    return list(dict.fromkeys(each.name for each in tree.find_all(exp.Column)))
+
+
+def is_truth_value(tree: exp.Expression) -> bool:
+    """Whether its type is a truth value: a comparison, a predicate, TRUE or FALSE."""
+    if isinstance(tree, exp.Paren):
+        return is_truth_value(tree.this)
+    if isinstance(tree, exp.Anonymous):
+        return str(tree.this).lower() in _TRUTH_FUNCTIONS
+    return isinstance(tree, _TRUTHS)
+
+
+# -- of a CREATE TABLE -----------------------------------------------------------------------------
+
+
+def checks_are_on(txn: Transaction) -> bool:
+    """tidb_enable_check_constraint: where it is OFF, checks are neither made nor changed."""
+    return variables.get_global(txn, "tidb_enable_check_constraint") != "OFF"
+
+
+def table_with_checks(
+    txn: Transaction, node: CreateTable, info: TableInfo, warn: Warn
+) -> TableInfo:
+    """The table with its CHECKs, or a warning that they are off. Raises what stands at the head."""
+    wanted = written_checks(node.checks, node.columns)
+    if not wanted:
+        return info
+    if not checks_are_on(txn):
+        warn(ErrUnknown.code, _OFF)
+        return info
+    found = new_table_checks(info.name.O, wanted, info.cols, info.foreign_keys)
+    found = tuple(evolve(each, tbl_name=info.name) for each in found)
+    return evolve(info, constraint_info=found, max_cst_id=len(found))
+
+
+# -- of an ALTER TABLE -----------------------------------------------------------------------------
+
+
+def with_checks_of_columns(specs: Sequence[Spec]) -> Iterator[Spec]:
+    """The specs, and after an ADD COLUMN an ADD CHECK for each that its definition holds."""
+    for spec in specs:
+        yield spec
+        if isinstance(spec, AddColumn):
+            yield from (AddCheck(check) for check in spec.column.checks)
+
+
+def with_check_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """The specs with a name for each CHECK that was given none. Raises 3822, 1059."""
+    wanted = [Wanted(spec.check) for spec in specs if isinstance(spec, AddCheck)]
+    taken = {each.constraint_name.L for each in table.checks}
+    names = iter(named(table.name.O, wanted, taken))
+    return tuple(
+        AddCheck(evolve(spec.check, name=next(names))) if isinstance(spec, AddCheck) else spec
+        for spec in specs
+    )
+
+
+def add_check(at: Altering, spec: AddCheck) -> Job | None:
+    """ADD CONSTRAINT c CHECK (...). Raises what stands at the head."""
+    if not checks_are_on(at.txn):
+        return _off(at)
+    check: Check = spec.check
+    text = check.name or ""
+    info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
+    return at.job(ActionCode.ADD_CHECK, msgspec.to_builtins(info))
+
+
+def drop_check(at: Altering, name: str) -> Job | None:
+    """DROP CHECK, DROP CONSTRAINT. Raises 3940."""
+    if not checks_are_on(at.txn):
+        return _off(at)
+    _check_is_there(at, name)
+    return at.job(ActionCode.DROP_CHECK, name)
+
+
+def alter_check(at: Altering, spec: AlterCheck) -> Job | None:
+    """ALTER CHECK c [NOT] ENFORCED. Raises 3940."""
+    if not checks_are_on(at.txn):
+        return _off(at)
+    _check_is_there(at, spec.name)
+    return at.job(ActionCode.ALTER_CHECK, spec.name, spec.enforced)
+
+
+def _check_is_there(at: Altering, name: str) -> None:
+    for each in at.table.checks:
+        if each.constraint_name.L == name.lower() and each.state == SchemaState.PUBLIC:
+            return
+    raise ErrConstraintNotFound(name)
+
+
+def _off(at: Altering) -> Job | None:
+    at.warn(ErrUnknown.code, _OFF)
+    return None
+
+
+def check_drop_column(at: Altering, column: ColumnInfo) -> None:
+    """Raises 3959 where a CHECK names this column and another one."""
+    for check in at.table.checks:
+        names = [each.L for each in check.constraint_cols]
+        if column.name.L in names and len(names) > 1:
+            raise ErrDependentByCheckConstraint(check.constraint_name.O, column.name.O)

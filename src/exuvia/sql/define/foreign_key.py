@@ -1,0 +1,485 @@
+"""Foreign keys: as written they become what is kept, and what they hold fast may not go or change.
+
+Refused where one is made, in TiDB's order:
+
+    1826 name twice · 1239 as many columns on both sides · 1059 names too long · 1072 no such column
+    1830 SET NULL on NOT NULL · 3104, 1215, 3733 generated columns · 1824 no such parent
+    1506 partitions · 3734 no such column there · 3780 other types · 1822 no index there
+
+A parent that is missing is no error where foreign_key_checks is OFF: the key waits for it. Where
+the child has no index for it, the statement makes one that bears the key's name.
+
+Refused of other statements, unless foreign_key_checks is OFF:
+
+    1828 1829        DROP COLUMN of a key, of its own table or of another's
+    1553             DROP INDEX that a key needs, on either side
+    1832 1833 3780   MODIFY COLUMN of a key to something narrower or of another type
+    3730 1701        DROP and TRUNCATE of a table that another one refers to
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import IDENTIFIER_CHARS
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrCannotAddForeign,
+    ErrCantDropFieldOrKey,
+    ErrDropIndexNeededInForeignKey,
+    ErrFkColumnCannotDrop,
+    ErrFkColumnCannotDropChild,
+    ErrFkDupName,
+    ErrFKIncompatibleColumns,
+    ErrForeignKeyCannotDropParent,
+    ErrForeignKeyCannotOpenParent,
+    ErrForeignKeyCannotUseVirtualColumn,
+    ErrForeignKeyColumnCannotChange,
+    ErrForeignKeyColumnCannotChangeChild,
+    ErrForeignKeyColumnNotNull,
+    ErrForeignKeyNoColumnInParent,
+    ErrForeignKeyNoIndexInParent,
+    ErrForeignKeyOnPartitioned,
+    ErrKeyColumnDoesNotExits,
+    ErrNoSuchTable,
+    ErrTooLongIdent,
+    ErrTruncateIllegalForeignKey,
+    ErrWrongFkDef,
+    ErrWrongFKOptionForGeneratedColumn,
+)
+from exuvia.base.types import Flag, TypeCode
+from exuvia.catalog import references, variables
+from exuvia.catalog.constraint_info import RULE_TEXT, RULES, FkInfo, Rule
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Name, TableInfo, evolve, name
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import reflag
+from exuvia.ddl.job import Job
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.indexes import check_count, index_info
+from exuvia.sql.nodes import (
+    AddForeignKey,
+    AddIndex,
+    CreateTable,
+    ForeignKey,
+    IndexDefinition,
+    IndexPart,
+    Spec,
+)
+from exuvia.sql.session.running import Running
+from exuvia.sql.write.foreign_keys_sides import key_linked, ref_ids
+
+_CHANGES_A_ROW = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
+_EMPTIES = (Rule.SET_NULL, Rule.SET_DEFAULT)
+
+# (database's name, table's name) -> both, or None where there is none
+Find = Callable[[str, str], tuple[DatabaseInfo, TableInfo] | None]
+
+
+class Made(NamedTuple):
+    """A key, and the table it refers to (None: it waits for one, or it is the table itself)."""
+
+    key: FkInfo
+    parent: TableInfo | None = None
+
+
+def checked_names(keys: Sequence[ForeignKey], taken: Iterable[str], last: int) -> tuple[str, ...]:
+    """Names of the keys: fk_1, fk_2 ... where none was given. `last`: the last number given.
+
+    Raises 1826, 1059."""
+    known = {each.lower() for each in taken}
+    found = []
+    for number, each in enumerate(keys, last + 1):
+        text = each.name or f"fk_{number}"
+        if text.lower() in known:
+            raise ErrFkDupName(text)
+        known.add(text.lower())
+        if len(text) > IDENTIFIER_CHARS:
+            raise ErrTooLongIdent(text)
+        found.append(text)
+    return tuple(found)
+
+
+def made_key(
+    written: ForeignKey, text: str, table: TableInfo, home: DatabaseInfo, version: int
+) -> FkInfo:
+    """The key, judged by its own table alone."""
+    reference = written.reference
+    if len(written.columns) != len(reference.columns):
+        raise ErrWrongFkDef(text, "Key reference and table reference don't match")
+    for each in (reference.table.db or "", reference.table.name):
+        if len(each) > IDENTIFIER_CHARS:
+            raise ErrTooLongIdent(each)
+    rules = _rule(reference.on_delete), _rule(reference.on_update)
+    cols = tuple(_own_column(table, each, text, rules).name for each in written.columns)
+    return FkInfo(
+        fk_name=name(text),
+        ref_schema=name(reference.table.db or home.db_name.O),
+        ref_table=name(reference.table.name),
+        ref_cols=tuple(name(each) for each in reference.columns),
+        cols=cols,
+        on_delete=rules[0],
+        on_update=rules[1],
+        version=version,
+    )
+
+
+def _rule(text: str | None) -> Rule:
+    return RULES[text] if text is not None else Rule.NONE
+
+
+def _own_column(table: TableInfo, wanted: str, text: str, rules: tuple[Rule, Rule]) -> ColumnInfo:
+    column = _public(table, wanted)
+    if column is None:
+        raise ErrKeyColumnDoesNotExits(wanted)
+    _check_generated(table, column, text, rules)
+    if column.not_null and Rule.SET_NULL in rules:
+        raise ErrForeignKeyColumnNotNull(column.name.O, text)
+    return column
+
+
+def _check_generated(
+    table: TableInfo, column: ColumnInfo, text: str, rules: tuple[Rule, Rule]
+) -> None:
+    """A stored generated column may not be changed by its key, nor what one is computed from."""
+    on_delete, on_update = rules
+    if column.generated_expr_string:
+        if not column.generated_stored:
+            raise ErrForeignKeyCannotUseVirtualColumn(text, column.name.O)
+        if on_update in _CHANGES_A_ROW:
+            raise ErrWrongFKOptionForGeneratedColumn(f"ON UPDATE {RULE_TEXT[on_update]}")
+        if on_delete in _EMPTIES:
+            raise ErrWrongFKOptionForGeneratedColumn(f"ON DELETE {RULE_TEXT[on_delete]}")
+        return
+    stored = (each for each in table.cols if each.generated_stored)
+    is_read = any(column.name.L in (each.dependences or {}) for each in stored)
+    if is_read and (on_update in _CHANGES_A_ROW or on_delete in _CHANGES_A_ROW):
+        raise ErrCannotAddForeign()
+
+
+def _public(table: TableInfo, wanted: str) -> ColumnInfo | None:
+    column = table.column(wanted)
+    return column if column is not None and column.state == SchemaState.PUBLIC else None
+
+
+def with_parent(
+    key: FkInfo, table: TableInfo, home: DatabaseInfo, find: Find, checks: bool
+) -> Made:
+    """The key, judged by the table it refers to."""
+    if (key.ref_schema.L, key.ref_table.L) == (home.db_name.L, table.name.L):
+        check_pair(key, table, table)
+        return Made(key)
+    found = find(key.ref_schema.O, key.ref_table.O)
+    if found is None:
+        if checks:
+            raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
+        return Made(evolve(key, exuvia_orphan=True))
+    check_pair(key, table, found[1])
+    return Made(key, found[1])
+
+
+def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
+    """Raises 1506, 3734, 3733, 3780, 1822."""
+    if child.partition is not None or parent.partition is not None:
+        raise ErrForeignKeyOnPartitioned()
+    if not parent.is_stored:
+        raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
+    for own, theirs in zip(key.cols, key.ref_cols, strict=True):
+        column = _public(parent, theirs.L)
+        if column is None:
+            raise ErrForeignKeyNoColumnInParent(theirs.O, key.fk_name.O, key.ref_table.O)
+        if column.generated_expr_string and not column.generated_stored:
+            raise ErrForeignKeyCannotUseVirtualColumn(key.fk_name.O, column.name.O)
+        mine = child.column(own.L)
+        if mine is None:
+            raise ErrKeyColumnDoesNotExits(own.O)
+        if not _alike(mine, column):
+            raise ErrFKIncompatibleColumns(mine.name.O, column.name.O, key.fk_name.O)
+    if not covered(parent, key.ref_cols):
+        raise ErrForeignKeyNoIndexInParent(key.fk_name.O, key.ref_table.O)
+
+
+def _alike(one: ColumnInfo, other: ColumnInfo) -> bool:
+    mine, theirs = one.type, other.type
+    same = (mine.Tp, mine.unsigned) == (theirs.Tp, theirs.unsigned)
+    return same and (mine.Charset, mine.Collate) == (theirs.Charset, theirs.Collate)
+
+
+def covered(table: TableInfo, columns: Sequence[Name], without: Iterable[int] = ()) -> bool:
+    """Whether the primary key or an index begins with these columns; indexes `without` apart."""
+    wanted = [each.L for each in columns]
+    if table.pk_is_handle and len(wanted) == 1:
+        column = table.column(wanted[0])
+        if column is not None and column.type.Flag & Flag.PRI_KEY:
+            return True
+    apart = frozenset(without)
+    return any(begins(index, wanted) for index in table.indexes if index.id not in apart)
+
+
+def begins(index: IndexInfo, columns: Sequence[str]) -> bool:
+    """Whether a public index begins with these columns, whole and in this order."""
+    parts = index.idx_cols[: len(columns)]
+    same = [part.name.L for part in parts] == list(columns)
+    is_whole = all(part.length < 0 for part in parts)
+    return same and is_whole and index.state in (SchemaState.PUBLIC, SchemaState.ABSENT)
+
+
+def key_version(txn: Transaction) -> int:
+    """tidb_enable_foreign_key: keys made while it is OFF are never obeyed."""
+    return int(variables.get_global(txn, "tidb_enable_foreign_key") != "OFF")
+
+
+def keys_are_checked(session: Running) -> bool:
+    """foreign_key_checks."""
+    return session.variable("foreign_key_checks") != "OFF"
+
+
+def finder(session: Running, txn: Transaction) -> Find:
+    """Tables by their names in the transaction's snapshot."""
+
+    def find(database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
+        try:
+            found = session.services.schemas.table(txn, database, table)
+        except Refused as error:
+            if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
+                return None
+            raise
+        return found.database, found.info
+
+    return find
+
+
+# -- of a CREATE TABLE -----------------------------------------------------------------------------
+
+
+def new_table_keys(
+    session: Running,
+    txn: Transaction,
+    database: DatabaseInfo,
+    node: CreateTable,
+    info: TableInfo,
+) -> list[Made]:
+    """The keys of a new table with their parents. Raises what stands at the head."""
+    checks, version = keys_are_checked(session), key_version(txn)
+    names = checked_names(node.foreign_keys, (), 0)
+    keys = [
+        made_key(written, name, info, database, version)
+        for written, name in zip(node.foreign_keys, names, strict=True)
+    ]
+    find = finder(session, txn)
+    return [with_parent(key, info, database, find, checks) for key in keys]
+
+
+def with_key_indexes(info: TableInfo) -> TableInfo:
+    """The new table with an index for each key that none serves."""
+    for key in info.foreign_keys:
+        if not key.version or covered(info, key.cols):
+            continue
+        taken = [index.idx_name.L for index in info.indexes]
+        wanted = key_index(key.fk_name.O, [each.O for each in key.cols])
+        made = index_info(wanted, info.cols, info.name, info.max_idx_id + 1, taken)
+        info = evolve(info, index_info=(*info.indexes, made), max_idx_id=info.max_idx_id + 1)
+        check_count(len(info.indexes))
+    return reflag(info) if info.foreign_keys else info
+
+
+# -- of an ALTER TABLE -----------------------------------------------------------------------------
+
+
+def with_key_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """The specs with a name for each key that was given none. Raises 1826, 1059."""
+    wanted = [spec.foreign_key for spec in specs if isinstance(spec, AddForeignKey)]
+    taken = [each.fk_name.L for each in table.foreign_keys]
+    names = iter(checked_names(wanted, taken, table.max_fk_id))
+    return tuple(
+        AddForeignKey(evolve(spec.foreign_key, name=next(names)))
+        if isinstance(spec, AddForeignKey)
+        else spec
+        for spec in specs
+    )
+
+
+def with_indexes_needed(table: TableInfo, specs: tuple[Spec, ...]) -> Iterator[Spec]:
+    """The specs, and before an ADD FOREIGN KEY that no index serves an ADD INDEX of its name."""
+    made = [
+        [(part.column or "").lower() for part in spec.index.parts]
+        for spec in specs
+        if isinstance(spec, AddIndex)
+    ]
+    for spec in specs:
+        if isinstance(spec, AddForeignKey):
+            columns = [each.lower() for each in spec.foreign_key.columns]
+            is_made = any(parts[: len(columns)] == columns for parts in made)
+            found = [column for column in map(table.column, columns) if column is not None]
+            is_known = len(found) == len(columns)
+            if is_known and not is_made and not covered(table, [each.name for each in found]):
+                yield AddIndex(key_index(spec.foreign_key.name, spec.foreign_key.columns))
+        yield spec
+
+
+def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
+    """The index a foreign key needs where there is none: it bears the key's name."""
+    parts = tuple(IndexPart(each) for each in columns)
+    return IndexDefinition(kind="index", parts=parts, name=name)
+
+
+def add_key(at: Altering, spec: AddForeignKey) -> Job | None:
+    """ADD FOREIGN KEY. Raises what stands at the head."""
+    checks, written = keys_are_checked(at.session), spec.foreign_key
+    key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
+    made = with_parent(key, at.table, at.database, finder(at.session, at.txn), checks)
+    job = at.job(ActionCode.ADD_FOREIGN_KEY, msgspec.to_builtins(made.key), {"checks": checks})
+    parents = () if made.parent is None else (made.parent,)
+    return with_parents(job, parents, 1)
+
+
+def with_parents(job: Job, parents: Sequence[TableInfo], keys: int) -> Job:
+    """The job with the tables it also changes, and a link for each key."""
+    return evolve(
+        job,
+        exuvia_tables=tuple(dict.fromkeys(each.id for each in parents)),
+        exuvia_schemas=tuple(dict.fromkeys(each.exuvia_db for each in parents)),
+        exuvia_ids=(0,) * keys,
+    )
+
+
+def drop_key(at: Altering, name: str) -> Job:
+    """DROP FOREIGN KEY. Raises 1091."""
+    key = key_named(at.table, name)
+    if key is None:
+        raise ErrCantDropFieldOrKey(name)
+    parent = references.parent_of(at.txn, key.exuvia_link)
+    others = (parent,) if parent not in (0, at.table.id) else ()
+    return evolve(at.job(ActionCode.DROP_FOREIGN_KEY, key.fk_name.O), exuvia_tables=others)
+
+
+def key_named(table: TableInfo, name: str) -> FkInfo | None:
+    """The public key of that name."""
+    found = (each for each in table.foreign_keys if each.fk_name.L == name.lower())
+    return next((each for each in found if each.state == SchemaState.PUBLIC), None)
+
+
+# -- what keys hold fast ---------------------------------------------------------------------------
+
+
+class Referring(NamedTuple):
+    """A key of another table, or of the same, and the columns here that it refers to."""
+
+    child: Table
+    key: FkInfo
+    columns: tuple[int, ...]
+
+
+def referring(session: Running, txn: Transaction, info: TableInfo) -> Iterator[Referring]:
+    """The keys that refer to the table."""
+    table = session.services.schemas.table_by_id(txn, info.id)
+    for each in info.exuvia_referred:
+        child_id = references.child_of(txn, each.link)
+        child = session.services.schemas.table_by_id(txn, child_id) if child_id else None
+        key = key_linked(child.info, each.link) if child is not None else None
+        if child is not None and key is not None and key.version and table is not None:
+            yield Referring(child, key, ref_ids(key, table))
+
+
+def check_drop_column(at: Altering, column: ColumnInfo) -> None:
+    """Raises 1828, 1829."""
+    if not keys_are_checked(at.session):
+        return
+    for key in at.table.foreign_keys:
+        if column.id in key.exuvia_cols:
+            raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
+    for each in referring(at.session, at.txn, at.table):
+        if column.id in each.columns:
+            raise ErrFkColumnCannotDropChild(
+                column.name.O, each.key.fk_name.O, each.child.info.name.O
+            )
+
+
+def check_drop_index(at: Altering, index: IndexInfo, gone: Sequence[int] = ()) -> None:
+    """Raises 1553. `gone`: other indexes that go in the same statement."""
+    if not keys_are_checked(at.session):
+        return
+    without = (index.id, *gone)
+    first = [part.exuvia_column for part in index.idx_cols]
+    needed = [(key.exuvia_cols, key.version) for key in at.table.foreign_keys]
+    needed += [(each.columns, 1) for each in referring(at.session, at.txn, at.table)]
+    for columns, version in needed:
+        serves = first[: len(columns)] == list(columns)
+        names = [c.name for n in columns for c in at.table.cols if c.id == n]
+        if version and serves and not covered(at.table, names, without):
+            raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
+
+
+def check_modify(at: Altering, old: ColumnInfo, new: ColumnInfo) -> None:
+    """Raises 1832, 1833, 3780."""
+    before, after = old.type, new.type
+    same = (before.Tp, before.Flen, before.Decimal) == (after.Tp, after.Flen, after.Decimal)
+    if same or not keys_are_checked(at.session):
+        return
+    schemas = at.session.services.schemas
+    for key in at.table.foreign_keys:
+        parent = schemas.table_by_id(at.txn, references.parent_of(at.txn, key.exuvia_link))
+        if old.id not in key.exuvia_cols or parent is None:
+            continue
+        theirs = ref_ids(key, parent)[key.exuvia_cols.index(old.id)]
+        column = parent.info.column_by_id(theirs)
+        if column is not None and column.type.Tp != after.Tp:
+            raise ErrFKIncompatibleColumns(new.name.O, column.name.O, key.fk_name.O)
+        if _narrows(old, new):
+            raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
+    for each in referring(at.session, at.txn, at.table):
+        if old.id in each.columns:
+            _check_parent(each, old, new)
+
+
+def _check_parent(each: Referring, old: ColumnInfo, new: ColumnInfo) -> None:
+    own = each.key.exuvia_cols[each.columns.index(old.id)]
+    column = each.child.info.column_by_id(own)
+    if column is not None and column.type.Tp != new.type.Tp:
+        raise ErrFKIncompatibleColumns(column.name.O, old.name.O, each.key.fk_name.O)
+    if _narrows(old, new):
+        place = f"{each.child.database.db_name.L}.{each.child.info.name.L}"
+        raise ErrForeignKeyColumnCannotChangeChild(old.name.O, each.key.fk_name.O, place)
+
+
+_INTEGERS = (TypeCode.TINY, TypeCode.SHORT, TypeCode.INT24, TypeCode.LONG, TypeCode.LONGLONG)
+
+
+def _narrows(old: ColumnInfo, new: ColumnInfo) -> bool:
+    if new.type.Tp in _INTEGERS:
+        return False
+    return new.type.Tp == TypeCode.NEWDECIMAL or new.type.Flen < old.type.Flen
+
+
+def check_drop_tables(session: Running, txn: Transaction, tables: Sequence[TableInfo]) -> None:
+    """Raises 3730 where a table that stays refers to one of these."""
+    if not keys_are_checked(session):
+        return
+    going = {table.id for table in tables}
+    for table in tables:
+        for each in referring(session, txn, table):
+            if each.child.info.id not in going:
+                raise ErrForeignKeyCannotDropParent(
+                    table.name.O, each.key.fk_name.O, each.child.info.name.O
+                )
+
+
+def check_drop_database(session: Running, txn: Transaction, name: str) -> None:
+    """Raises 3730 where a table of another database refers to one of this."""
+    if keys_are_checked(session):
+        check_drop_tables(session, txn, list(session.services.schemas.tables(txn, name)))
+
+
+def check_truncate(session: Running, txn: Transaction, table: TableInfo) -> None:
+    """Raises 1701 where another table refers to it."""
+    if not keys_are_checked(session):
+        return
+    for each in referring(session, txn, table):
+        child = each.child
+        if child.info.id != table.id:
+            names = (child.database.db_name.O, child.info.name.O, each.key.fk_name.O)
+            raise ErrTruncateIllegalForeignKey("`{}`.`{}` CONSTRAINT `{}`".format(*names))
