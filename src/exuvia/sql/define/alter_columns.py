@@ -28,7 +28,7 @@ from exuvia.sql.define.column_defaults import with_origin_default
 from exuvia.sql.define.columns import check_place, column_info
 from exuvia.sql.define.default_expressions import check_one_value
 from exuvia.sql.define.generated import check_generated, check_independent
-from exuvia.sql.define.partition import partition_columns
+from exuvia.sql.define.partition_definition import partition_columns
 from exuvia.sql.define.sequence_defaults import sequence_named
 from exuvia.sql.nodes import AddColumn, ColumnDefinition, DropColumn
 

@@ -19,8 +19,7 @@ from exuvia.sql.define.columns import check_name
 from exuvia.sql.define.expression_indexes import with_hidden
 from exuvia.sql.define.foreign_key import check_drop_index
 from exuvia.sql.define.indexes import check_count, check_visible, index_info
-from exuvia.sql.define.partition import partition_columns
-from exuvia.sql.define.partition_checks import check_local, check_unique_key
+from exuvia.sql.define.partition_definition import check_local, check_unique_key, partition_columns
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
 

@@ -6,10 +6,10 @@ from exuvia.sql.define import (
     alter_columns,
     alter_indexes,
     alter_modify,
+    alter_partition,
     alter_table_options,
     check,
     foreign_key,
-    partition_alter,
     rename,
 )
 from exuvia.sql.define.altering import Altering, Build
@@ -30,7 +30,7 @@ SPECS: dict[type[nodes.Spec], Build] = {
     nodes.ModifyColumn: alter_modify.modify_column,
     nodes.RenameColumn: alter_modify.rename_column,
     nodes.SetDefault: alter_modify.set_default,
-    nodes.PartitionChange: partition_alter.change,
+    nodes.PartitionChange: alter_partition.change,
     nodes.RenameTo: rename.rename_to,
     nodes.TableOptions: alter_table_options.table_options,
     nodes.ConvertCharset: alter_table_options.convert_charset,

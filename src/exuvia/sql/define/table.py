@@ -29,8 +29,7 @@ from exuvia.sql.define.columns import check_name, check_place, column_infos
 from exuvia.sql.define.expression_indexes import all_with_hidden
 from exuvia.sql.define.indexes import check_count, check_visible, index_info
 from exuvia.sql.define.modes import STRICT, Modes
-from exuvia.sql.define.partition import partition_info
-from exuvia.sql.define.partition_checks import check_local
+from exuvia.sql.define.partition_definition import check_local, partition_info
 from exuvia.sql.define.sequence_defaults import in_database
 from exuvia.sql.define.table_options import (
     check_charsets,

@@ -46,9 +46,17 @@ from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
 from exuvia.sql.define.altering import Altering
 from exuvia.sql.define.jobs import table_named
-from exuvia.sql.define.partition import added_definitions, numbered, partition_info, shape_like
-from exuvia.sql.define.partition_interval import added_until, dropped_before
-from exuvia.sql.define.partition_values import check_definitions, check_names, constant
+from exuvia.sql.define.partition_definition import (
+    added_definitions,
+    added_until,
+    check_definitions,
+    check_names,
+    constant,
+    dropped_before,
+    numbered,
+    partition_info,
+    shape_like,
+)
 from exuvia.sql.nodes import PartitionChange
 
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)

@@ -1,0 +1,760 @@
+"""PARTITION BY becomes a PartitionInfo, as TiDB makes it.
+
+    HASH, KEY without definitions   p0, p1, ... as many as PARTITIONS says (1 by default)
+    LINEAR, SUBPARTITION            a warning; cut without it
+    KEY ()                          by the primary key
+    RANGE (e) INTERVAL (n) FIRST .. LAST ..    every bound written out: P_LT_10, P_LT_20, ...
+
+Ids are given later: an info's definitions stand in the order in which ids are asked for.
+
+The function (manual, "Partitioning Limitations"):
+
+    1564 function or operator is not allowed    1486 no column, or depends on the time zone
+    1491 result is not a whole number           1659 a column of a type that cannot be cut by
+    1503, 8264 a unique key lacks one of them   1488, 1054 no such column
+
+Bounds and lists: whole numbers that are computed; of COLUMNS literals of the column's type.
+
+    1697 not a number       1566 NULL as a bound    1654 another type   1653 another number of them
+    1481 MAXVALUE not last  1493 not increasing     1495 twice   1517 name twice   1563 sign
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import PARTITIONS
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrFieldNotFoundPart,
+    ErrFieldTypeNotAllowedAsPartitionField,
+    ErrGlobalIndexNotExplicitlySet,
+    ErrMaxvalueInValuesIn,
+    ErrMultipleDefConstInListPart,
+    ErrNoParts,
+    ErrNullInValuesLessThan,
+    ErrPartitionColumnList,
+    ErrPartitionConstDomain,
+    ErrPartitionFuncNotAllowed,
+    ErrPartitionFunctionIsNotAllowed,
+    ErrPartitionMaxvalue,
+    ErrPartitionRequiresValues,
+    ErrPartitionsMustBeDefined,
+    ErrPartitionWrongNoPart,
+    ErrPartitionWrongValues,
+    ErrRangeNotIncreasing,
+    ErrRowSinglePartitionField,
+    ErrSameNamePartition,
+    ErrSameNamePartitionField,
+    ErrSubpartition,
+    ErrTooManyPartitionFuncFields,
+    ErrTooManyPartitions,
+    ErrTooManyValues,
+    ErrUniqueKeyNeedAllFieldsInPf,
+    ErrUnsupportedDDLOperation,
+    ErrValuesIsNotIntType,
+    ErrWrongExprInPartitionFunc,
+    ErrWrongPartitionName,
+    ErrWrongTypeColumnValue,
+)
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.catalog import values
+from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, name
+from exuvia.catalog.partition_info import (
+    DEFAULT,
+    MAXVALUE,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+)
+from exuvia.sql import expressions
+from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
+from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.nodes import IndexDefinition, Partitioning, PartitionWritten, Tree
+from exuvia.sql.nodes.partitions import IntervalWritten
+from exuvia.sql.parse.literals import type_of
+from exuvia.sql.parse.text import parse_expression
+
+Warn = Callable[[int, str], None]
+_MOST_COLUMNS = 16
+
+
+def partition_info(
+    table: TableInfo, written: Partitioning, warn: Warn, zone: tzinfo | None = None
+) -> PartitionInfo:
+    """How the table is to be cut; `zone` is where its bounds are meant.
+
+    Raises what stands at the head."""
+    kind = PartitionType[written.kind.upper()]
+    _warn(written, warn)
+    names, expr = _function(table, written)
+    shape = shape_of(table.cols, kind, expr, names)
+    definitions = _definitions(written, shape, zone)
+    info = PartitionInfo(
+        type=kind,
+        expr=expr,
+        columns=tuple(name(text) for text in names),
+        is_empty_columns=written.columns == (),
+        definitions=definitions,
+        num=len(definitions),
+    )
+    check_definitions(Route(table.cols, cut_of(info)))
+    if len(definitions) > PARTITIONS:
+        raise ErrTooManyPartitions()
+    check_unique_keys(table, partition_columns(info))
+    return info
+
+
+def partition_columns(info: PartitionInfo) -> list[str]:
+    """Lower-case names of the columns that decide where a row goes."""
+    if info.columns or not info.expr:
+        return [each.L for each in info.columns]
+    return columns_of(parse_expression(info.expr))
+
+
+def _warn(written: Partitioning, warn: Warn) -> None:
+    kind = written.kind.upper()
+    if written.linear:
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"LINEAR {kind} is not supported, using non-linear {kind} instead",
+        )
+    if written.subpartitioned and written.kind in ("hash", "key"):
+        raise ErrSubpartition()
+    if written.subpartitioned:
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"Unsupported subpartitioning, only using {kind} partitioning",
+        )
+
+
+def _function(table: TableInfo, written: Partitioning) -> tuple[Sequence[str], str]:
+    """(column names, expression): one of them is empty."""
+    if written.expression is not None:
+        return (), check_function(written.expression, table.cols)
+    names = written.columns or ()
+    if written.columns == ():
+        names = _key_columns(table)
+    if len(names) > _MOST_COLUMNS:
+        raise ErrTooManyPartitionFuncFields("list of partition fields")
+    check_columns(written.kind, names, table.cols)
+    by_name = {column.name.L: column.name.O for column in table.cols}
+    return [by_name[text.lower()] for text in names], ""
+
+
+def _key_columns(table: TableInfo) -> tuple[str, ...]:
+    """The columns of KEY (): the primary key's, else those of a unique key without NULL."""
+    if table.pk_is_handle:
+        return tuple(c.name.O for c in table.cols if c.type.Flag & Flag.PRI_KEY)
+    for wanted in ("is_primary", "is_unique"):
+        for index in table.indexes:
+            parts = [table.column(part.name.L) for part in index.idx_cols]
+            if getattr(index, wanted) and all(part and part.not_null for part in parts):
+                return tuple(part.name.O for part in index.idx_cols)
+    raise ErrFieldNotFoundPart()
+
+
+def _definitions(
+    written: Partitioning, shape: Route, zone: tzinfo | None
+) -> tuple[PartitionDefinition, ...]:
+    kind = shape.cut.type
+    if written.interval is not None:
+        if kind != PartitionType.RANGE:
+            raise ErrUnsupportedDDLOperation(
+                "INTERVAL partitioning, only allowed on RANGE partitioning"
+            )
+        made = written_out(written.interval, shape, zone)
+        return tuple(definition(each, shape) for each in made)
+    if kind in (PartitionType.RANGE, PartitionType.LIST):
+        if not written.definitions:
+            raise ErrPartitionsMustBeDefined(kind.name)
+        if written.number is not None and written.number != len(written.definitions):
+            raise ErrPartitionWrongNoPart()
+        return tuple(definition(each, shape, zone) for each in written.definitions)
+    if written.number == 0:
+        raise ErrNoParts("partitions")
+    if written.definitions:
+        if written.number is not None and written.number != len(written.definitions):
+            raise ErrPartitionWrongNoPart()
+        return tuple(definition(each, shape, zone) for each in written.definitions)
+    number = 1 if written.number is None else written.number
+    if number > PARTITIONS:
+        raise ErrTooManyPartitions()
+    return numbered(0, number)
+
+
+def numbered(first: int, end: int) -> tuple[PartitionDefinition, ...]:
+    """p{first}, ..."""
+    return tuple(PartitionDefinition(name=name(f"p{n}")) for n in range(first, end))
+
+
+def added_definitions(
+    table: TableInfo,
+    info: PartitionInfo,
+    written: Sequence[PartitionWritten],
+    zone: tzinfo | None = None,
+) -> tuple[PartitionDefinition, ...]:
+    """Definitions as the table's function reads them."""
+    shape = shape_like(table, info)
+    return tuple(definition(each, shape, zone) for each in written)
+
+
+def shape_like(table: TableInfo, info: PartitionInfo) -> Route:
+    """What definitions of a partitioned table are read against."""
+    return shape_of(table.cols, info.type, info.expr, [each.L for each in info.columns])
+
+
+# -- the function ----------------------------------------------------------------------------------
+
+_DATES = (TypeCode.DATE, TypeCode.DATETIME)
+_TIMES = (TypeCode.TIME, TypeCode.DATETIME)
+_ANY_NUMBER: tuple[TypeCode, ...] = ()
+_FUNCTIONS: dict[str, tuple[TypeCode, ...]] = {
+    **dict.fromkeys(("ABS", "CEIL", "CEILING", "FLOOR", "MOD"), _ANY_NUMBER),
+    **dict.fromkeys(("TO_DAYS", "TO_SECONDS", "DAYOFMONTH", "DAY", "MONTH", "DAYOFYEAR"), _DATES),
+    **dict.fromkeys(("QUARTER", "YEARWEEK", "YEAR", "WEEKDAY", "DAYOFWEEK"), _DATES),
+    **dict.fromkeys(("HOUR", "MINUTE", "SECOND", "TIME_TO_SEC", "MICROSECOND"), _TIMES),
+    "DATEDIFF": _DATES,
+    "EXTRACT": (*_DATES, TypeCode.TIME),
+    "UNIX_TIMESTAMP": (TypeCode.TIMESTAMP,),
+}
+_OPERATORS = (exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod)
+_LEAVES = (exp.Column, exp.Literal, exp.Identifier, exp.Paren, exp.Neg, exp.Null, exp.Var)
+
+
+def columns_of(tree: Tree) -> list[str]:
+    """Lower-case names of the columns that a function reads."""
+    return [column.name.lower() for column in tree.find_all(exp.Column)]
+
+
+def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
+    """The function's text. Raises 1564, 1054, 1486, 1491, 1659."""
+    for node in tree.walk():
+        _check_node(node)
+    by_name = {column.name.L: column for column in columns}
+    for column in columns_of(tree):
+        if column not in by_name:
+            raise ErrBadField(column, "partition function")
+    if not columns_of(tree):
+        raise ErrWrongExprInPartitionFunc()
+    for node in tree.walk():
+        if isinstance(node, exp.Anonymous | exp.Extract):
+            _check_arguments(node, by_name)
+    return _checked_type(tree, columns)
+
+
+def _checked_type(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
+    text = function_text(tree)
+    kind = function_of(text, columns).type
+    whole = kind.family in (Family.INT, Family.UINT) and kind.Tp in INTEGER_BITS
+    whole = whole or kind.Tp == TypeCode.YEAR
+    if whole:
+        return text
+    inner = tree.unnest() if isinstance(tree, exp.Paren) else tree
+    if isinstance(inner, exp.Column):
+        raise ErrFieldTypeNotAllowedAsPartitionField(inner.name)
+    raise ErrPartitionFuncNotAllowed("PARTITION")
+
+
+def _check_node(node: Any) -> None:
+    if isinstance(node, exp.Anonymous):
+        if str(node.this).upper() not in _FUNCTIONS:
+            raise ErrPartitionFunctionIsNotAllowed()
+    elif not isinstance(node, (*_OPERATORS, *_LEAVES, exp.Extract)):
+        raise ErrPartitionFunctionIsNotAllowed()
+
+
+def _check_arguments(node: exp.Expression, by_name: dict[str, ColumnInfo]) -> None:
+    """A function of dates takes dates; TIMESTAMP depends on the time zone. Raises 1486."""
+    function = "EXTRACT" if isinstance(node, exp.Extract) else str(node.this).upper()
+    allowed = _FUNCTIONS[function]
+    if not allowed:
+        if any(by_name[each].type.Tp == TypeCode.TIMESTAMP for each in columns_of(node)):
+            raise ErrWrongExprInPartitionFunc()
+        return
+    if function == "UNIX_TIMESTAMP" and not node.expressions:
+        raise ErrWrongExprInPartitionFunc()
+    for column in columns_of(node):
+        if by_name[column].type.Tp not in allowed:
+            raise ErrWrongExprInPartitionFunc()
+
+
+_COLUMN_TYPES = (
+    *INTEGER_BITS,
+    *(TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIME),
+    *(TypeCode.STRING, TypeCode.VARCHAR, TypeCode.VAR_STRING),
+)
+
+
+def check_columns(kind: str, names: Sequence[str], columns: Sequence[ColumnInfo]) -> None:
+    """Columns of RANGE, LIST COLUMNS and KEY. Raises 1488, 1652, 1659."""
+    by_name = {column.name.L: column for column in columns}
+    seen: set[str] = set()
+    for text in names:
+        column = by_name.get(text.lower())
+        if column is None:
+            raise ErrFieldNotFoundPart()
+        if text.lower() in seen:
+            raise ErrSameNamePartitionField(text)
+        seen.add(text.lower())
+        if not _may_cut(kind, column.type):
+            raise ErrFieldTypeNotAllowedAsPartitionField(column.name.O)
+
+
+def _may_cut(kind: str, field: FieldType) -> bool:
+    if kind == "key":
+        return field.Tp != TypeCode.JSON and field.Tp not in TEXT_BLOBS
+    return field.Tp in _COLUMN_TYPES
+
+
+def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
+    """Every unique key has all the columns, whole. Raises 1503, 8264."""
+    needed = set(wanted)
+    if table.pk_is_handle:
+        handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
+        if needed - {handle.name.L}:
+            raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
+    for index in table.indexes:
+        check_unique_key(index, needed)
+
+
+def check_local(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
+    """No index is GLOBAL: one that spans partitions is not made. Raises 8200."""
+    if any(each.is_global for each in definitions):
+        said = "Global Index" if partitioned else "Global Index on non-partitioned table"
+        raise ErrUnsupportedDDLOperation(said)
+
+
+def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
+    """One key of a table that is cut by these columns. Raises 1503, 8264."""
+    whole = {part.name.L for part in index.idx_cols if part.length < 0}
+    if index.is_unique and needed - whole:
+        if index.exuvia_clustered:
+            raise ErrUniqueKeyNeedAllFieldsInPf("CLUSTERED INDEX")
+        raise ErrGlobalIndexNotExplicitlySet(index.idx_name.O)
+
+
+# -- INTERVAL: bounds at equal distances -----------------------------------------------------------
+#
+#     RANGE (id) INTERVAL (10) FIRST PARTITION LESS THAN (10) LAST PARTITION LESS THAN (30)
+#         -> P_LT_10, P_LT_20, P_LT_30;  NULL PARTITION: P_NULL before, MAXVALUE ..: P_MAXVALUE
+#
+# The table keeps the partitions alone; FIRST and LAST PARTITION of an ALTER TABLE find the distance
+# again in their bounds. What is not of the scheme is 8200.
+
+UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_FIRST_DAY = "0000-01-01"
+
+
+class Scheme(NamedTuple):
+    """Bounds at equal distances. `unit` is "" for whole numbers; `first`, `last`: int or str."""
+
+    amount: int
+    unit: str
+    first: Any
+    last: Any = None
+
+
+def written_out(
+    asked: IntervalWritten, shape: Route, zone: tzinfo | None
+) -> tuple[PartitionWritten, ...]:
+    """The partitions that PARTITION BY RANGE .. INTERVAL .. asks for. Raises 8200, 1499."""
+    kind = _stepped_type(shape)
+    scheme = _scheme(asked, kind, zone)
+    found = [_partition(bound, bound) for bound in _bounds(scheme)]
+    if asked.with_null:
+        found.insert(0, _partition("NULL", _lowest(shape, kind), "P_"))
+    if asked.with_max:
+        found.append(PartitionWritten(name="P_MAXVALUE", less_than=(exp.Var(this=MAXVALUE),)))
+    return tuple(found)
+
+
+def dropped_before(info: PartitionInfo, shape: Route, first: Any) -> list[str]:
+    """Lower-case names of the partitions before the one that ends at `first`. Raises 8200."""
+    found = _scheme_found(info, shape)
+    if found is None:
+        raise ErrUnsupportedDDLOperation(
+            "FIRST PARTITION, does not seem like an INTERVAL partitioned table"
+        )
+    scheme, inner = found
+    number = len(list(_bounds(scheme._replace(last=first)))) - 1
+    if number == 0:
+        said = "FIRST PARTITION, given value does not generate a list of partition names "
+        raise ErrUnsupportedDDLOperation(said + "to be dropped")
+    return [each.name.L for each in inner[:number]]
+
+
+def added_until(info: PartitionInfo, shape: Route, last: Any) -> tuple[PartitionWritten, ...]:
+    """The partitions after the last one, up to one that ends at `last`. Raises 8200."""
+    found = _scheme_found(info, shape)
+    if found is None:
+        raise ErrUnsupportedDDLOperation(
+            "LAST PARTITION, does not seem like an INTERVAL partitioned table"
+        )
+    if info.definitions[-1].less_than == (MAXVALUE,):
+        raise ErrUnsupportedDDLOperation("LAST PARTITION when MAXVALUE partition exists")
+    scheme, inner = found
+    start = _read_bound(inner[-1], scheme.unit)
+    bounds = _bounds(scheme._replace(first=start, last=last), skip=1)
+    return tuple(_partition(bound, bound) for bound in bounds)
+
+
+def _stepped_type(shape: Route) -> FieldType | None:
+    """The column's type; None where an expression cuts."""
+    if shape.compiled is not None:
+        return None
+    if len(shape.kinds) > 1:
+        said = "INTERVAL partitioning, does not allow RANGE COLUMNS with more than one column"
+        raise ErrUnsupportedDDLOperation(said)
+    (kind,) = shape.kinds
+    if kind.Tp not in INTEGER_BITS and kind.Tp not in _DATES:
+        raise ErrUnsupportedDDLOperation(
+            "INTERVAL partitioning, only supports Date, Datetime and INT types"
+        )
+    return kind
+
+
+def _scheme(asked: IntervalWritten, kind: FieldType | None, zone: tzinfo | None) -> Scheme:
+    amount = constant(asked.amount, zone)[0]
+    if not isinstance(amount, int) or amount <= 0:
+        raise ErrUnsupportedDDLOperation("INTERVAL, should be a positive number")
+    if bool(asked.unit) != (kind is not None and kind.Tp in _DATES):
+        raise ErrUnsupportedDDLOperation(
+            "INTERVAL partitioning: Error when generating partition values"
+        )
+    first, last = constant(asked.first, zone)[0], constant(asked.last, zone)[0]
+    return Scheme(amount, asked.unit, first, last)
+
+
+def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Any]:
+    """Every bound from the first to the last. Raises 8200 where the last is not one of them."""
+    for n in range(skip, PARTITIONS + 1):
+        bound = _stepped(scheme, n)
+        if bound is None and scheme.last is not None:
+            raise ErrUnsupportedDDLOperation(
+                "INTERVAL partitioning: Error when generating partition values"
+            )
+        if scheme.last is None or bound > scheme.last:
+            last = "" if scheme.last is None else scheme.last
+            unit = f" {scheme.unit}" if scheme.unit else ""
+            raise ErrUnsupportedDDLOperation(
+                f"INTERVAL: expr ({last}) not matching FIRST + n INTERVALs "
+                f"({scheme.first} + n * {scheme.amount}{unit})",
+            )
+        yield bound
+        if bound == scheme.last:
+            return
+    raise ErrTooManyPartitions()
+
+
+def _stepped(scheme: Scheme, n: int) -> Any:
+    """The first bound and n times the distance. Raises 8200 where that is no such value."""
+    if not scheme.unit:
+        if scheme.first is None or not isinstance(scheme.first, int):
+            return None
+        return scheme.first + n * scheme.amount
+    if n == 0:
+        return scheme.first
+    text = f"DATE_ADD('{scheme.first}', INTERVAL {n * scheme.amount} {scheme.unit})"
+    return constant(parse_expression(text), None)[0]
+
+
+def _partition(label: Any, bound: Any, prefix: str = "P_LT_") -> PartitionWritten:
+    number = isinstance(bound, int)
+    tree = exp.Literal.number(bound) if number else exp.Literal.string(str(bound))
+    return PartitionWritten(name=f"{prefix}{label}", less_than=(tree,))
+
+
+def _lowest(shape: Route, kind: FieldType | None) -> Any:
+    """The bound below which only NULL lies."""
+    if kind is None:
+        assert shape.compiled is not None
+        return 0 if shape.compiled.type.unsigned else -(1 << 63)
+    if kind.Tp in _DATES:
+        return _FIRST_DAY
+    return 0 if kind.Flag & Flag.UNSIGNED else -(1 << (INTEGER_BITS[TypeCode(kind.Tp)] - 1))
+
+
+def _read_bound(definition: PartitionDefinition, unit: str) -> Any:
+    text = definition.less_than[0].strip("'")
+    return text if unit else int(text)
+
+
+def _scheme_found(
+    info: PartitionInfo, shape: Route
+) -> tuple[Scheme, Sequence[PartitionDefinition]] | None:
+    """The scheme that the bounds follow, and the partitions of it; None where there is none."""
+    if info.type.name != "RANGE" or len(shape.kinds) > 1:
+        return None
+    kind = None if shape.compiled is not None else shape.kinds[0]
+    moments = kind is not None and kind.Tp in _DATES
+    if kind is not None and not moments and kind.Tp not in INTEGER_BITS:
+        return None
+    inner = list(info.definitions)
+    if inner[0].less_than[0].strip("'") == str(_lowest(shape, kind)):
+        inner = inner[1:]
+    if inner and inner[-1].less_than == (MAXVALUE,):
+        inner = inner[:-1]
+    if len(inner) < 2:
+        return None
+    bounds = [_read_bound(each, "DAY" if moments else "") for each in inner]
+    schemes = _moments(bounds) if moments else iter((Scheme(bounds[1] - bounds[0], "", bounds[0]),))
+    for scheme in schemes:
+        if all(_stepped(scheme, n) == bound for n, bound in enumerate(bounds)):
+            return scheme, inner
+    return None
+
+
+def _moments(bounds: Sequence[str]) -> Iterator[Scheme]:
+    """What may be the distance, the greatest unit first."""
+    for unit in UNITS:
+        text = f"TIMESTAMPDIFF({unit}, '{bounds[0]}', '{bounds[-1]}')"
+        whole = constant(parse_expression(text), None)[0]
+        if whole and whole % (len(bounds) - 1) == 0:
+            yield Scheme(whole // (len(bounds) - 1), unit, bounds[0])
+
+
+# -- bounds and lists ------------------------------------------------------------------------------
+
+_TEXT_TYPES = (Family.STRING, Family.BYTES)
+_MOMENTS = (TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIME)
+
+
+def definition(
+    written: PartitionWritten, shape: Route, zone: tzinfo | None = None
+) -> PartitionDefinition:
+    """One partition's definition; `zone` is where its moments are meant.
+
+    Raises 1479, 1480, 1653, 1654, 1697, 1566."""
+    _check_clause(written, shape.cut.type)
+    less_than: tuple[str, ...] = ()
+    in_values: tuple[tuple[str, ...], ...] = ()
+    if written.less_than is not None:
+        less_than = _bound(written, written.less_than, shape, zone)
+    if written.in_values is not None:
+        in_values = tuple(_listed(written, row, shape, zone) for row in written.in_values)
+    return PartitionDefinition(
+        name=name(written.name), less_than=less_than, in_values=in_values, comment=written.comment
+    )
+
+
+def _check_clause(written: PartitionWritten, kind: PartitionType) -> None:
+    if written.less_than is not None and kind != PartitionType.RANGE:
+        raise ErrPartitionWrongValues("RANGE", "LESS THAN")
+    if written.in_values is not None and kind != PartitionType.LIST:
+        raise ErrPartitionWrongValues("LIST", "IN")
+    if kind == PartitionType.RANGE and written.less_than is None:
+        raise ErrPartitionRequiresValues("RANGE", "LESS THAN")
+    if kind == PartitionType.LIST and written.in_values is None:
+        raise ErrPartitionRequiresValues("LIST", "IN")
+
+
+def _is_word(tree: Tree, word: str) -> bool:
+    return isinstance(tree, exp.Var) and tree.name == word
+
+
+def _bound(
+    written: PartitionWritten, trees: Sequence[Tree], shape: Route, zone: tzinfo | None
+) -> tuple[str, ...]:
+    if shape.compiled is not None:
+        if len(trees) != 1:
+            raise ErrTooManyValues("RANGE")
+        return (_number_text(trees[0], written.name, shape, zone, is_bound=True),)
+    if len(trees) != len(shape.kinds):
+        raise ErrPartitionColumnList()
+    return tuple(
+        MAXVALUE if _is_word(tree, MAXVALUE) else _column_text(tree, kind, strict=True)
+        for tree, kind in zip(trees, shape.kinds, strict=True)
+    )
+
+
+def _listed(
+    written: PartitionWritten, row: Sequence[Tree], shape: Route, zone: tzinfo | None
+) -> tuple[str, ...]:
+    if len(row) == 1 and _is_word(row[0], DEFAULT):
+        return (DEFAULT,)
+    if any(_is_word(tree, MAXVALUE) for tree in row):
+        raise ErrMaxvalueInValuesIn()
+    if shape.compiled is not None:
+        if len(row) != 1:
+            raise ErrRowSinglePartitionField()
+        return (_number_text(row[0], written.name, shape, zone, is_bound=False),)
+    if len(row) != len(shape.kinds):
+        raise ErrPartitionColumnList()
+    return tuple(
+        _column_text(tree, kind, strict=False) for tree, kind in zip(row, shape.kinds, strict=True)
+    )
+
+
+def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Any, FieldType]:
+    """A constant's value and type; `zone` is that of UNIX_TIMESTAMP. Raises 1054 for a column."""
+    env: Any = PlainEnv()
+    env.zone = zone
+    found = expressions.compiled(tree, (), env, "partition function")
+    value = found.call([], env)
+    return value, type_of(value, "n") if value is None else found.type
+
+
+def _number_text(
+    tree: Tree, partition: str, shape: Route, zone: tzinfo | None, is_bound: bool
+) -> str:
+    if _is_word(tree, MAXVALUE):
+        return MAXVALUE
+    if isinstance(tree, exp.Null):
+        if is_bound:
+            raise ErrNullInValuesLessThan()
+        return "NULL"
+    value, kind = constant(tree, zone)
+    if value is None and is_bound:
+        raise ErrNullInValuesLessThan()
+    if kind.family not in (Family.INT, Family.UINT) or not isinstance(value, int):
+        raise ErrValuesIsNotIntType(partition)
+    assert shape.compiled is not None
+    if value < 0 and shape.compiled.type.unsigned:
+        raise ErrPartitionConstDomain()
+    return str(value)
+
+
+def _column_text(tree: Tree, kind: FieldType, strict: bool) -> str:
+    """A value's text. `strict`: it must be of the column's own type, as RANGE COLUMNS asks."""
+    if isinstance(tree, exp.Null):
+        if strict:
+            raise ErrNullInValuesLessThan()
+        return "NULL"
+    value, source = constant(tree)
+    if strict and not _is_of(source, kind):
+        raise ErrWrongTypeColumnValue()
+    try:
+        stored = values.convert(value, source, kind)
+    except Refused:
+        raise ErrWrongTypeColumnValue() from None
+    if kind.Tp in INTEGER_BITS:
+        return str(stored)
+    if kind.family == Family.BYTES:
+        return f"0x{bytes(stored).hex()}" if strict else _bytes_text(stored)
+    if strict and isinstance(value, str):
+        return quoted_text(value)
+    text = values.to_text(stored, kind)
+    return quoted_text(text if isinstance(text, str) else text.decode())
+
+
+def _bytes_text(raw: bytes) -> str:
+    try:
+        return quoted_text(raw.decode())
+    except UnicodeDecodeError:
+        return f"0x{raw.hex()}"
+
+
+def _is_of(source: FieldType, kind: FieldType) -> bool:
+    """Whether a literal of one type may bound a column of another."""
+    if kind.Tp in INTEGER_BITS:
+        return source.family in (Family.INT, Family.UINT)
+    if kind.Tp in _MOMENTS:
+        return source.family in (*_TEXT_TYPES, Family.DATE, Family.DATETIME, Family.TIME)
+    return source.family in _TEXT_TYPES
+
+
+def check_definitions(route: Route) -> None:
+    """Names, order and values of all definitions. Raises 1517, 1481, 1493, 1495."""
+    check_names([each.name.O for each in route.cut.definitions])
+    if route.cut.type == PartitionType.RANGE:
+        check_increasing(route)
+    elif route.cut.type == PartitionType.LIST:
+        check_listed_once(route)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raises 1517, 1567."""
+    seen: set[str] = set()
+    for text in names:
+        if not text or text.endswith(" "):
+            raise ErrWrongPartitionName()
+        if text.lower() in seen:
+            raise ErrSameNamePartition(text)
+        seen.add(text.lower())
+
+
+def check_increasing(route: Route) -> None:
+    """Raises 1481, 1493."""
+    for each in route.cut.definitions[:-1]:
+        if route.compiled is not None and each.less_than == (MAXVALUE,):
+            raise ErrPartitionMaxvalue()
+    for low, high in zip(route.bounds, route.bounds[1:], strict=False):
+        if not low < high:
+            raise ErrRangeNotIncreasing()
+
+
+def check_listed_once(route: Route) -> None:
+    """Raises 1495."""
+    texts = [row for each in route.cut.definitions for row in each.in_values]
+    defaults = sum(row == (DEFAULT,) for row in texts)
+    if defaults > 1 or len(route.listed) + defaults != len(texts):
+        raise ErrMultipleDefConstInListPart()
+
+
+def shape_of(columns: Sequence[Any], kind: PartitionType, expr: str, names: Sequence[str]) -> Route:
+    """A route without partitions: what definitions are read against."""
+    return Route(columns, Cut(kind, expr, tuple(each.lower() for each in names), ()))
+
+
+# -- as TiDB keeps and prints a function and its bounds --------------------------------------------
+#
+#     year(d) + 1     YEAR(`d`)+1             mod(a, 4)      `a`%4
+#     t.a div 2       `a` DIV 2               'x'            'x'
+#
+# Names in backquotes without their table, functions and words in capitals, no spaces at signs.
+
+_SIGNS: dict[type, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: " DIV ",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+}
+
+
+def quoted_name(text: str) -> str:
+    """A name in backquotes."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def quoted_text(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def function_text(tree: Any) -> str:
+    """The text of a partitioning function."""
+    sign = _SIGNS.get(type(tree))
+    if sign is not None:
+        return f"{function_text(tree.this)}{sign}{function_text(tree.expression)}"
+    if isinstance(tree, exp.Column):
+        return quoted_name(tree.name)
+    if isinstance(tree, exp.Paren):
+        return f"({function_text(tree.this)})"
+    if isinstance(tree, exp.Neg):
+        return f"-{function_text(tree.this)}"
+    if isinstance(tree, exp.Literal):
+        return quoted_text(tree.name) if tree.is_string else str(tree.name)
+    if isinstance(tree, exp.Extract):
+        return f"EXTRACT({tree.this.name.upper()} FROM {function_text(tree.expression)})"
+    if isinstance(tree, exp.Anonymous):
+        return _call(tree)
+    return tree.sql(dialect="mysql")  # type: ignore[no-any-return]
+
+
+def _call(tree: exp.Anonymous) -> str:
+    name = str(tree.this).upper()
+    arguments = [function_text(each) for each in tree.expressions]
+    if name == "MOD" and len(arguments) == 2:
+        return "%".join(arguments)
+    return f"{name}({', '.join(arguments)})"
