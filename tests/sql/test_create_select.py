@@ -10,7 +10,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
-from exuvia.sql.define import create_select, create_select_rows
+from exuvia.sql.define import create_select
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -92,7 +92,7 @@ def test_nobody_sees_the_table_before_its_rows_are_in_it(world, session, monkeyp
 @pytest.fixture
 def by_twos(monkeypatch):
     """Runs of two rows."""
-    monkeypatch.setattr(create_select_rows, "RUN_ROWS", 2)
+    monkeypatch.setattr(create_select, "RUN_ROWS", 2)
 
 
 def test_rows_come_run_by_run(world: World, session: Session, by_twos) -> None:

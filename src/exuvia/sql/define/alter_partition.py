@@ -44,7 +44,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
-from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.alter_context import AlterContext
 from exuvia.sql.define.jobs import table_named
 from exuvia.sql.define.partition_definition import (
     added_definitions,
@@ -62,12 +62,12 @@ from exuvia.sql.nodes import PartitionChange
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)
 
 
-def change(at: Altering, spec: PartitionChange) -> Job | None:
+def change(at: AlterContext, spec: PartitionChange) -> Job | None:
     """One change of partitions. Raises Refused, see the module."""
     return _CHANGES[spec.kind](at, spec)
 
 
-def partition_of(at: Altering) -> PartitionInfo:
+def partition_of(at: AlterContext) -> PartitionInfo:
     """How the table is cut. Raises 1505."""
     found = at.table.partition
     if found is None:
@@ -75,7 +75,7 @@ def partition_of(at: Altering) -> PartitionInfo:
     return found
 
 
-def checked(at: Altering, found: PartitionInfo) -> None:
+def checked(at: AlterContext, found: PartitionInfo) -> None:
     """The definitions as a whole. Raises 1499, 1517, 1481, 1493, 1495."""
     if len(found.definitions) > PARTITIONS:
         raise ErrTooManyPartitions()
@@ -85,7 +85,7 @@ def checked(at: Altering, found: PartitionInfo) -> None:
 # -- ADD -------------------------------------------------------------------------------------------
 
 
-def _add(at: Altering, spec: PartitionChange) -> Job | None:
+def _add(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
         return _add_numbered(at, spec, found)
@@ -115,7 +115,7 @@ def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
     return any((DEFAULT,) in each.in_values for each in definitions)
 
 
-def _add_numbered(at: Altering, spec: PartitionChange, found: PartitionInfo) -> Job | None:
+def _add_numbered(at: AlterContext, spec: PartitionChange, found: PartitionInfo) -> Job | None:
     number = len(found.definitions)
     if spec.definitions:
         added = added_definitions(at.table, found, spec.definitions, at.zone)
@@ -129,7 +129,7 @@ def _add_numbered(at: Altering, spec: PartitionChange, found: PartitionInfo) -> 
 
 
 def _rehashed(
-    at: Altering, found: PartitionInfo, definitions: tuple[PartitionDefinition, ...]
+    at: AlterContext, found: PartitionInfo, definitions: tuple[PartitionDefinition, ...]
 ) -> Job:
     """Another number of partitions moves every row."""
     target = evolve(found, definitions=definitions, num=len(definitions))
@@ -137,7 +137,7 @@ def _rehashed(
     return _moved(at, ActionCode.REORGANIZE_PARTITION, (), target)
 
 
-def _moved(at: Altering, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
+def _moved(at: AlterContext, code: ActionCode, names: Sequence[str], target: PartitionInfo) -> Job:
     at.warn(
         ErrUnknown.code,
         "The statistics of new partitions will be outdated after reorganizing partitions. "
@@ -150,7 +150,7 @@ def _moved(at: Altering, code: ActionCode, names: Sequence[str], target: Partiti
 # -- DROP, TRUNCATE --------------------------------------------------------------------------------
 
 
-def _drop(at: Altering, spec: PartitionChange) -> Job | None:
+def _drop(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
         raise ErrOnlyOnRangeListPartition("DROP")
@@ -164,7 +164,7 @@ def _drop(at: Altering, spec: PartitionChange) -> Job | None:
     return requests.drop_partition(at.database, at.table, sorted(known), query=at.text)
 
 
-def _first(at: Altering, spec: PartitionChange) -> Job | None:
+def _first(at: AlterContext, spec: PartitionChange) -> Job | None:
     found, shape = partition_of(at), shape_like(at.table, partition_of(at))
     assert spec.bound is not None
     first = constant(spec.bound, at.zone)[0]
@@ -172,7 +172,7 @@ def _first(at: Altering, spec: PartitionChange) -> Job | None:
     return requests.drop_partition(at.database, at.table, names, query=at.text)
 
 
-def _last(at: Altering, spec: PartitionChange) -> Job | None:
+def _last(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type == PartitionType.LIST:
         raise ErrPartitionsMustBeDefined("LIST")
@@ -184,7 +184,7 @@ def _last(at: Altering, spec: PartitionChange) -> Job | None:
     return _add(at, PartitionChange(kind="add", definitions=written))
 
 
-def _unsupported(at: Altering, spec: PartitionChange) -> Job | None:
+def _unsupported(at: AlterContext, spec: PartitionChange) -> Job | None:
     raise ErrUnsupportedDDLOperation(_UNSUPPORTED.get(spec.kind, f"{spec.kind} partition"))
 
 
@@ -196,7 +196,7 @@ _UNSUPPORTED = {
 }
 
 
-def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
+def _truncate(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     names = [each.name.L for each in found.definitions]
     if not spec.everything:
@@ -211,7 +211,7 @@ def _truncate(at: Altering, spec: PartitionChange) -> Job | None:
 # -- moves -----------------------------------------------------------------------------------------
 
 
-def _coalesce(at: Altering, spec: PartitionChange) -> Job | None:
+def _coalesce(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type in _LISTED:
         raise ErrCoalesceOnlyOnHashPartition()
@@ -223,7 +223,7 @@ def _coalesce(at: Altering, spec: PartitionChange) -> Job | None:
     return _rehashed(at, found, found.definitions[:-number])
 
 
-def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
+def _reorganize(at: AlterContext, spec: PartitionChange) -> Job | None:
     found = partition_of(at)
     if found.type not in _LISTED:
         raise ErrUnsupportedDDLOperation("reorganize partition")
@@ -245,7 +245,7 @@ def _reorganize(at: Altering, spec: PartitionChange) -> Job | None:
 
 
 def _check_range_kept(
-    at: Altering, found: PartitionInfo, whole: PartitionInfo, last: int, new_last: int
+    at: AlterContext, found: PartitionInfo, whole: PartitionInfo, last: int, new_last: int
 ) -> None:
     """Only the end of the last partition may move, and only rows that fit may be there: 1493."""
     if last == len(found.definitions) - 1:
@@ -255,14 +255,14 @@ def _check_range_kept(
         raise ErrRangeNotIncreasing()
 
 
-def _by(at: Altering, spec: PartitionChange) -> Job | None:
+def _by(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.partitioning is not None
     plain = evolve(at.table, partition=None)
     target = partition_info(plain, spec.partitioning, at.warn, at.zone)
     return _moved(at, ActionCode.PARTITION_BY, (), target)
 
 
-def _remove(at: Altering, spec: PartitionChange) -> Job | None:
+def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
     partition_of(at)
     whole = PartitionDefinition(name=name(WHOLE_TABLE))
     target = PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
@@ -271,7 +271,7 @@ def _remove(at: Altering, spec: PartitionChange) -> Job | None:
     return requests.move_rows(code, database, table, (), target, MOVER, query=at.text)
 
 
-def _exchange(at: Altering, spec: PartitionChange) -> Job | None:
+def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.table is not None
     database, plain = table_named(at.session, at.txn, spec.table)
     found = partition_of(at)

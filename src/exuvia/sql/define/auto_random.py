@@ -11,7 +11,7 @@ from exuvia.base.mysql_errors import ErrInvalidAutoRandom, ErrUnknown, ErrUnsupp
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.auto_random import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
-from exuvia.sql.define.altering import Altering
+from exuvia.sql.define.alter_context import AlterContext
 from exuvia.sql.define.modes import Warn
 from exuvia.sql.nodes import ColumnDefinition
 from exuvia.sql.show.type_text import type_name
@@ -82,7 +82,9 @@ def _check_bits(name: str, shard: int, bits: int) -> None:
         raise invalid(f"auto_random range bits must be {said}")
 
 
-def check_modified(at: Altering, old: ColumnInfo, new: ColumnInfo, asked: ColumnDefinition) -> None:
+def check_modified(
+    at: AlterContext, old: ColumnInfo, new: ColumnInfo, asked: ColumnDefinition
+) -> None:
     """MODIFY and CHANGE may leave AUTO_RANDOM as it is. Raises 8216."""
     mine = random_column(at.table)
     is_mine = mine is not None and mine.id == old.id

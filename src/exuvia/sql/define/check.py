@@ -42,8 +42,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.table import Warn
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.define.table_definition import Warn
 from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,
@@ -316,7 +316,7 @@ def with_check_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, .
     )
 
 
-def add_check(at: Altering, spec: AddCheck) -> Job | None:
+def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
     """ADD CONSTRAINT c CHECK (...). Raises what stands at the head."""
     if not checks_are_on(at.txn):
         return _off(at)
@@ -326,7 +326,7 @@ def add_check(at: Altering, spec: AddCheck) -> Job | None:
     return at.job(ActionCode.ADD_CHECK, msgspec.to_builtins(info))
 
 
-def drop_check(at: Altering, name: str) -> Job | None:
+def drop_check(at: AlterContext, name: str) -> Job | None:
     """DROP CHECK, DROP CONSTRAINT. Raises 3940."""
     if not checks_are_on(at.txn):
         return _off(at)
@@ -334,7 +334,7 @@ def drop_check(at: Altering, name: str) -> Job | None:
     return at.job(ActionCode.DROP_CHECK, name)
 
 
-def alter_check(at: Altering, spec: AlterCheck) -> Job | None:
+def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
     """ALTER CHECK c [NOT] ENFORCED. Raises 3940."""
     if not checks_are_on(at.txn):
         return _off(at)
@@ -342,19 +342,19 @@ def alter_check(at: Altering, spec: AlterCheck) -> Job | None:
     return at.job(ActionCode.ALTER_CHECK, spec.name, spec.enforced)
 
 
-def _check_is_there(at: Altering, name: str) -> None:
+def _check_is_there(at: AlterContext, name: str) -> None:
     for each in at.table.checks:
         if each.constraint_name.L == name.lower() and each.state == SchemaState.PUBLIC:
             return
     raise ErrConstraintNotFound(name)
 
 
-def _off(at: Altering) -> Job | None:
+def _off(at: AlterContext) -> Job | None:
     at.warn(ErrUnknown.code, _OFF)
     return None
 
 
-def check_drop_column(at: Altering, column: ColumnInfo) -> None:
+def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
     """Raises 3959 where a CHECK names this column and another one."""
     for check in at.table.checks:
         names = [each.L for each in check.constraint_cols]

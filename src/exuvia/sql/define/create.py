@@ -9,11 +9,11 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.zones import table_in
 from exuvia.sql.charsets import resolve
-from exuvia.sql.define.alter import alter
+from exuvia.sql.define.alter_table import alter
 from exuvia.sql.define.check import (
     table_with_checks,
 )
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.create_select import create_select
 from exuvia.sql.define.foreign_key import (
     new_table_keys,
@@ -23,7 +23,7 @@ from exuvia.sql.define.foreign_key import (
 from exuvia.sql.define.jobs import database_named, look, noted, submit
 from exuvia.sql.define.like import create_like
 from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.define.temporary import create_temporary
 from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
 from exuvia.sql.result import Note, Result
@@ -60,7 +60,7 @@ def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
 
 
 def create_table(session: Running, node: CreateTable, text: str) -> Result:
-    """CREATE TABLE [IF NOT EXISTS]. Raises 1050 and all of define/table.py."""
+    """CREATE TABLE [IF NOT EXISTS]. Raises 1050 and all of define/table_definition.py."""
     if node.temporary:
         return create_temporary(session, node, text)
     warnings: list[Note] = []

@@ -2,39 +2,46 @@
 
     query       planned first: its columns follow those that are only defined
     job         takes the name, gives the rows a place nobody sees     (ddl/actions/load.py)
-    load        the query run, its rows as they come                   (create_select_rows.py)
+    load        the query run; its rows converted and put as they come, never held whole:
+                batches as its plan gives them -> as many as one sorted run takes -> bulk.load
     finish      the job's reorg makes the indexes; all of it becomes public, or is dropped
 
 Whatever fails on the way, the client included, leaves no table. What the bulk load does not keep,
-foreign keys, CHECKs, generated columns, partitions, is refused here, 1235.
+foreign keys, CHECKs, generated columns, partitions, is refused here, 1235. The load is not a
+transaction: it cannot begin again on what it has left, so a query that lost its snapshot ends it,
+and its job drops the table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from exuvia.base.errors import Deposed, ExuviaError
-from exuvia.base.mysql_errors import ErrNotSupportedYet
+from exuvia.base.errors import Deposed, ExuviaError, SchemaChanged, Unavailable
+from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableDefChanged
 from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
+from exuvia.catalog.values import STRICT
 from exuvia.ddl import admin, loading, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql.context import Context
-from exuvia.sql.define.create_select_rows import Rows
 from exuvia.sql.define.jobs import ended
 from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import parse
-from exuvia.sql.result import OutputColumn, Result
+from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.session import planner
 from exuvia.sql.session.running import Running
 from exuvia.sql.show.type_text import identifier, is_text, type_text
+from exuvia.sql.write.cells import assign_to
+from exuvia.sql.write.insert_target import Target
 from exuvia.stats.meta import Delta
 
 POLL_S = 0.5
+RUN_ROWS = 20_000
 _LONGEST_VARCHAR = 16_383
 
 
@@ -127,6 +134,70 @@ def _storable(kind: FieldType) -> FieldType:
 # -- rows ------------------------------------------------------------------------------------------
 
 
+class Rows:
+    """A query's rows, on their way. `columns`: what it answered when the table was defined."""
+
+    def __init__(self, query: exp.Query, columns: Sequence[OutputColumn]) -> None:
+        self._query = query
+        self._columns = list(columns)
+        self._begun = False
+
+    def load(self, context: Context, table: Table, job_id: int, epoch: int) -> Result:
+        """Put them into the table; how many. Raises 1048, 1062, 1264, 1406, ..., 1412 where the
+        query's tables are not what they were, Deposed where the job went back."""
+        from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
+
+        if self._begun:
+            raise Unavailable("the query of CREATE TABLE lost its snapshot")
+        self._begun = True
+        plan = planner.plan(self._query, context)
+        if list(plan.columns) != self._columns:
+            raise ErrTableDefChanged()
+        target = Target(table, tuple(column.name for column in self._columns))
+        services = context.session.services
+        ids = services.ids.of(table.info)
+        try:
+            loaded = load(
+                services.store,
+                table,
+                self._runs(context, plan.batches(context), target, ids),
+                lambda size: ids.next("rowid", size),
+                services.clock.monotonic,
+                job_id=job_id,
+                epoch=epoch,
+                judged=True,
+            )
+        except SchemaChanged as error:
+            raise Deposed("the table and its ids are gone with the job") from error
+        return Result(affected=loaded)
+
+    def _runs(
+        self, context: Context, batches: Iterator[Sequence[Row]], target: Target, ids: TableIds
+    ) -> Iterator[list[Row]]:
+        """Whole rows of the table, so many at a time."""
+        seen = 0
+        for batch in _regrouped(batches):
+            context.session.check_interrupt()
+            found = Result(self._columns, batch)
+            rows = [row_of(context, target, each) for each in converted(target, found, seen)]
+            if target.auto >= 0:
+                _number(rows, target.auto, ids)
+            seen += len(rows)
+            yield rows
+
+
+def _regrouped(batches: Iterator[Sequence[Row]]) -> Iterator[list[Row]]:
+    waiting: list[Row] = []
+    for batch in batches:
+        for start in range(0, len(batch), RUN_ROWS):
+            waiting += batch[start : start + RUN_ROWS]
+            if len(waiting) >= RUN_ROWS:
+                yield waiting
+                waiting = []
+    if waiting:
+        yield waiting
+
+
 def _load(session: Running, job_id: int, found: Rows) -> int:
     """Put the rows in. Whatever stops it cancels the job; raises what did, once the job is over."""
     try:
@@ -164,3 +235,40 @@ def _place(session: Running, job_id: int) -> tuple[Table | None, int]:
         finally:
             txn.rollback()
         store.wait("version", seen, POLL_S)
+
+
+def converted(target: Target, found: Result, before: int = 0) -> list[Row]:
+    """The query's rows as the columns hold them, `before` of them seen. Raises 1048, 1264, 1406,
+    ..."""
+    assigns = [
+        assign_to(column, each.type, STRICT)
+        for (_, column), each in zip(target.named, found.columns, strict=True)
+    ]
+    is_auto = [position == target.auto for position, _ in target.named]
+    return [
+        [
+            None if auto and value is None else assign(value, number)
+            for assign, auto, value in zip(assigns, is_auto, row, strict=True)
+        ]
+        for number, row in enumerate(found.rows, before + 1)
+    ]
+
+
+def row_of(context: Context, target: Target, values: Row) -> Row:
+    """A row with those values, and defaults for the rest."""
+    row = target.row(context)
+    for (position, _), value in zip(target.named, values, strict=True):
+        row[position] = value
+    return row
+
+
+def _number(rows: list[Row], position: int, ids: TableIds) -> None:
+    """AUTO_INCREMENT: NULL and 0 take the next ids, the greatest value given is not given again."""
+    missing = [row for row in rows if not row[position]]
+    given = max((row[position] for row in rows if row[position]), default=0)
+    if given > 0:
+        ids.rebase(given)
+    if missing:
+        first = ids.next("auto", len(missing))
+        for at, row in enumerate(missing):
+            row[position] = first + at

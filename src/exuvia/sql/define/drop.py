@@ -16,8 +16,8 @@ from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests, requests_tables
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.alter import alter
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.alter_table import alter
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.foreign_key import (
     check_drop_database,
     check_drop_tables,

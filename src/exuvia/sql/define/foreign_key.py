@@ -59,8 +59,8 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.indexes import check_count, index_info
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.define.index_definition import check_count, index_info
 from exuvia.sql.nodes import (
     AddForeignKey,
     AddIndex,
@@ -327,7 +327,7 @@ def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
     return IndexDefinition(kind="index", parts=parts, name=name)
 
 
-def add_key(at: Altering, spec: AddForeignKey) -> Job | None:
+def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
     """ADD FOREIGN KEY. Raises what stands at the head."""
     checks, written = keys_are_checked(at.session), spec.foreign_key
     key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
@@ -347,7 +347,7 @@ def with_parents(job: Job, parents: Sequence[TableInfo], keys: int) -> Job:
     )
 
 
-def drop_key(at: Altering, name: str) -> Job:
+def drop_key(at: AlterContext, name: str) -> Job:
     """DROP FOREIGN KEY. Raises 1091."""
     key = key_named(at.table, name)
     if key is None:
@@ -385,7 +385,7 @@ def referring(session: Running, txn: Transaction, info: TableInfo) -> Iterator[R
             yield Referring(child, key, ref_ids(key, table))
 
 
-def check_drop_column(at: Altering, column: ColumnInfo) -> None:
+def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
     """Raises 1828, 1829."""
     if not keys_are_checked(at.session):
         return
@@ -399,7 +399,7 @@ def check_drop_column(at: Altering, column: ColumnInfo) -> None:
             )
 
 
-def check_drop_index(at: Altering, index: IndexInfo, gone: Sequence[int] = ()) -> None:
+def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = ()) -> None:
     """Raises 1553. `gone`: other indexes that go in the same statement."""
     if not keys_are_checked(at.session):
         return
@@ -414,7 +414,7 @@ def check_drop_index(at: Altering, index: IndexInfo, gone: Sequence[int] = ()) -
             raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
 
 
-def check_modify(at: Altering, old: ColumnInfo, new: ColumnInfo) -> None:
+def check_modify(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
     """Raises 1832, 1833, 3780."""
     before, after = old.type, new.type
     same = (before.Tp, before.Flen, before.Decimal) == (after.Tp, after.Flen, after.Decimal)

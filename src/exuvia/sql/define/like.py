@@ -12,7 +12,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named
 from exuvia.sql.nodes import CreateTable
 from exuvia.sql.parse.near import Misplaced

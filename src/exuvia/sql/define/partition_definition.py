@@ -16,7 +16,7 @@ The function (manual, "Partitioning Limitations"):
 Bounds and lists: whole numbers that are computed; of COLUMNS literals of the column's type.
 
     1697 not a number       1566 NULL as a bound    1654 another type   1653 another number of them
-    1481 MAXVALUE not last  1493 not increasing     1495 twice   1517 name twice   1563 sign
+    1481 MAXVALUE not last  1493 not increasing     1495 twice   1517 name twice   1563 below 0
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,32 +1,50 @@
-"""The rows a change of a column would not fit, found before anything changes.
+"""The rows that a change would refuse, found in one snapshot before there is a job.
 
-    a snapshot -> chunks of the column's values -> Offenders -> the refusal, all of them counted
+    a change of a column      chunks of its values -> Offenders -> the refusal, all of them counted
+    UNIQUE, PRIMARY KEY,      each rule on columns that are there; only of tables with at most
+    CHECK                     exuvia_preflight_rows rows: with others the job's own reorg finds,
+                              counts and lists the same, in the same words
 
-Nothing is written and no job exists. It is for the early and whole answer only: rows that come
-later are judged by the job, under the duty that its first step gives to writers.
+Nothing is written. It is for the early and whole answer only: rows that come later are judged by
+the job, under the duty that its first step gives to writers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family
-from exuvia.catalog import vector
+from exuvia.catalog import variables, vector
 from exuvia.catalog.change import Kind
 from exuvia.catalog.change_values import Change, converter
 from exuvia.catalog.columns import Vector
-from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.constraint_info import ConstraintInfo
+from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
+from exuvia.ddl.actions.arguments import indexes_of
+from exuvia.ddl.actions.check import wanted_check
 from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.ddl.parts import all_of
+from exuvia.pipeline import checking, twice
+from exuvia.pipeline.entries import CHUNK_ROWS
 from exuvia.pipeline.offenders import Offenders, offending
-from exuvia.sql.define.altering import Altering
+from exuvia.pipeline.plans import CheckRows
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.write import checks_judge
 
 _CHUNK_ROWS = 10_000
 
 
-def check_rows(at: Altering, old: ColumnInfo, found: Modification) -> None:
+# -- a change of a column --------------------------------------------------------------------------
+
+
+def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     """Raises what the first row that does not fit meets, with all of them counted and listed.
 
     Without a strict sql_mode only a NULL is refused: the others are warned of, all as one, as are
@@ -84,7 +102,7 @@ def _as_one(message: str, number: int) -> str:
     return f"{number} warnings with this error code, first warning: {message}"
 
 
-def ends_in_spaces(at: Altering, old: ColumnInfo) -> bool:
+def ends_in_spaces(at: AlterContext, old: ColumnInfo) -> bool:
     """Whether some value of a text column ends in a space, which CHAR does not keep."""
     table = _table(at)
     place = table.position(old.name.L)
@@ -98,16 +116,97 @@ def _trims(values: Vector) -> bool:
     return any(value is not None and value[-1:] == " " for value in values.to_list())
 
 
-def _table(at: Altering) -> Table:
+def _table(at: AlterContext) -> Table:
     return at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
 
 
-def _rows(at: Altering, table: Table) -> int:
+def _rows(at: AlterContext, table: Table) -> int:
     return sum(at.session.services.store.count(part.row_span()) for part in table.parts)
 
 
-def _chunks(at: Altering, table: Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
     for part in table.parts:
         for chunk in at.txn.snapshot.chunks(part.row_span(), _CHUNK_ROWS):
             at.session.check_interrupt()
             yield chunk
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
+    """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
+    parts = [part for job in jobs for part in all_of(job) if part.type in _LOOKS]
+    table = at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
+    if not _is_small(at, table):
+        return
+    for part in parts:
+        _LOOKS[part.type](at, table, part)
+
+
+def _is_small(at: AlterContext, table: Table) -> bool:
+    rows = sum(at.session.services.store.count(part.row_span()) for part in table.parts)
+    return rows <= variables.read_int(at.txn, "exuvia_preflight_rows")
+
+
+def _with(table: Table, info: TableInfo) -> Table:
+    facts = table.revision, table.database, table.database_revision
+    return Table(info, *facts, table.evaluator)
+
+
+def _check_indexes(at: AlterContext, table: Table, job: Job) -> None:
+    for index in indexes_of(job):
+        _check_index(at, table, index)
+
+
+def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
+    there = {column.id for column in table.columns}
+    if not index.is_unique or any(each.exuvia_column not in there for each in index.idx_cols):
+        return  # without columns that the same statement makes
+    info = table.info
+    placed = evolve(index, id=info.max_idx_id + 1, state=SchemaState.ABSENT)
+    whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
+    for part in whole.parts:
+        look = twice.Look(part, placed)
+        look.rows(at.txn.snapshot, at.session.check_interrupt)
+        _raise(look.refusal())
+
+
+def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
+    info, wanted = table.info, _constraint(table, job)
+    there = {column.name.L for column in table.columns}
+    if wanted is None or any(each.L not in there for each in wanted.constraint_cols):
+        return
+    others = tuple(each for each in info.checks if each.id != wanted.id)
+    whole = _with(table, evolve(info, constraint_info=(*others, wanted)))
+    rule = checks_judge.judge(at.txn, whole, CheckRows("check", wanted.id))
+    found = checking.Breaches(rule, whole)
+    for part in whole.parts:
+        for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
+            at.session.check_interrupt()
+            found.look(keys, raws)
+    if found.number:
+        _raise(checking.refusal(rule, found.number, found.first))
+
+
+def _constraint(table: Table, job: Job) -> ConstraintInfo | None:
+    """What rows are to obey from now on; None where the job asks nothing of them."""
+    if job.type == ActionCode.ADD_CHECK:
+        asked = wanted_check(job)
+        return evolve(asked, id=table.info.max_cst_id + 1) if asked.enforced else None
+    name, enforced = str(job.raw_args[0]).lower(), bool(job.raw_args[1])
+    found = (each for each in table.info.checks if each.constraint_name.L == name)
+    return next(found, None) if enforced else None
+
+
+def _raise(error: Refused | None) -> None:
+    if error is not None:
+        raise error
+
+
+_LOOKS: dict[ActionCode, Callable[[AlterContext, Table, Job], None]] = {
+    ActionCode.ADD_INDEX: _check_indexes,
+    ActionCode.ADD_PRIMARY_KEY: _check_indexes,
+    ActionCode.ADD_CHECK: _check_constraint,
+    ActionCode.ALTER_CHECK: _check_constraint,
+}

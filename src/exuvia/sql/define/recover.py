@@ -26,7 +26,7 @@ from exuvia.ddl import queue, requests_tables
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import look, submit
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable

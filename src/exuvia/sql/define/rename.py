@@ -23,8 +23,8 @@ from exuvia.ddl import requests_tables
 from exuvia.ddl.actions.arguments import Renaming
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named, look, refuse_cached, submit
 from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
@@ -141,7 +141,7 @@ def rename_tables(session: Running, node: RenameTables, text: str) -> Result:
     return Result()
 
 
-def rename_to(at: Altering, spec: RenameTo) -> Job | None:
+def rename_to(at: AlterContext, spec: RenameTo) -> Job | None:
     """ALTER TABLE ... RENAME TO."""
     renamed = Renamed(at.session, at.txn)
     old = TableName(at.table.name.O, at.database.db_name.O)

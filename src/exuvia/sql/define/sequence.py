@@ -24,7 +24,7 @@ from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
-from exuvia.sql.define.columns import check_name
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named, look, noted, submit
 from exuvia.sql.define.view import drop_objects
 from exuvia.sql.nodes import DropTable

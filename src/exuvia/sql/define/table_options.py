@@ -1,17 +1,42 @@
-"""What CREATE TABLE and ALTER TABLE accept as table options, checked alike."""
+"""Table options: what CREATE TABLE and ALTER TABLE accept alike, and the jobs of an ALTER TABLE.
 
+    COMMENT, AUTO_INCREMENT, AUTO_RANDOM_BASE, ...              one job each
+    CHARSET, COLLATE                                            one job for both
+    CACHE, NOCACHE                                              one job, rows are read as before
+    ENGINE, ROW_FORMAT, PLACEMENT POLICY DEFAULT                accepted, nothing to do
+    any other                                                   8200, as in TiDB
+
+CONVERT TO CHARACTER SET changes no byte of a row: only utf8, latin1 and utf8mb4 lead to utf8mb4. It
+is refused where an index folds by the collation, which would have to be built anew.
+"""
+
+from exuvia.base.limits import KEY_BYTES
 from exuvia.base.mysql_errors import (
     ErrConflictingDeclarations,
+    ErrOptOnCacheTable,
     ErrPlacementPolicyNotExists,
     ErrTableOptionInsertMethodUnsupported,
     ErrTableOptionUnionUnsupported,
+    ErrTooLongKey,
     ErrTooLongTableComment,
     ErrUnknown,
     ErrUnknownStorageEngine,
     ErrUnsupportedDDLOperation,
 )
-from exuvia.catalog.model import TableInfo
-from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named
+from exuvia.base.types import FieldType
+from exuvia.catalog import meta
+from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.ddl import requests_tables
+from exuvia.ddl.actions.options import CACHED
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.kv import keys
+from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.define.auto_random import invalid
+from exuvia.sql.define.index_definition import part_bytes
+from exuvia.sql.nodes import ConvertCharset, TableOptions
+from exuvia.sql.result import Note
 
 COMMENT_CHARS = 2048
 SHARD_BITS = 15
@@ -36,6 +61,9 @@ ENGINES = frozenset(
         "exuvia",
     ]
 )
+
+
+# -- checked alike ---------------------------------------------------------------------------------
 
 
 def check_engine(name: str) -> None:
@@ -91,3 +119,187 @@ def check_supported(options: dict[str, str]) -> None:
         raise ErrTableOptionUnionUnsupported()
     if "insert_method" in options:
         raise ErrTableOptionInsertMethodUnsupported()
+
+
+# -- ALTER TABLE -----------------------------------------------------------------------------------
+
+
+NOTHING_TO_DO = frozenset({"engine", "row_format", "placement"})
+TO_UTF8MB4 = frozenset({"utf8", "utf8mb4", "latin1"})
+
+
+def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
+    """One option of ALTER TABLE, or CHARSET with COLLATE. Raises 8200 for one that is not done."""
+    options = spec.options
+    if "charset" in options or "collate" in options:
+        check_charsets(options)
+        return _charset(at, options.get("charset"), options.get("collate"), columns_too=False)
+    ((option, value),) = options.items()
+    builder = _BUILDERS.get(option)
+    if builder is not None:
+        return builder(at, value)
+    if option == "union":
+        raise ErrTableOptionUnionUnsupported()
+    if option == "insert_method":
+        raise ErrTableOptionInsertMethodUnsupported()
+    if option not in NOTHING_TO_DO:
+        raise ErrUnsupportedDDLOperation.with_text(
+            "This type of ALTER TABLE is currently unsupported"
+        )
+    if option == "engine":
+        check_engine(value)
+    check_placement(options)
+    return None
+
+
+def convert_charset(at: AlterContext, spec: ConvertCharset) -> Job | None:
+    """CONVERT TO CHARACTER SET c [COLLATE d]: the default, and every text column."""
+    charset = spec.charset or at.database.charset
+    return _charset(at, charset, spec.collate, columns_too=True)
+
+
+def _change(at: AlterContext, code: ActionCode, *arguments: object) -> Job:
+    return requests_tables.change_option(code, at.database, at.table, *arguments, query=at.text)
+
+
+def _comment(at: AlterContext, value: str) -> Job:
+    return _change(at, ActionCode.TABLE_COMMENT, check_comment(at.table.name.O, value))
+
+
+# -- ids -------------------------------------------------------------------------------------------
+
+
+def _auto_increment(at: AlterContext, value: str) -> Job | None:
+    """AUTO_INCREMENT = n: not below what was given, unless FORCE says so."""
+    following = max(int(value), 1)
+    return _rebase(at, following, forced=False)
+
+
+def _force_auto_increment(at: AlterContext, value: str) -> Job | None:
+    return _rebase(at, max(int(value), 1), forced=True)
+
+
+def _auto_random_base(at: AlterContext, value: str) -> Job | None:
+    if not at.table.auto_random_bits:
+        raise invalid("alter auto_random_base of a non auto_random table")
+    return _rebase(at, max(int(value), 1), forced=False)
+
+
+def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:
+    held = keys.read_number(at.txn.get(keys.meta(meta.counter_of(at.table), at.table.id)))
+    held = max(held, at.next_auto - 1)
+    if not forced and following <= held:
+        said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
+        at.notes.append(Note("Note", ErrUnknown.code, f"{said} {held + 1} instead"))
+        following = held + 1
+    at.next_auto = following
+    return _change(at, ActionCode.REBASE_AUTO_ID, following, forced)
+
+
+def _id_cache(at: AlterContext, value: str) -> Job:
+    size = id_cache(value)
+    if (at.table.auto_id_cache == 1) != (size == 1):
+        raise ErrUnknown(
+            "Can't Alter AUTO_ID_CACHE between 1 and non-1, the underlying implementation is "
+            "different",
+        )
+    return _change(at, ActionCode.AUTO_ID_CACHE, size)
+
+
+def _shard_bits(at: AlterContext, value: str) -> Job:
+    return _change(at, ActionCode.SHARD_ROW_ID, shard_bits(at.table, value))
+
+
+def _cache(at: AlterContext, value: str) -> Job | None:
+    """CACHE, NOCACHE. Raises 8242 for a partitioned table."""
+    cached = value == "on"
+    if at.table.partition is not None and cached:
+        raise ErrOptOnCacheTable("partition mode")
+    if cached == (at.table.cache_table_status == CACHED):
+        return None
+    return _change(at, ActionCode.CACHE_TABLE if cached else ActionCode.NO_CACHE_TABLE)
+
+
+_BUILDERS = {
+    "cache": _cache,
+    "comment": _comment,
+    "auto_increment": _auto_increment,
+    "force auto_increment": _force_auto_increment,
+    "auto_id_cache": _id_cache,
+    "auto_random_base": _auto_random_base,
+    "shard_row_id_bits": _shard_bits,
+}
+
+
+# -- charsets --------------------------------------------------------------------------------------
+
+
+def _charset(
+    at: AlterContext, charset: str | None, collate: str | None, *, columns_too: bool
+) -> Job | None:
+    table = at.table
+    new = resolve(charset, collate, (table.charset, table.collate))
+    old = table.charset, table.collate
+    if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
+        return None
+    _check_change(new, old)
+    if columns_too:
+        for column in table.public_columns:
+            _check_column(table, column, new)
+        _check_keys(table, new)
+    return _change(at, ActionCode.TABLE_CHARSET, *new, columns_too)
+
+
+def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
+    """8200 where bytes of rows would change."""
+    if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
+        return
+    if new[0] != old[0]:
+        raise ErrUnsupportedDDLOperation(f"modify charset from {old[0]} to {new[0]}")
+    if new[1] != old[1]:
+        raise ErrUnsupportedDDLOperation(f"modify change collate from {old[1]} to {new[1]}")
+
+
+def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) -> None:
+    if _is_plain(column):
+        return
+    old = _of(column)
+    indexed = any(
+        part.exuvia_column == column.id for index in table.indexes for part in index.idx_cols
+    )
+    if indexed and _order(old[1]) != _order(new[1]):
+        raise ErrUnsupportedDDLOperation(
+            f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
+            "when index is defined on it.",
+        )
+    _check_change(new, old)
+
+
+def _check_keys(table: TableInfo, new: tuple[str, str]) -> None:
+    """Raises 1071 for an index whose texts become too long."""
+    columns = {
+        each.id: each if _is_plain(each) else evolve(each, type=_with(each.type, new))
+        for each in table.cols
+    }
+    for index in table.indexes:
+        parts = index.idx_cols
+        total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
+        if total > KEY_BYTES:
+            raise ErrTooLongKey(total, KEY_BYTES)
+
+
+def _with(kind: FieldType, new: tuple[str, str]) -> FieldType:
+    return evolve(kind, Charset=new[0], Collate=new[1])
+
+
+def _is_plain(column: ColumnInfo) -> bool:
+    return column.type.Charset in ("", "binary")
+
+
+def _of(column: ColumnInfo) -> tuple[str, str]:
+    return column.type.Charset, column.type.Collate
+
+
+def _order(collate: str) -> str:
+    """What a key folds by: that of utf8_bin and utf8mb4_bin is one."""
+    return "_".join(collate.split("_")[1:])

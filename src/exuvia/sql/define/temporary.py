@@ -24,12 +24,11 @@ from exuvia.ddl.actions.table import placed
 from exuvia.sql.bind.zones import table_in
 from exuvia.sql.context import Context
 from exuvia.sql.define.check import table_with_checks
-from exuvia.sql.define.create_select import columns_with
-from exuvia.sql.define.create_select_rows import converted, row_of
+from exuvia.sql.define.create_select import columns_with, converted, row_of
 from exuvia.sql.define.jobs import database_named, noted
 from exuvia.sql.define.like import like_source
 from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table import Warn, table_info
+from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import CreateTable, TableName
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session import planner
@@ -41,7 +40,7 @@ from exuvia.sql.write.inserting import Inserting
 
 def create_temporary(session: Running, node: CreateTable, text: str) -> Result:
     """CREATE TEMPORARY TABLE [IF NOT EXISTS]. Raises 1050, 1215, 1562, 8006, all of
-    define/table.py, and what a query raises."""
+    define/table_definition.py, and what a query raises."""
     warnings: list[Note] = []
 
     def warn(code: int, said: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from exuvia.sql import nodes
 from exuvia.sql.context import Context
 from exuvia.sql.define import accounts as ddl_accounts
-from exuvia.sql.define import alter as ddl_alter
+from exuvia.sql.define import alter_table as ddl_alter
 from exuvia.sql.define import create as ddl_create
 from exuvia.sql.define import drop as ddl_drop
 from exuvia.sql.define import grants as ddl_grants

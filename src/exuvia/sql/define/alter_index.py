@@ -14,11 +14,10 @@ from exuvia.catalog.model import IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
-from exuvia.sql.define.altering import Altering
-from exuvia.sql.define.columns import check_name
-from exuvia.sql.define.expression_indexes import with_hidden
+from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.foreign_key import check_drop_index
-from exuvia.sql.define.indexes import check_count, check_visible, index_info
+from exuvia.sql.define.index_definition import check_count, check_visible, index_info, with_hidden
 from exuvia.sql.define.partition_definition import check_local, check_unique_key, partition_columns
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
@@ -26,8 +25,8 @@ from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
 _PRIMARY = "PRIMARY"
 
 
-def add_index(at: Altering, spec: AddIndex) -> Job | None:
-    """ADD INDEX, UNIQUE or PRIMARY KEY. Raises define/indexes.py's errors, 1068."""
+def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
+    """ADD INDEX, UNIQUE or PRIMARY KEY. Raises define/index_definition.py's errors, 1068."""
     table = at.table
     check_local((spec.index,), table.partition is not None)
     if spec.index.kind == "primary":
@@ -68,7 +67,7 @@ def _check_primary(table: TableInfo, spec: AddIndex) -> None:
         raise ErrMultiplePriKey()
 
 
-def drop_index(at: Altering, spec: DropIndex) -> Job | None:
+def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
     """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, 8200 (a clustered primary key)."""
     if spec.name.upper() == _PRIMARY:
         return _drop_primary(at)
@@ -87,7 +86,7 @@ def _without(table: TableInfo, index: IndexInfo) -> TableInfo:
     return evolve(table, index_info=tuple(each for each in table.indexes if each.id != index.id))
 
 
-def _drop_primary(at: Altering) -> Job:
+def _drop_primary(at: AlterContext) -> Job:
     table, index = at.table, at.index(_PRIMARY)
     if table.pk_is_handle or table.is_common_handle:
         raise ErrUnsupportedDDLOperation("drop primary key when the table is using clustered index")
@@ -97,7 +96,7 @@ def _drop_primary(at: Altering) -> Job:
     return requests.drop_primary_key(at.database, table, query=at.text)
 
 
-def rename_index(at: Altering, spec: RenameIndex) -> Job | None:
+def rename_index(at: AlterContext, spec: RenameIndex) -> Job | None:
     """RENAME INDEX. Raises 1176, 1061, 1280."""
     index = at.index(spec.name)
     if index is None:
@@ -113,7 +112,7 @@ def rename_index(at: Altering, spec: RenameIndex) -> Job | None:
     return requests.rename_index(at.database, at.table, spec.name, wanted, query=at.text)
 
 
-def set_visibility(at: Altering, spec: IndexVisibility) -> Job | None:
+def set_visibility(at: AlterContext, spec: IndexVisibility) -> Job | None:
     """ALTER INDEX VISIBLE | INVISIBLE. Raises 1176, 3522."""
     index = at.index(spec.name)
     if index is None or index.state != SchemaState.PUBLIC:

@@ -25,12 +25,15 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.define.auto_random import with_auto_random
-from exuvia.sql.define.columns import check_name, check_place, column_infos
-from exuvia.sql.define.expression_indexes import all_with_hidden
-from exuvia.sql.define.indexes import check_count, check_visible, index_info
+from exuvia.sql.define.column_definition import check_name, check_place, column_infos, in_database
+from exuvia.sql.define.index_definition import (
+    all_with_hidden,
+    check_count,
+    check_visible,
+    index_info,
+)
 from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.define.partition_definition import check_local, partition_info
-from exuvia.sql.define.sequence_defaults import in_database
 from exuvia.sql.define.table_options import (
     check_charsets,
     check_comment,

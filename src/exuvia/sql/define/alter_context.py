@@ -1,6 +1,6 @@
 """What the builder of one ALTER TABLE spec sees, and what it gives.
 
-    Build = (Altering, Spec) -> Job | None        None: nothing to do, and a note says why
+    Build = (AlterContext, Spec) -> Job | None        None: nothing to do, and a note says why
 
 A builder looks and refuses early; it changes nothing. `altering.table` is the table as it will be
 once the specs before this one are done, so that ADD COLUMN c, ADD INDEX (c) finds its column.
@@ -21,7 +21,7 @@ from exuvia.sql.result import Note
 from exuvia.sql.session.running import Running
 
 
-class Altering:
+class AlterContext:
     """One ALTER TABLE while its jobs are built, in the snapshot `txn`."""
 
     def __init__(
@@ -82,4 +82,4 @@ class Altering:
         return found if found is not None and found.state == SchemaState.PUBLIC else None
 
 
-Build = Callable[[Altering, Any], Job | None]
+Build = Callable[[AlterContext, Any], Job | None]
