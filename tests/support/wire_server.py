@@ -8,10 +8,10 @@ from typing import Any
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.mysql_errors import ErrBadDB
-from exuvia.server import mysql
-from exuvia.server.connections import Connections
+from exuvia.server import connection
 from exuvia.server.metrics import Metrics
 from exuvia.server.pool import Pool
+from exuvia.server.processes import Connections
 from exuvia.sql.result import OK, Result, text_columns
 
 Answer = Result | Exception | Callable[[], Result]
@@ -90,10 +90,10 @@ class WireServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self.connections = Connections(clock, self._most)
-        parts = mysql.Parts(
+        parts = connection.Parts(
             self._session, self.connections, Pool(self._most), self.metrics, clock, "8.0.11-test"
         )
-        server = await mysql.listen(parts, "127.0.0.1", 0)
+        server = await connection.listen(parts, "127.0.0.1", 0)
         await server.start_serving()
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()

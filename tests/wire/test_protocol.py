@@ -29,7 +29,7 @@ from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.prepared import Held, Statement
 from exuvia.server.results import binary_encoder
-from exuvia.server.split import split
+from exuvia.server.statements import split
 from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, text_columns
 from support.node_processes import until
 from support.wire_server import WireServer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pymysql
 
 from exuvia.cli.client import Client, Format, show
-from exuvia.server.split import split
+from exuvia.server.statements import split
 
 
 def run(

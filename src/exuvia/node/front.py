@@ -38,13 +38,12 @@ from exuvia.kv.open import pinned
 from exuvia.node.assemble import Backoff, Base, Options, assemble
 from exuvia.node.loops import Loops
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
-from exuvia.server import mysql
-from exuvia.server.connections import Connections
+from exuvia.server import connection
 from exuvia.server.http import Http, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.pool import Pool
-from exuvia.server.processes import ClusterProcesses, answers
+from exuvia.server.processes import ClusterProcesses, Connections, answers
 from exuvia.server.reaper import Reaper
 from exuvia.server.statements import WireSession, quoted
 from exuvia.server.status import Status
@@ -87,7 +86,7 @@ class Front:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         http = Http(self._options.host, self._options.status_port)
-        parts = mysql.Parts(
+        parts = connection.Parts(
             self._open_session,
             self.connections,
             self.pool,
@@ -97,7 +96,7 @@ class Front:
             lambda: self._accounts,
             _tls(self._options),
         )
-        server = await mysql.listen(parts, self._options.host, self._options.port)
+        server = await connection.listen(parts, self._options.host, self._options.port)
         port: int = server.sockets[0].getsockname()[1]
         await self._begin(http, f"{self._options.host}:{port}")
         await server.start_serving()

@@ -1,6 +1,6 @@
 """Payloads that a server writes and reads outside of rows (source: MySQL client/server protocol).
 
-    greeting --> login --> OK | error        handshake, see entrance.py
+    greeting --> login --> OK | error        handshake, see authentication.py
     OK           counts, status, warnings    EOF   the same without counts, between columns and rows
     error        code, SQLSTATE, text        column   name, origin, type, length, flags
 

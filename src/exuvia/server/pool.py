@@ -2,7 +2,10 @@
 
 There are as many as connections are allowed, started when first needed, so that no statement ever
 waits for another connection's. An idle thread is used again before a new one is started. They are
-daemons: one that hangs does not keep the process alive once everything else has been closed.
+daemons: one that hangs does not keep the process alive once everything else has been closed. That
+is why this is no `concurrent.futures.ThreadPoolExecutor`: the interpreter joins its threads at
+exit, so one statement that hangs would keep a stopped server alive. Nor does `run` make a Future,
+which nobody here would wait for.
 """
 
 import threading

@@ -3,25 +3,38 @@
     execute   [u32 id][u8 cursor][u32 1][null bits][u8 types follow][types...][values...]
 
 The types of the parameters come with the first execution; later ones may leave them out, as
-MariaDB's C library does: they are kept with the statement. A cursor may be asked for: cursors.py.
+MariaDB's C library does: they are kept with the statement.
 
     send long data   [u32 id][u16 parameter][bytes]          no answer
 
 Long values are held until the statement is executed, reset or closed. All of a connection's are
 together no more than `max_allowed_packet`. What is wrong with them (there is no such parameter,
 they are too long) is told by the next executions, until the statement is reset, as MySQL does.
+
+A cursor may be asked for, to fetch the rows in parts (COM_STMT_FETCH):
+
+    execute, cursor wanted   [count][definitions][end, "cursor exists"]          no rows yet
+    fetch n                  [at most n rows][end, "cursor exists"]
+                             [the last ones][end, "last row sent"]               fewer than n: done
+
+The rows stay in this process until they are fetched, the statement is executed again, reset or
+closed, or the connection ends.
 """
 
 import struct
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from struct import Struct
 from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
 from exuvia.base.types import TypeCode
-from exuvia.server.cursors import Cursor
-from exuvia.sql.result import Value
+from exuvia.server import results
+from exuvia.server.framing import Outgoing
+from exuvia.server.results import Agreed
+from exuvia.sql.result import Result, Value
 
 _OLD_DECIMAL = 0
 _BLOBS = {TypeCode.TINY_BLOB, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB, TypeCode.BLOB, TypeCode.BIT}
@@ -41,6 +54,8 @@ _TOO_LONG = (
     "Parameter of prepared statement which is set through mysql_send_long_data() is longer than "
     "'max_allowed_packet' bytes"
 )
+_CURSOR_AT, _READ_ONLY = 4, 1
+_EXISTS, _LAST_ROW_SENT = 0x40, 0x80
 _WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
@@ -53,12 +68,41 @@ class Held:
         self.bytes = 0
 
 
+def wants_cursor(payload: bytes) -> bool:
+    """Whether COM_STMT_EXECUTE asks for a cursor."""
+    return len(payload) > _CURSOR_AT and bool(payload[_CURSOR_AT] & _READ_ONLY)
+
+
+class Cursor:
+    """The rows of an answer that are still to be fetched."""
+
+    def __init__(self, result: Result) -> None:
+        self._columns = result.columns
+        self._rows = iter(result.rows)
+
+    def open(self, outgoing: Outgoing, agreed: Agreed, status: int) -> Iterator[bytearray]:
+        """The answer to the execution."""
+        results.definitions(self._columns, outgoing)
+        results.end(outgoing, agreed, status | _EXISTS)
+        yield outgoing.take()
+
+    def fetch(
+        self, count: int, outgoing: Outgoing, agreed: Agreed, status: int
+    ) -> Iterator[bytearray]:
+        """The next rows."""
+        part = Result(self._columns, list(islice(self._rows, count)))
+        yield from results.rows(part, outgoing, agreed.codec, binary=True)
+        flag = _EXISTS if len(part.rows) == count else _LAST_ROW_SENT
+        results.end(outgoing, agreed, status | flag)
+        yield outgoing.take()
+
+
 class Statement:
     """A prepared statement of a connection: the session's part, and what the client sent for it."""
 
     __slots__ = ("cursor", "held", "long_data", "parameters", "prepared", "refused", "types")
 
-    def __init__(self, prepared: Any, parameters: int, held: "Held") -> None:
+    def __init__(self, prepared: Any, parameters: int, held: Held) -> None:
         self.prepared = prepared
         self.parameters = parameters
         self.held = held

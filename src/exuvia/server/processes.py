@@ -1,4 +1,9 @@
-"""The connections of all fronts, for SHOW PROCESSLIST's wider kin and KILL (cluster/questions.py).
+"""The connections of this node and of all: their ids, SHOW PROCESSLIST, KILL, how many may be.
+
+    id = front's number (11 bits) | count (20 bits) | 0        as TiDB's, unique in the cluster
+
+It fits the four bytes that the greeting and COM_PROCESS_KILL have. A front without a number counts
+1, 2, 3. Of the whole cluster (cluster/questions.py):
 
     list          this front's own
     everywhere    asks every other front for theirs
@@ -7,18 +12,152 @@
 Rights are the caller's affair: what crosses is whose connection may be ended, nothing else.
 """
 
-from typing import Any
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.mysql_errors import ErrConCount, ErrUnknown
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
 from exuvia.kv.store import Store
-from exuvia.server.connections import Connections, front_of
 from exuvia.sql.session.services import Everywhere, Killed, Process
 
+MOST = 1024
+_COUNT_BITS = 20
+_MOST_COUNT = (1 << _COUNT_BITS) - 1
 _LIST, _KILL = "processes", "kill"
 _MOST_TEXT = 4096
+
+
+def front_of(connection_id: int) -> int:
+    """The number of the front that gave this id, 0 where it is no such id."""
+    return connection_id >> _COUNT_BITS + 1
+
+
+class Client(Protocol):
+    """A connection as this list sees it (server/connection.py)."""
+
+    id: int
+    host: str
+    port: int
+    login: Any
+    task: Any
+    statements: Any
+    since: float
+
+    def kill(self) -> None:
+        """Close it; on the wire's thread."""
+
+    def expire(self) -> None:
+        """Close it if it still does nothing; on the wire's thread."""
+
+    def interrupt(self) -> None:
+        """End what it runs; any thread."""
+
+
+class Connections:
+    """Added and removed on the wire's thread; listed and killed from any."""
+
+    def __init__(
+        self, clock: Clock, most: int = MOST, number: Callable[[], int] = lambda: 0
+    ) -> None:
+        self.most = most
+        self.allowed = 0  # max_connections; 0: not said
+        self._number = number
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._clients: dict[int, Client] = {}
+        self._count = 0
+        self._began = clock.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, client: Client) -> int:
+        """A number for a new connection. Raises 1040."""
+        with self._lock:
+            if len(self._clients) >= min(self.allowed or self.most, self.most):
+                raise ErrConCount()
+            number = self._next_id()
+            self._clients[number] = client
+            self._loop = asyncio.get_running_loop()
+            return number
+
+    def _next_id(self) -> int:
+        while True:
+            self._count = self._count % _MOST_COUNT + 1
+            front = self._number()
+            found = (front << _COUNT_BITS | self._count) << 1 if front else self._count
+            if found not in self._clients:
+                return found
+
+    def remove(self, client: Client) -> None:
+        """It is closed."""
+        with self._lock:
+            self._clients.pop(client.id, None)
+
+    def forget(self, client: Client) -> None:
+        """Close one whose client has been silent too long; any thread."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(client.expire)
+
+    @property
+    def uptime_s(self) -> int:
+        """How long this node has been taking connections. Unit: s."""
+        return int(self._clock.monotonic() - self._began)
+
+    def all(self) -> list[Client]:
+        """Every connection, by number."""
+        with self._lock:
+            return list(self._clients.values())
+
+    def list(self) -> list[Process]:
+        """What SHOW PROCESSLIST shows."""
+        now = self._clock.monotonic()
+        return [_process(client, now) for client in self.all()]
+
+    def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
+        """End a connection or what it runs; with `only_of` only if it is that user's."""
+        with self._lock:
+            client, loop = self._clients.get(connection_id), self._loop
+        if client is None or loop is None:
+            return "unknown"
+        if only_of is not None and (client.login is None or client.login.user != only_of):
+            return "denied"
+        if query_only:
+            client.interrupt()
+        else:
+            loop.call_soon_threadsafe(client.kill)
+        return "killed"
+
+
+def _process(client: Client, now: float) -> Process:
+    statements, task = client.statements, client.task
+    user = client.login.user if client.login is not None else "unauthenticated user"
+    return Process(
+        id=client.id,
+        user=user,
+        host=f"{client.host}:{client.port}" if client.port else client.host,
+        database=statements.session.database if statements is not None else "",
+        command="Sleep" if task is None else "Query",
+        time_s=int(now - client.since),
+        state=_state(statements),
+        info="" if task is None else task.about,
+        attributes=() if client.login is None else client.login.attributes,
+    )
+
+
+def _state(statements: Any) -> str:
+    """The words of the status flags, as TiDB shows them."""
+    if statements is None:
+        return ""
+    session = statements.session
+    words = [
+        "in transaction" if session.current is not None else "",
+        "autocommit" if session.settings.autocommit else "",
+    ]
+    return "; ".join(filter(None, words))
 
 
 class ClusterProcesses:

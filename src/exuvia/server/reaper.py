@@ -9,7 +9,7 @@ A forgotten reader makes a store grow.
 
 from exuvia.catalog import variables
 from exuvia.kv.store import Store
-from exuvia.server.connections import Connections
+from exuvia.server.processes import Connections
 
 LOOK_S = 1.0
 

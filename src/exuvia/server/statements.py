@@ -15,14 +15,14 @@ from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import (
     ErrInvalidCharacterString,
     ErrMaxPreparedStmtCountReached,
+    ErrStmtHasNoOpenCursor,
     ErrUnknownStmtHandler,
 )
-from exuvia.server import cursors, packets, results
+from exuvia.server import packets, results
 from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
-from exuvia.server.prepared import Held, Statement, id_of
-from exuvia.server.split import split
+from exuvia.server.prepared import Cursor, Held, Statement, id_of, wants_cursor
 from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.result import Result, Value
@@ -74,6 +74,12 @@ class Task(NamedTuple):
     work: Work
 
 
+_PIECES = re.compile(
+    r"""'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+"|`[^`]*+`"""
+    r"""|--(?=\s)[^\n]*+|\#[^\n]*+|/\*.*?\*/|;""",
+    re.DOTALL,
+)
+_BLANK = re.compile(r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!!).*?\*/)*+", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).sub
 _NO_TEXT = re.compile("[\udc80-\udcff]").search
 
@@ -81,6 +87,19 @@ _NO_TEXT = re.compile("[\udc80-\udcff]").search
 def quoted(name: str) -> str:
     """A name as it stands in a statement."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, at the semicolons outside of strings, names and comments."""
+    if ";" not in text.rstrip("; \n\t\r"):
+        return [text]
+    pieces, start = [], 0
+    for token in _PIECES.finditer(text):
+        if token.group() == ";":
+            pieces.append(text[start : token.start()])
+            start = token.end()
+    pieces.append(text[start:])
+    return [each for each in pieces if not _BLANK.fullmatch(each)] or [text]
 
 
 class Statements:
@@ -115,6 +134,11 @@ class Statements:
         """A bare EOF."""
         outgoing.add(packets.eof(self.status, 0))
         yield outgoing.take()
+
+    def set_option(self, payload: bytes) -> Task:
+        """COM_SET_OPTION: whether a text may hold several statements."""
+        self.several = payload[:2] == b"\0\0"
+        return Task(True, "option", "", self.ended)
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -233,7 +257,7 @@ class Statements:
         """COM_STMT_EXECUTE."""
         statement = self._find(payload, "mysqld_stmt_execute")
         values = statement.read(payload, self._codec)
-        statement.cursor, asks = None, cursors.wants_cursor(payload)
+        statement.cursor, asks = None, wants_cursor(payload)
         quick = self.session.quick(statement.prepared)
         text = statement.prepared.text
         return Task(quick, "execute", text, lambda o: self._execute(o, statement, values, asks))
@@ -243,7 +267,7 @@ class Statements:
     ) -> Chunks:
         found = self.session.execute_prepared(statement.prepared, values)
         if asks and found.columns:
-            statement.cursor = cursors.Cursor(found)
+            statement.cursor = Cursor(found)
             yield from statement.cursor.open(outgoing, self._agreed, self.status)
             return
         yield from results.answer(found, outgoing, self._agreed, self.status, binary=True)
@@ -251,7 +275,13 @@ class Statements:
     def fetch(self, payload: bytes) -> Task:
         """COM_STMT_FETCH."""
         statement, agreed = self._find(payload, "mysqld_stmt_fetch"), self._agreed
-        work = lambda o: cursors.fetch(statement, payload, o, agreed, self.status)  # noqa: E731
+
+        def work(outgoing: Outgoing) -> Chunks:
+            if statement.cursor is None:
+                raise ErrStmtHasNoOpenCursor(id_of(payload))
+            count = int.from_bytes(payload[4:8], "little")
+            yield from statement.cursor.fetch(count, outgoing, agreed, self.status)
+
         return Task(False, "fetch", statement.prepared.text, work)
 
     def long_data(self, payload: bytes) -> None:

@@ -27,8 +27,8 @@ from exuvia.ddl import queue
 from exuvia.ddl.codes import JOB_STATE_TEXT
 from exuvia.ddl.job import Job
 from exuvia.kv.store import Store
-from exuvia.server.connections import Connections
 from exuvia.server.metrics import gauge
+from exuvia.server.processes import Connections
 from exuvia.stats import page
 
 SHOWN_JOBS = 1000

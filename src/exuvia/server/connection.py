@@ -1,0 +1,464 @@
+"""The MySQL protocol on a socket: one Connection per client, on the wire's own thread (asyncio).
+
+    greeting -> [TLS] -> login, authentication -> commands
+                HANDSHAKE_S for all of that       as long as the client likes
+
+    a quick command     runs here at once: no thread hop, no queue
+    any other           runs in the pool; chunks come back by the loop, a slow reader holds them up
+    a quick one that    is run again in the pool: it has to wait for a row lock
+    a client that goes  its session is closed (rolled back) as soon as nothing of it runs
+
+Commands of one connection are answered strictly one after the other; those that arrive meanwhile
+wait in a bounded inbox (the socket is not read further). Who a client proves to be is decided in
+authentication.py; what its statements do, in statements.py; how it looks in bytes, in framing and
+packets.
+"""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Refused, WouldWait
+from exuvia.base.limits import PACKET_BYTES
+from exuvia.base.mysql_errors import (
+    ErrClientInteractionTimeout,
+    ErrConnectionKilled,
+    ErrUnknownCom,
+)
+from exuvia.server import packets
+from exuvia.server.authentication import PROVED, Conversation, conversation
+from exuvia.server.compression import Compressed
+from exuvia.server.errors import explain
+from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.metrics import Metrics
+from exuvia.server.packets import Login
+from exuvia.server.pool import Pool
+from exuvia.server.processes import Connections
+from exuvia.server.statements import Chunks, Statements, Task, WireSession, guarded
+from exuvia.server.tls import REQUEST_BYTES, Encrypted, asks
+from exuvia.server.transfer import Transfer
+from exuvia.sql.privileges.accounts import Accounts
+
+HANDSHAKE_S = 10.0
+HANDSHAKE_BYTES = 1 << 16
+INBOX = 64
+LARGE_BYTES = 1 << 20
+AHEAD = 4
+STALLED_S = 60.0
+
+
+class Parts(NamedTuple):
+    """What every connection of a server shares. `open_session(connection id, host, login)`."""
+
+    open_session: Callable[[int, str, Login], WireSession]
+    connections: Connections
+    pool: Pool
+    metrics: Metrics
+    clock: Clock
+    version: str
+    accounts: Callable[[], Accounts | None] = lambda: None  # None: anybody is let in
+    tls: ssl.SSLContext | None = None
+
+
+class Connection(asyncio.Protocol):
+    """One client. Every method runs on the wire's thread unless it says otherwise."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.id = 0
+        self.host = ""
+        self.port = 0
+        self.login: Login | None = None
+        self.statements: Statements | None = None
+        self.task: Task | None = None
+        self.since = parts.clock.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._incoming = Incoming(HANDSHAKE_BYTES)
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._busy = False
+        self._gone = False
+        self._transfer: Transfer | None = None
+        self._writable = threading.Event()
+        self._ahead = threading.BoundedSemaphore(AHEAD)
+        self._nonce = packets.new_nonce()
+        self._authentication: Conversation | None = None
+        self._first_bytes: bytearray | None = None if parts.tls is None else bytearray()
+        self._tls: Encrypted | None = None
+
+    # -- the socket --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet, or refuse when there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport: asyncio.Transport = transport
+        self._writable.set()
+        peer = transport.get_extra_info("peername")
+        self.host, self.port = (str(peer[0]), int(peer[1])) if peer else ("localhost", 0)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family != getattr(socket, "AF_UNIX", None):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            self.id = self.parts.connections.add(self)
+        except Refused as error:
+            self._refuse_and_close(error, 0)
+            return
+        self._incoming.expect(1)
+        outgoing = Outgoing(0)
+        has_tls = self.parts.tls is not None
+        outgoing.add(packets.greeting(self.parts.version, self.id, self._nonce, has_tls))
+        self._transport.write(outgoing.take())
+        self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_slow)
+
+    def _too_slow(self) -> None:
+        if self.statements is None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Split into payloads and work them off."""
+        try:
+            if self._first_bytes is not None:
+                data = self._after_tls_request(self._first_bytes, data)
+            elif self._tls is not None:
+                data = self._tls.feed(data)
+            if not data:
+                return
+            if isinstance(self._transport, Compressed):
+                data = self._transport.feed(data)
+            for sequence, payload in self._incoming.feed(data):
+                self._arrived(sequence, payload)
+        except Refused as error:
+            self.parts.metrics.malformed += 1
+            self._refuse_and_close(error, 1)
+            return
+        if not self._busy:
+            self._work()
+        elif len(self._inbox) > INBOX or any(len(each) > LARGE_BYTES for _, each in self._inbox):
+            self._transport.pause_reading()
+
+    def _after_tls_request(self, head: bytearray, data: bytes) -> bytes:
+        """Look whether the client's first bytes ask for TLS; what it sent apart from that."""
+        head += data
+        wants_tls = asks(head)
+        if wants_tls is None:  # too few to tell
+            return b""
+        self._first_bytes = None
+        if not wants_tls:
+            return bytes(head)
+        assert self.parts.tls is not None
+        self._transport = self._tls = Encrypted(self._transport, self.parts.tls)
+        self._incoming.expect(2)
+        return self._tls.feed(bytes(head[REQUEST_BYTES:]))
+
+    def _arrived(self, sequence: int, payload: bytes) -> None:
+        """A command, or a part of a file."""
+        transfer = self._transfer
+        if transfer is None:
+            self._inbox.append((sequence, payload))
+            return
+        if not payload:
+            self._transfer = None
+            self._incoming.end()
+        if transfer.put(sequence, payload):
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The client reads slowly: threads that answer it wait."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Gone, politely or not."""
+        self._gone = True
+        self._writable.set()
+        if self._transfer is not None:
+            self._transfer.lose()
+        self.parts.connections.remove(self)
+        if self._busy and self.statements is not None:
+            self.statements.session.interrupt(lost=True)
+        elif not self._busy:
+            self._close_session()
+
+    def _refuse_and_close(self, error: Refused, sequence: int) -> None:
+        outgoing = Outgoing(sequence)
+        outgoing.add(packets.error(error.code, error.state, error.message))
+        self._transport.write(outgoing.take())
+        self._transport.close()
+
+    # -- who it is ---------------------------------------------------------------------------------
+
+    def _log_in(self, payload: bytes, outgoing: Outgoing) -> None:
+        """The login, or an answer within the authentication. Who cannot log in is told why and
+        sent away."""
+        try:
+            if self._authentication is not None:
+                self._authenticate(payload, outgoing)
+            else:
+                self._begin_authentication(packets.read_login(payload), outgoing)
+        except Exception as error:  # whatever it was, the client gets an answer
+            self._refuse_and_close(explain(error), outgoing.sequence)
+
+    def _begin_authentication(self, login: Login, outgoing: Outgoing) -> None:
+        login = login._replace(secure=self._tls is not None)
+        accounts = self.parts.accounts()
+        if accounts is None:
+            self._welcome(login, outgoing)
+            return
+        self._authentication = conversation(accounts, login, self.host, self._nonce)
+        self._authenticate(None, outgoing)
+
+    def _authenticate(self, payload: bytes | None, outgoing: Outgoing) -> None:
+        """Hand the client's answer (None: there was no question yet) to the conversation."""
+        assert self._authentication is not None
+        try:
+            question = self._authentication.send(payload)  # type: ignore[arg-type]
+            outgoing.add(question)
+            while question == PROVED:  # the client says nothing to that
+                question = self._authentication.send(b"")
+                outgoing.add(question)
+        except StopIteration as done:
+            self._authentication = None
+            self._welcome(done.value, outgoing)
+            return
+        self._incoming.expect(outgoing.sequence)
+        self._transport.write(outgoing.take())
+
+    def _welcome(self, login: Login, outgoing: Outgoing) -> None:
+        is_first = self.statements is None
+        self._open_session(login)
+        self._deadline.cancel()
+        assert self.statements is not None
+        for chunk in self.statements.done(outgoing):
+            self._transport.write(chunk)
+        if is_first and login.capabilities & packets.COMPRESSES:
+            self._transport = Compressed(self._transport)
+
+    def _open_session(self, login: Login) -> None:
+        """Begin a session for this login; the one before is closed. Raises 1049."""
+        self._close_session()
+        session = self.parts.open_session(self.id, self.host, login)
+        self.login = login
+        self.statements = Statements(session, login, PACKET_BYTES)
+        if login.capabilities & packets.SENDS_FILES:
+            self.statements.ask_for_file = self._ask_for_file
+        self._incoming.most_bytes = PACKET_BYTES
+
+    def _close_session(self) -> None:
+        statements, self.statements = self.statements, None
+        if statements is not None:
+            statements.session.close()
+
+    # -- what others do to it ----------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """End this connection: tell the client, close. A statement that runs is interrupted."""
+        if self.statements is not None and self._busy:
+            self.statements.session.interrupt()
+        self._refuse_and_close(ErrConnectionKilled(), 0)
+
+    def expire(self) -> None:
+        """The client has been silent too long."""
+        if not self._busy:
+            self._refuse_and_close(ErrClientInteractionTimeout(), 0)
+
+    def interrupt(self) -> None:
+        """End what runs now; any thread."""
+        statements = self.statements
+        if statements is not None and self.task is not None:
+            statements.session.interrupt()
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._inbox and not self._busy and not self._transport.is_closing():
+            sequence, payload = self._inbox.popleft()
+            outgoing = Outgoing(sequence + 1 & 255)
+            if self.statements is None or self._authentication is not None:
+                self._log_in(payload, outgoing)
+                continue
+            try:
+                command = _COMMANDS.get(payload[0]) if payload else None
+                if command is None:
+                    raise ErrUnknownCom()
+                task = command(self, self.statements, payload[1:])
+            except Exception as error:  # the client gets an answer whatever it was
+                self._answer_error(explain(error), outgoing)
+                continue
+            if task is not None:
+                self._start(task, outgoing)
+
+    def _answer_error(self, error: Refused, outgoing: Outgoing) -> None:
+        self.parts.metrics.failed(error.code)
+        outgoing.add(packets.error(error.code, error.state, error.message))
+        self._transport.write(outgoing.take())
+
+    def _start(self, task: Task, outgoing: Outgoing) -> None:
+        metrics = self.parts.metrics
+        self.task = task
+        self.since = started = self.parts.clock.monotonic()
+        if not task.quick:
+            self._busy = True
+            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
+            return
+        try:
+            for chunk in guarded(task.work, outgoing, metrics.failed):
+                self._transport.write(chunk)
+        except WouldWait:  # nothing was answered yet
+            self._busy = True
+            self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
+            return
+        self.task = None
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+
+    def _in_thread(self, task: Task, outgoing: Outgoing, started: float) -> None:
+        """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
+        metrics = self.parts.metrics
+        chunks = guarded(task.work, outgoing, metrics.failed)
+        last = next(chunks, None)
+        for chunk in chunks:
+            if last is not None and not self._hand_over(last):
+                last = None
+                chunks.close()
+                break
+            last = chunk
+        metrics.observe(task.kind, self.parts.clock.monotonic() - started)
+        self._loop.call_soon_threadsafe(self._finish, last)
+
+    def _hand_over(self, chunk: bytearray) -> bool:
+        """Any thread: pass a chunk to the loop when the client has room; False when it is gone."""
+        if not self._ahead.acquire(timeout=STALLED_S) or not self._writable.wait(STALLED_S):
+            self._loop.call_soon_threadsafe(self._transport.abort)
+            return False
+        if self._gone:
+            return False
+        self._loop.call_soon_threadsafe(self._write, chunk)
+        return True
+
+    def _write(self, chunk: bytearray) -> None:
+        self._ahead.release()
+        if not self._gone:
+            self._transport.write(chunk)
+
+    def _finish(self, chunk: bytearray | None) -> None:
+        self._busy = False
+        self.task = None
+        if self._gone:
+            self._close_session()
+            return
+        if chunk is not None:
+            self._transport.write(chunk)
+        self.since = self.parts.clock.monotonic()
+        self._transport.resume_reading()
+        self._work()
+
+    # -- a file of the client ----------------------------------------------------------------------
+
+    def _ask_for_file(self, outgoing: Outgoing, name: bytes) -> Transfer:
+        """Any thread: ask the client for a file."""
+        outgoing.add(b"\xfb" + name)
+        chunk, sequence = outgoing.take(), outgoing.sequence
+        transfer = Transfer(sequence, self._resume_soon)
+        self._loop.call_soon_threadsafe(self._begin_transfer, transfer, chunk)
+        return transfer
+
+    def _begin_transfer(self, transfer: Transfer, chunk: bytearray) -> None:
+        if self._gone:
+            transfer.lose()
+            return
+        self._transfer = transfer
+        self._incoming.follow(transfer.sequence)
+        self._transport.write(chunk)
+
+    def _resume_soon(self) -> None:
+        self._loop.call_soon_threadsafe(self._resume)
+
+    def _resume(self) -> None:
+        if not self._gone:
+            self._transport.resume_reading()
+
+    # -- commands about the connection itself ------------------------------------------------------
+
+    def hang_up(self) -> None:
+        """COM_QUIT."""
+        self._transport.close()
+
+    def statistics(self) -> Task:
+        """COM_STATISTICS."""
+        connections = self.parts.connections
+
+        def work(outgoing: Outgoing) -> Chunks:
+            line = f"Uptime: {connections.uptime_s}  Threads: {len(connections.all())}"
+            outgoing.add(line.encode())
+            yield outgoing.take()
+
+        return Task(True, "statistics", "", work)
+
+    def change_user(self, payload: bytes) -> Task:
+        """COM_CHANGE_USER: who cannot prove to be that user is sent away."""
+        assert self.login is not None
+        login = packets.read_change_user(payload, self.login)
+
+        def work(outgoing: Outgoing) -> Chunks:
+            try:
+                self._begin_authentication(login, outgoing)
+            except Exception as error:  # whatever it was, the client gets an answer
+                self._refuse_and_close(explain(error), outgoing.sequence)
+            yield outgoing.take()
+
+        return Task(True, "change user", "", work)
+
+    def reset(self, database: str) -> Task:
+        """COM_RESET_CONNECTION: the same user and database, a new session."""
+        assert self.login is not None
+        login = self.login._replace(database=database)
+
+        def work(outgoing: Outgoing) -> Chunks:
+            self._open_session(login)
+            outgoing.add(packets.ok(0, 0, packets.AUTOCOMMIT, 0))
+            yield outgoing.take()
+
+        return Task(True, "reset", "", work)
+
+
+def _kill(client: Connection, statements: Statements, payload: bytes) -> Task:
+    number = int.from_bytes(payload[:4], "little")
+    return statements.query(f"KILL CONNECTION {number}".encode())
+
+
+_COMMANDS: dict[int, Callable[[Connection, Statements, bytes], Task | None]] = {
+    0x01: lambda client, statements, payload: client.hang_up(),
+    0x02: lambda client, statements, payload: statements.use(payload),
+    0x03: lambda client, statements, payload: statements.query(payload),
+    0x04: lambda client, statements, payload: statements.fields(payload),
+    0x09: lambda client, statements, payload: client.statistics(),
+    0x0A: lambda client, statements, payload: statements.query(b"SHOW PROCESSLIST"),
+    0x0C: _kill,
+    0x0D: lambda client, statements, payload: Task(True, "debug", "", statements.ended),
+    0x0E: lambda client, statements, payload: Task(True, "ping", "", statements.done),
+    0x11: lambda client, statements, payload: client.change_user(payload),
+    0x16: lambda client, statements, payload: statements.prepare(payload),
+    0x17: lambda client, statements, payload: statements.execute(payload),
+    0x18: lambda client, statements, payload: statements.long_data(payload),
+    0x19: lambda client, statements, payload: statements.forget(payload),
+    0x1A: lambda client, statements, payload: statements.reset(payload),
+    0x1B: lambda client, statements, payload: statements.set_option(payload),
+    0x1C: lambda client, statements, payload: statements.fetch(payload),
+    0x1F: lambda client, statements, payload: client.reset(statements.session.database),
+}
+"""Commands by their first byte (source: MySQL protocol, "Command Phase"): a Task to run, or None
+where the protocol wants no answer."""
+
+
+async def listen(parts: Parts, host: str, port: int) -> asyncio.Server:
+    """Bind, without accepting yet; port 0 is a free one (see the server's sockets)."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(
+        lambda: Connection(parts), host, port, backlog=512, start_serving=False
+    )
