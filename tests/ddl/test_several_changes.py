@@ -3,7 +3,7 @@
 import json
 
 from exuvia.catalog import meta, reader
-from exuvia.ddl import parts, queue, requests
+from exuvia.ddl import multi_schema_change, queue, requests
 from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import Job, SubJob
@@ -39,7 +39,7 @@ def events(cluster):
 def asked(cluster):
     """ADD INDEX ib (b), ADD COLUMN c, DROP INDEX ia, ADD UNIQUE ub (b)."""
     database, info = cluster.database(), cluster.table("t").info
-    return parts.joined(
+    return multi_schema_change.combined(
         [
             requests.add_index(database, info, index("ib", "b")),
             requests.add_column(database, info, column("c", default="7")),
@@ -50,16 +50,16 @@ def asked(cluster):
 
 
 def test_every_field_of_a_job_is_the_jobs_or_a_parts():
-    assert set(Job.__struct_fields__) == THE_JOBS | set(parts.OWN)
-    assert not THE_JOBS & set(parts.OWN)
-    assert set(parts.OWN) <= set(SubJob.__struct_fields__)
+    assert set(Job.__struct_fields__) == THE_JOBS | set(multi_schema_change.OWN)
+    assert not THE_JOBS & set(multi_schema_change.OWN)
+    assert set(multi_schema_change.OWN) <= set(SubJob.__struct_fields__)
 
 
 def test_indexes_are_added_by_one_part_and_the_job_takes_a_reorg_worker():
     job = asked(cluster_with_t())
-    types = [sub.type for sub in parts.of(job)]
+    types = [sub.type for sub in multi_schema_change.stored(job)]
     assert types == [ActionCode.ADD_COLUMN, ActionCode.DROP_INDEX, ActionCode.ADD_INDEX]
-    assert job.reorg_meta == {} and len(parts.of(job)[2].raw_args) == 2
+    assert job.reorg_meta == {} and len(multi_schema_change.stored(job)[2].raw_args) == 2
 
 
 def test_the_decisions_in_their_order():
@@ -102,10 +102,10 @@ def test_a_part_that_is_refused_cancels_all_before_anything_moves():
         requests.add_column(database, info, column("c")),
         requests.drop_index(database, info, "nope"),
     ]
-    job = cluster.run(parts.joined(wanted))
+    job = cluster.run(multi_schema_change.combined(wanted))
     assert (job.state, job.error().code) == (JobState.CANCELLED, 1091)
     assert cluster.read(meta.version) == before
-    assert {sub.state for sub in parts.of(job)} == {JobState.CANCELLED}
+    assert {sub.state for sub in multi_schema_change.stored(job)} == {JobState.CANCELLED}
 
 
 def test_an_index_may_name_a_column_of_its_own_statement():
@@ -115,5 +115,5 @@ def test_an_index_may_name_a_column_of_its_own_statement():
         requests.add_column(database, info, column("c", default="7")),
         requests.add_index(database, info, index("ic", "c")),
     ]
-    assert cluster.run(parts.joined(wanted)).state == JobState.SYNCED
+    assert cluster.run(multi_schema_change.combined(wanted)).state == JobState.SYNCED
     assert cluster.table("t").info.index("ic").idx_cols[0].exuvia_column == 4

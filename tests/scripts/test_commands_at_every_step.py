@@ -13,7 +13,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.state import STATE_TEXT
-from exuvia.ddl import admin, parts
+from exuvia.ddl import admin, multi_schema_change
 from exuvia.ddl.codes import ACTION_TEXT, JOB_STATE_TEXT, JobState
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.reorgs import open_reorg
@@ -116,7 +116,9 @@ def wanted(label, job):
 def may_be_altered(label, job):
     """Whether rows are read or written in many batches by it."""
     if job.multi_schema_info:
-        return any(ACTION_TEXT[each.type].startswith(ALTERABLE) for each in parts.of(job))
+        return any(
+            ACTION_TEXT[each.type].startswith(ALTERABLE) for each in multi_schema_change.stored(job)
+        )
     return label.startswith(ALTERABLE) and label != "modify column"
 
 

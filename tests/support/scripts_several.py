@@ -6,7 +6,7 @@ A step is one that changes a part's state: that a reorg is noted as done is none
 from collections.abc import Callable
 from typing import NamedTuple
 
-from exuvia.ddl import parts, requests
+from exuvia.ddl import multi_schema_change, requests
 from exuvia.ddl.job import Job
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, column, index, table
@@ -33,7 +33,7 @@ def _u(cluster: SmallCluster) -> None:
 def _ask(*asked: Callable[..., Job]) -> Callable[[SmallCluster], Job]:
     def request(cluster: SmallCluster) -> Job:
         database, info = cluster.database(), cluster.table("t").info
-        return parts.joined([each(database, info) for each in asked])
+        return multi_schema_change.combined([each(database, info) for each in asked])
 
     return request
 
@@ -76,4 +76,4 @@ SEVERAL: dict[str, Several] = {
 
 def stands(job: Job) -> object:
     """What of a job changes with a step."""
-    return [(sub.schema_state, sub.state) for sub in parts.of(job)]
+    return [(sub.schema_state, sub.state) for sub in multi_schema_change.stored(job)]

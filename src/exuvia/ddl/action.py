@@ -69,6 +69,7 @@ class Action(NamedTuple):
     looks: Look | None = None
     tail: tuple[Step, ...] = ()  # what follows the edge: from here nothing is turned back
     choose: Callable[[Job], "Action"] | None = None  # one code, several paths: which one it is
+    names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
 
     @property
     def has_reorg(self) -> bool:

@@ -25,9 +25,9 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl import queue
-from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JOB_STATE_TEXT, ActionCode, JobState
 from exuvia.ddl.job import Job
+from exuvia.ddl.state_machine import is_revertible
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -50,23 +50,13 @@ ALTERABLE = frozenset(
 )
 
 
-def turns_back(job: Job) -> bool:
-    """Whether a cancel is still possible: nothing has changed, or all can be undone."""
-    if job.multi_schema_info:
-        return job.multi_schema_info.revertible
-    action = action_of(job)
-    if not job.begun or (job.schema_state == action.path[0].source and not job.exuvia_tail):
-        return True
-    return action.undo is not None and not job.exuvia_tail
-
-
 def cancelled(job: Job, by: int) -> Job | Refused:
     """The job as a cancel leaves it."""
     if job.state in (JobState.DONE, JobState.SYNCED):
         return ErrCancelFinishedDDLJob(job.id)
     if job.state in (JobState.CANCELLED, JobState.ROLLINGBACK, JobState.ROLLBACK_DONE):
         return job
-    if not turns_back(job):
+    if not is_revertible(job):
         return ErrCannotCancelDDLJob(job.id)
     return evolve(job, state=JobState.CANCELLING, admin_operator=by)
 
@@ -75,7 +65,7 @@ def paused(job: Job, by: int) -> Job | Refused:
     """The job as a pause leaves it."""
     if job.state in (JobState.PAUSING, JobState.PAUSED):
         return ErrPausedDDLJob(job.id)
-    if job.state in _WAITING or (job.state == JobState.RUNNING and turns_back(job)):
+    if job.state in _WAITING or (job.state == JobState.RUNNING and is_revertible(job)):
         return evolve(job, state=JobState.PAUSING, admin_operator=by)
     state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
     return ErrCannotPauseDDLJob(job.id, f"state [{state}] or schema state [{schema}]")

@@ -13,13 +13,14 @@ from exuvia.catalog import meta, references
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
-from exuvia.ddl import loading, parts, queue, ranges, several
+from exuvia.ddl import loading, multi_schema_change, queue, ranges
 from exuvia.ddl.actions import action_of, referrers
 from exuvia.ddl.codes import FINISHED, ActionCode
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
+from exuvia.ddl.state_machine import walking
 from exuvia.ddl.telling import change_of, changes_of
-from exuvia.ddl.world import Decision, Event, Looks, Referrer, ReorgOrder, World, events_of
+from exuvia.ddl.world import Decision, Event, Looks, Referrer, ReorgOrder, World
 from exuvia.events import outbox
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -34,7 +35,7 @@ def read_world(txn: Transaction, job: Job, now: int) -> World:
     """The job's elements in this snapshot. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None
     dropping = job.type == ActionCode.DROP_SCHEMA
-    looks = parts.looks(job)
+    looks = multi_schema_change.looks(job)
     others = (meta.get_table(txn, table_id) for table_id in looks.tables)
     databases = (meta.get_database(txn, database_id) for database_id in looks.databases)
     return World(
@@ -49,7 +50,7 @@ def read_world(txn: Transaction, job: Job, now: int) -> World:
         loader_lives=bool(looks.loader) and members.find(txn, looks.loader) is not None,
         is_loaded=bool(looks.loader) and loading.is_done(txn, job.id),
         name_is_taken=_name_is_taken(txn, job),
-        table_is_empty=_is_empty(txn, several.walking(job), table),
+        table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
     )
 
@@ -122,9 +123,9 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         ranges.leave(txn, job.id, ordinal, each, decision.before.now)
     if decision.recalls:
         ranges.recall(txn, decision.recalls)
-    _tell(txn, job, events_of(decision))
-    for part, event in decision.tells:
-        outbox.put(txn, job.id, part, change_of(txn, event))
+    _tell(txn, job, decision.events)
+    for sub_job, event in decision.sub_job_events:
+        outbox.put(txn, job.id, sub_job, change_of(txn, event))
     if decision.archive:
         _end(txn, job)
     else:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
-from exuvia.ddl import parts
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JOB_STATE_TEXT
-from exuvia.ddl.decide import decide
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World, events_of
+from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
+from exuvia.ddl.state_machine import decide
+from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -71,7 +71,7 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
         _REORG_TEXT.get(decision.reorg, ""),
         _version_text(decision),
         _left(decision.ranges),
-        *(f"event {each.type}" for each in events_of(decision)[:1]),
+        *(f"event {each.type}" for each in decision.events[:1]),
     ]
 
 
@@ -82,16 +82,16 @@ def _version_text(decision: Decision) -> str:
 
 
 def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
-    """From where to where; for each part that moves, where there are several."""
-    if not parts.of(decision.job):
+    """From where to where; for each sub-job that moves, where there are several."""
+    if not is_several(decision.job):
         left = STATE_TEXT[before.job.schema_state] if before else _origin(decision.job)
         yield f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
         return
-    for at, part in enumerate(parts.all_of(decision.job)):
-        was = parts.part(before.job, at) if before else None
-        left = STATE_TEXT[was.schema_state] if was and was.begun else _origin(part)
-        if part.begun and (was is None or part.schema_state != was.schema_state):
-            yield f"{part.action_text}: {left} -> {STATE_TEXT[part.schema_state]}"
+    for at, sub in enumerate(sub_jobs(decision.job)):
+        was = sub_job(before.job, at) if before else None
+        left = STATE_TEXT[was.schema_state] if was and was.begun else _origin(sub)
+        if sub.begun and (was is None or sub.schema_state != was.schema_state):
+            yield f"{sub.action_text}: {left} -> {STATE_TEXT[sub.schema_state]}"
 
 
 def _left(ranges: tuple[DeleteRange, ...]) -> str:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from exuvia.catalog import meta, variables
 from exuvia.catalog.model import TableInfo
 from exuvia.cluster.locks import MetadataLocks
-from exuvia.ddl import lists, parts, queue
+from exuvia.ddl import lists, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.job import Job
+from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.ddl.world import Decision
@@ -193,5 +194,5 @@ def waits_of(
 
 def refusals_of(job: Job) -> list[str]:
     """What would refuse it at its first step, in the words of the rules."""
-    rules = (rule.__name__ for part in parts.all_of(job) for rule in action_of(part).refuses)
+    rules = (rule.__name__ for sub in sub_jobs(job) for rule in action_of(sub).refuses)
     return [text.strip("_").replace("_", " ") for text in dict.fromkeys(rules)]

@@ -38,9 +38,9 @@ from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.apply import apply, read_world, take_epoch
-from exuvia.ddl.decide import decide, give_up, reason_to_end
 from exuvia.ddl.filling import Filling, ReorgFactory, raise_it
 from exuvia.ddl.job import Job, failed, timestamp
+from exuvia.ddl.state_machine import decide, give_up, reason_to_end
 from exuvia.ddl.world import Decision, ReorgOrder, World
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

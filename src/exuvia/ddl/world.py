@@ -120,18 +120,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False  # the job goes to history
     parks: bool = False  # the job keeps its place and needs no worker
     ranges: tuple[DeleteRange, ...] = ()
-    event: Event | tuple[Event, ...] | None = None
-    tells: tuple[tuple[int, Event], ...] = ()  # likewise, by the number of a sub-job
+    events: tuple[Event, ...] = ()  # of a plain job that has ended well
+    sub_job_events: tuple[tuple[int, Event], ...] = ()  # of several, by the number of the sub-job
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
     recalls: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
     plan: Plan | None = None  # what the reorg that is to run does
     takes: tuple[int, ...] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)
     silent: bool = False  # a revision moves and is acknowledged, but no schema version is spent
-
-
-def events_of(decision: Decision) -> tuple[Event, ...]:
-    """What the step tells: nothing, one event, or one for each of several elements."""
-    if decision.event is None:
-        return ()
-    return decision.event if isinstance(decision.event, tuple) else (decision.event,)

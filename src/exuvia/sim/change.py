@@ -22,7 +22,7 @@ from exuvia.ddl import queue, requests
 from exuvia.ddl.actions.modify_arguments import Modification
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
-from exuvia.ddl.parts import joined
+from exuvia.ddl.multi_schema_change import combined
 from exuvia.kv.store import Store
 
 INT = FieldType(Tp=TypeCode.LONG, Flen=11, Decimal=0)
@@ -101,7 +101,7 @@ def _changed(flag: int = 0, **kind: object) -> Callable[[TableInfo, DatabaseInfo
 
 def _all_of(table: TableInfo, database: DatabaseInfo) -> Job:
     """DROP COLUMN b, ADD COLUMN c, ADD INDEX by_a."""
-    return joined(
+    return combined(
         [
             requests.drop_column(database, table, "b"),
             requests.add_column(database, table, _NEW),

@@ -22,11 +22,12 @@ from typing import Any
 from exuvia.catalog import infoschema, writer
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import actions, apply, decide, parts, several
+from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
+from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.ddl.world import ReorgOrder
 from exuvia.events import outbox
 from exuvia.kv import entry, memory, transaction, validate
@@ -94,7 +95,7 @@ def _reorg_from(state: SchemaState) -> Iterator[None]:
             return ReorgOrder.START
         return ReorgOrder.LEAVE if job.schema_state == state else ReorgOrder.NONE
 
-    with _replaced(decide, "reorg_order", order):
+    with _replaced(state_machine, "reorg_order", order):
         yield
 
 
@@ -171,13 +172,14 @@ def rewrite_overwrites() -> Iterator[None]:
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Each part of a job goes to its own end before the next begins."""
+    """Each sub-job goes to its own end before the next begins."""
 
     def unfinished(job: Job) -> int | None:
-        states = [sub.state for sub in parts.of(job)]
+        states = [sub.state for sub in sub_jobs(job)]
         return next((at for at, state in enumerate(states) if state != JobState.DONE), None)
 
-    with _replaced(several, "_next", unfinished), _replaced(several, "_edge", lambda action: None):
+    nowhere = _replaced(state_machine, "_step_across", lambda action: None)
+    with _replaced(state_machine, "_next", unfinished), nowhere:
         yield
 
 

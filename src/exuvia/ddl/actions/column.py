@@ -132,5 +132,6 @@ ADD_COLUMN = load(
             Step(WRITE_REORG, PUBLIC, event=column_added),
         ),
         undo=DROP_COLUMN,
+        names_for_later=True,
     )
 )

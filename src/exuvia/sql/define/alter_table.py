@@ -3,7 +3,7 @@
     spec -> builder (BUILDERS) -> job        each looks at the table as it is before the statement
     no job      nothing to do
     one         submitted as it is
-    several     one job of several changes (ddl/several.py), all of them seen at once or none
+    several     one job of several changes (ddl/multi_schema_change.py), all of them seen at once or none
 
 A spec of a column, an index, a constraint, a partition or an option has its builder in the file of
 that element: alter_column, alter_index, check, foreign_key, alter_partition, table_options, rename.
@@ -37,7 +37,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
-from exuvia.ddl.parts import all_of, joined
+from exuvia.ddl.multi_schema_change import combined, sub_jobs
 from exuvia.ddl.world import World
 from exuvia.sql import nodes
 from exuvia.sql.define import (
@@ -104,12 +104,12 @@ def alter(
         jobs = _jobs(altering, prepared(altering, specs))
         _look_at_rows(altering, jobs)
     if jobs:
-        submit(session, jobs[0] if len(jobs) == 1 else joined(jobs))
+        submit(session, jobs[0] if len(jobs) == 1 else combined(jobs))
     return Result(warnings=altering.notes)
 
 
 def _look_at_rows(altering: AlterContext, jobs: Sequence[Job]) -> None:
-    if any(part.type in LOOKED_AT for job in jobs for part in all_of(job)):
+    if any(part.type in LOOKED_AT for job in jobs for part in sub_jobs(job)):
         from exuvia.sql.define import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
@@ -325,7 +325,7 @@ def _columns(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
         case nodes.AddIndex():
             for part in spec.index.parts:
                 yield from _used_in(part.column, part.expression)
-    yield from (_Use("use", name) for each in all_of(job) for name in _dependences(each))
+    yield from (_Use("use", name) for each in sub_jobs(job) for name in _dependences(each))
 
 
 def _placed(after: str | None) -> Iterator[_Use]:
@@ -359,7 +359,7 @@ def _dependences(job: Job) -> Iterator[str]:
 def _indexes(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
     match spec:
         case nodes.AddIndex():
-            for each in all_of(job):
+            for each in sub_jobs(job):
                 if each.type in (ActionCode.ADD_INDEX, ActionCode.ADD_PRIMARY_KEY):
                     yield _Use("add", each.raw_args[0]["idx_name"]["L"])
         case nodes.DropIndex():

@@ -30,7 +30,7 @@ from exuvia.ddl.actions.check import wanted_check
 from exuvia.ddl.actions.modify_arguments import Modification
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.ddl.parts import all_of
+from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.pipeline import checking, twice
 from exuvia.pipeline.entries import CHUNK_ROWS
 from exuvia.pipeline.offenders import Offenders, offending
@@ -136,7 +136,7 @@ def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[
 
 def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
     """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
-    parts = [part for job in jobs for part in all_of(job) if part.type in _LOOKS]
+    parts = [part for job in jobs for part in sub_jobs(job) if part.type in _LOOKS]
     table = at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
     if not _is_small(at, table):
         return

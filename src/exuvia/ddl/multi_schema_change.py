@@ -1,12 +1,12 @@
-"""The parts of a job of several changes: each a job like any other while it is looked at.
+"""The sub-jobs of a job: one ALTER TABLE may ask for several changes.
 
-    job  --part(job, n)-->  a job of one change  --with_part(job, n, it)-->  job
+    job  --sub_job(job, n)-->  a job of one change  --with_sub_job(job, n, it)-->  job
 
-A part's own fields (`OWN`) come from its sub-job, all others are the job's. What becomes of the
-parts is decided in ddl/several.py.
+While it is looked at, a sub-job is a job like any other: its own fields (`OWN`) come from the
+stored `SubJob`, all others are the whole job's. A plain job is its own only sub-job, and is stored
+as what it is. What becomes of them is decided in ddl/state_machine.py.
 """
 
-from exuvia.base.errors import Broken
 from exuvia.catalog.model import evolve
 from exuvia.ddl import queue
 from exuvia.ddl.actions import action_of
@@ -29,49 +29,55 @@ OWN = (
 )
 
 
-def of(job: Job) -> tuple[SubJob, ...]:
-    """The parts of a job of several changes, none of any other."""
+def is_several(job: Job) -> bool:
+    """Whether it is stored with sub-jobs."""
+    return job.multi_schema_info is not None
+
+
+def stored(job: Job) -> tuple[SubJob, ...]:
+    """The sub-jobs as they are stored; none of a plain job."""
     return job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
 
 
-def part(job: Job, at: int) -> Job:
-    """That part as a job of its own."""
-    subs = of(job)
+def sub_job(job: Job, at: int) -> Job:
+    """That sub-job as a job; a plain job is its own."""
+    if job.multi_schema_info is None:
+        return job
+    subs = job.multi_schema_info.sub_jobs
     before = sum(len(sub.exuvia_ids) for sub in subs[:at])
     own = {field: getattr(subs[at], field) for field in OWN}
     ids = job.exuvia_ids[before : before + len(subs[at].exuvia_ids)]
     return evolve(job, multi_schema_info=None, exuvia_ids=ids, **own)
 
 
-def all_of(job: Job) -> list[Job]:
-    """Every part as a job; a job of one change is its only one."""
-    return [part(job, at) for at in range(len(of(job)))] or [job]
-
-
-def with_part(job: Job, at: int, moved: Job, **more: object) -> Job:
-    """The job with that part as it stands now."""
-    subs = list(of(job))
-    own = {field: getattr(moved, field) for field in OWN}
-    subs[at] = evolve(subs[at], **own, **more)
-    return _with_parts(job, subs)
-
-
-def _with_parts(job: Job, subs: list[SubJob]) -> Job:
-    rows = sum(sub.row_count for sub in subs)
-    info = evolve(info_of(job), sub_jobs=tuple(subs))
-    return evolve(job, multi_schema_info=info, row_count=rows)
-
-
-def info_of(job: Job) -> MultiSchemaInfo:
-    """What a job of several changes knows of them. Raises Broken for any other."""
+def sub_jobs(job: Job) -> list[Job]:
+    """Every sub-job as a job, one at least."""
     if job.multi_schema_info is None:
-        raise Broken(f"job {job.id} has one change only")
-    return job.multi_schema_info
+        return [job]
+    return [sub_job(job, at) for at in range(len(job.multi_schema_info.sub_jobs))]
 
 
-def joined(jobs: list[Job]) -> Job:
+def fill_is_noted(job: Job, at: int) -> bool:
+    """Whether that sub-job's reorg has written and verified everything and need not run again."""
+    return is_several(job) and stored(job)[at].exuvia_filled
+
+
+def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
+    """The job with that sub-job as it stands now. `more`: fields that only a SubJob has."""
+    if job.multi_schema_info is None:
+        return moved
+    subs = list(job.multi_schema_info.sub_jobs)
+    subs[at] = evolve(subs[at], **{field: getattr(moved, field) for field in OWN}, **more)
+    return evolve(
+        job,
+        multi_schema_info=evolve(job.multi_schema_info, sub_jobs=tuple(subs)),
+        row_count=sum(sub.row_count for sub in subs),
+    )
+
+
+def combined(jobs: list[Job]) -> Job:
     """One job of the changes that several ask for. Indexes are added by one, with one scan."""
-    jobs = [each for job in jobs for each in all_of(job)]
+    jobs = [sub for job in jobs for sub in sub_jobs(job)]
     adding = [job for job in jobs if job.type == ActionCode.ADD_INDEX]
     if len(adding) > 1:
         merged = evolve(adding[0], raw_args=tuple(each for job in adding for each in job.raw_args))
@@ -80,7 +86,7 @@ def joined(jobs: list[Job]) -> Job:
         jobs[0],
         type=ActionCode.MULTI_SCHEMA_CHANGE,
         raw_args=(),
-        multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_asked, jobs))),
+        multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_asked, jobs))),
         reorg_meta={} if any(map(queue.is_reorg, jobs)) else None,
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
@@ -88,7 +94,7 @@ def joined(jobs: list[Job]) -> Job:
     )
 
 
-def _asked(job: Job) -> SubJob:
+def _as_asked(job: Job) -> SubJob:
     return SubJob(
         type=job.type,
         raw_args=job.raw_args,
@@ -99,8 +105,8 @@ def _asked(job: Job) -> SubJob:
 
 
 def looks(job: Job) -> Looks:
-    """What all parts ask to see."""
-    asked = [look(each) for each in all_of(job) if (look := action_of(each).looks)]
+    """What all sub-jobs ask to see."""
+    asked = [look(sub) for sub in sub_jobs(job) if (look := action_of(sub).looks)]
     return Looks(
         tables=tuple(dict.fromkeys(table for look in asked for table in look.tables)),
         databases=tuple(dict.fromkeys(each for look in asked for each in look.databases)),

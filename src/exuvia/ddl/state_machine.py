@@ -1,0 +1,386 @@
+"""What a job does next: the one place that looks at its state.
+
+    queueing, running   refused at its first step   -> cancelled, into history
+                        something is missing        -> a wait that says what
+                        a step                      -> one state further; the last one: done
+                        the reorg failed            -> rollingback, by a step of the opposite action
+    cancelling          nothing changed             -> cancelled, into history
+                        the action can be undone    -> rollingback, likewise
+                        it cannot                   -> running
+    rollingback         a step back                 -> one state back; the last one: rollback done
+    pausing             its reorg is fenced         -> paused
+    done, rollback done, cancelled                  -> every node has the last version: into history
+
+Every job is walked as a job of sub-jobs; a plain job is its own only one
+(ddl/multi_schema_change.py). All of them become public in one version, or none:
+
+    up to the non-revertible point   each sub-job in its order up to the last state it can turn back
+                                     from; of several, a reorg that has ended there is noted, so
+                                     that it is not run again
+    across it                        all take the step across in ONE transaction and ONE version
+    post-commit phase                what the sub-jobs have left to do, one after another
+
+        sub-job 1   none > delete only > write only > write reorganization |
+        sub-job 2                                                     none |  > public
+        sub-job 3                                                   public |  > write only > ...
+                                                           non-revertible point
+
+The step across the point is the last one of an action's path if it can be undone, else the first.
+Failure or cancel before the point: sub-jobs that began walk back by their undo, the last one first;
+the others are cancelled. In the post-commit phase nothing turns back.
+
+Refusals are judged before anything moves, each on the table as it is, with the columns of the
+sub-jobs before it: nobody else changes the table meanwhile.
+
+Pure: same job, same world, same decision. Nothing here reads a store or a clock.
+"""
+
+from typing import NamedTuple
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrCancelledDDLJob
+from exuvia.catalog.model import evolve
+from exuvia.ddl.action import Action, Step
+from exuvia.ddl.actions import action_of
+from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import Job, failed
+from exuvia.ddl.multi_schema_change import (
+    fill_is_noted,
+    is_several,
+    sub_job,
+    sub_jobs,
+    with_sub_job,
+)
+from exuvia.ddl.world import Decision, DeleteRange, Event, ReorgOrder, Wait, World
+
+_ROLLED_BACK = "DDL job rollback, error msg: "
+_TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
+
+
+def decide(job: Job, world: World) -> Decision:
+    """The next step of a job in this world. Raises Broken where no step can exist."""
+    match job.state:
+        case JobState.NONE | JobState.QUEUEING | JobState.RUNNING:
+            return _forward(job, world)
+        case JobState.ROLLINGBACK:
+            return _back(job, world)
+        case JobState.CANCELLING:
+            return give_up(job, world, reason_to_end(job))
+        case JobState.PAUSING:
+            return _pause(job, world)
+        case JobState.PAUSED:
+            return Decision(job=job, before=world, after=world, parks=True)
+        case JobState.DONE:
+            return _into_history(evolve(job, state=JobState.SYNCED), world)
+        case JobState.ROLLBACK_DONE | JobState.CANCELLED | JobState.SYNCED:
+            return _into_history(job, world)
+
+
+def reason_to_end(job: Job) -> Refused:
+    """What a job ends with that a person, or too many errors, turn back: its first error."""
+    if job.err is None:
+        return ErrCancelledDDLJob()
+    return job.err.raised(_ROLLED_BACK)
+
+
+def is_revertible(job: Job) -> bool:
+    """Whether a cancel is still possible: nothing has changed, or all of it can be undone."""
+    if job.multi_schema_info is not None:
+        return job.multi_schema_info.revertible
+    action = action_of(job)
+    if not job.begun or (job.schema_state == action.path[0].source and not job.exuvia_tail):
+        return True
+    return action.undo is not None and not job.exuvia_tail
+
+
+def walking(job: Job) -> Job | None:
+    """The sub-job whose turn it is; None when all of several stand at the non-revertible point."""
+    if not is_several(job):
+        return job
+    at = _next(job)
+    return None if at is None else sub_job(job, at)
+
+
+# -- forward ---------------------------------------------------------------------------------------
+
+
+def _forward(job: Job, world: World) -> Decision:
+    if not job.begun:
+        error = _refusal(job, world)
+        if error is not None:
+            return give_up(job, world, error)
+        if is_several(job):
+            job = evolve(job, real_start_ts=world.now)
+        else:
+            job = _begun(job, action_of(job), world.now)
+    at = _next(job)
+    if at is None:
+        return _cross(job, world)
+    return _walk(job, world, at)
+
+
+def _refusal(job: Job, world: World) -> Refused | None:
+    subs = sub_jobs(job)
+    for at, sub in enumerate(subs):
+        action = action_of(sub)
+        for refusal in action.refuses:
+            error = refusal(sub, world)
+            if error is not None:
+                return error
+        if action.names_for_later and at + 1 < len(subs):
+            for step in action.path:
+                taken = _take(sub, world, action, step)
+                sub, world = taken.job, taken.after
+    return None
+
+
+def _next(job: Job) -> int | None:
+    """Number of the sub-job that is to move by itself; None when all stand at the non-revertible
+    point."""
+    revertible = is_revertible(job)
+    for at, sub in enumerate(sub_jobs(job)):
+        stays = _stands_at_point(job, at, sub) if revertible else sub.state == JobState.DONE
+        if not stays:
+            return at
+    return None
+
+
+def _step_across(action: Action) -> Step:
+    """The step of an action that crosses the non-revertible point."""
+    return action.path[-1] if action.undo else action.path[0]
+
+
+def _stands_at_point(job: Job, at: int, sub: Job) -> bool:
+    action = action_of(sub)
+    across = _step_across(action)
+    if _step_of(sub, action) is not across:
+        return False
+    return across.after is None or fill_is_noted(job, at)
+
+
+def _step_of(sub: Job, action: Action) -> Step:
+    if not sub.begun:
+        return action.path[0]
+    return action.step_from(sub.schema_state, sub.exuvia_tail)
+
+
+def _begun(sub: Job, action: Action, now: int) -> Job:
+    if sub.begun:
+        return sub
+    return evolve(sub, schema_state=action.path[0].source, real_start_ts=now)
+
+
+def _walk(job: Job, world: World, at: int) -> Decision:
+    """One sub-job takes a step, or waits for its reorg, or is found ready for the point."""
+    sub = sub_job(job, at)
+    action = action_of(sub)
+    step = _step_of(sub, action)
+    sub = _begun(sub, action, world.now)
+    verdict = step.after(sub, world) if step.after else None
+    if isinstance(verdict, Refused):
+        return give_up(job, world, verdict)
+    if isinstance(verdict, Wait):
+        shown = evolve(sub, row_count=world.rows, exuvia_note=world.note)
+        noted = evolve(with_sub_job(job, at, shown), exuvia_note=world.note)
+        return _wait(noted, world, verdict)
+    if is_several(job) and is_revertible(job) and step is _step_across(action):
+        return _note_filled(job, world, at, sub)
+    taken = _take(evolve(sub, state=_state_behind(action, step)), world, action, step)
+    job = with_sub_job(job, at, taken.job)
+    return _moved(_running_or_done(job), world, [(at, taken)], reorg_order(sub, taken.job))
+
+
+def _state_behind(action: Action, step: Step) -> JobState:
+    is_last = step is (action.tail or action.path)[-1]
+    return JobState.DONE if is_last else JobState.RUNNING
+
+
+def _running_or_done(job: Job) -> Job:
+    done = all(sub.state == JobState.DONE for sub in sub_jobs(job))
+    return evolve(job, state=JobState.DONE if done else JobState.RUNNING)
+
+
+def _note_filled(job: Job, world: World, at: int, sub: Job) -> Decision:
+    """Its reorg has ended and is left: whatever of it still runs is refused from now on."""
+    note = world.note if world.filled else ""
+    ready = evolve(sub, state=JobState.RUNNING, row_count=world.rows, exuvia_note=note)
+    job = evolve(with_sub_job(job, at, ready, exuvia_filled=True), state=JobState.RUNNING)
+    job = evolve(job, exuvia_wait="", exuvia_note="")
+    return Decision(job=job, before=world, after=world, keeps=True, reorg=ReorgOrder.LEAVE)
+
+
+def _cross(job: Job, world: World) -> Decision:
+    """Every sub-job over the non-revertible point, each on the world the one before it left."""
+    steps: list[tuple[int, Taken]] = []
+    reached = world
+    for at, sub in enumerate(sub_jobs(job)):
+        action = action_of(sub)
+        step = _step_across(action)
+        begun = evolve(_begun(sub, action, world.now), state=_state_behind(action, step))
+        taken = _take(begun, reached, action, step)
+        job, reached = with_sub_job(job, at, taken.job, revertible=False), taken.after
+        steps.append((at, taken))
+    if job.multi_schema_info is not None:
+        info = evolve(job.multi_schema_info, revertible=False)
+        job = evolve(job, multi_schema_info=info)
+    starts = any(reorg_order(t.placed, t.job) == ReorgOrder.START for _, t in steps)
+    order = ReorgOrder.START if starts else ReorgOrder.NONE
+    return _moved(_running_or_done(job), world, steps, order)
+
+
+# -- back ------------------------------------------------------------------------------------------
+
+
+def give_up(job: Job, world: World, error: Refused) -> Decision:
+    """The error is the job's end, unless the non-revertible point is behind it.
+
+    It came too often, or a person or the data says no."""
+    if not is_revertible(job):
+        going_on = evolve(failed(job, error), state=JobState.RUNNING)
+        return _wait(going_on, world, Wait(error.message))
+    return _back(evolve(failed(job, error), state=JobState.ROLLINGBACK), world)
+
+
+def _back(job: Job, world: World) -> Decision:
+    """The last sub-job that has changed anything goes one state back."""
+    at = None
+    for n, sub in enumerate(sub_jobs(job)):
+        if sub.state in _TURNED_BACK:
+            continue
+        if sub.begun and sub.schema_state != action_of(sub).path[0].source:
+            at = n
+        else:
+            job = with_sub_job(job, n, evolve(sub, state=JobState.CANCELLED))
+    if at is None:
+        return _into_history(evolve(job, state=JobState.CANCELLED), world)
+    sub = sub_job(job, at)
+    undo = action_of(sub).undo
+    if undo is None:
+        return _wait(job, world, Wait(f"{sub.action_text} cannot be undone"))
+    step = undo.step_from(sub.schema_state)
+    is_last = step is undo.path[-1]
+    state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
+    taken = _take(evolve(sub, state=state), world, undo, step)
+    job = with_sub_job(job, at, taken.job)
+    over = all(each.state in _TURNED_BACK for each in sub_jobs(job))
+    job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
+    return _moved(job, world, [(at, taken)], reorg_order(sub, taken.job))
+
+
+# -- what a decision is made of --------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """A step taken. `placed` is the sub-job after the step's edit: what its callbacks look at."""
+
+    step: Step
+    placed: Job
+    job: Job
+    before: World
+    after: World
+
+    @property
+    def ranges(self) -> tuple[DeleteRange, ...]:
+        """What the step leaves to be emptied."""
+        return self.step.leaves(self.placed, self.before) if self.step.leaves else ()
+
+    @property
+    def takes(self) -> tuple[int, ...]:
+        """Ids of tables it takes away from their writers."""
+        return self.step.takes(self.placed, self.before) if self.step.takes else ()
+
+    @property
+    def recalls(self) -> int:
+        """The ended job whose ranges it takes back from deletion, or 0."""
+        return self.step.recalls(self.placed) if self.step.recalls else 0
+
+    def events(self, after: World) -> tuple[Event, ...]:
+        """What is published once the job has ended well, in the world its transaction leaves."""
+        if self.step.event is None or self.placed.state != JobState.DONE:
+            return ()
+        events = self.step.event(self.placed, self.before, after)
+        return events if isinstance(events, tuple) else (events,)
+
+
+def _take(sub: Job, world: World, action: Action, step: Step) -> Taken:
+    """One step of an action from where the sub-job stands; `sub.state` is the one it will have."""
+    placed, edited = step.edit(sub, world) if step.edit else (sub, world)
+    after = action.element.move(placed, edited, step.target)
+    moved = evolve(placed, schema_state=step.target)
+    if action.tail and step is action.path[-1]:
+        moved = evolve(moved, schema_state=action.tail[0].source, exuvia_tail=True)
+    if world.filled:
+        moved = evolve(moved, row_count=world.rows, exuvia_note=world.note)
+    return Taken(step, placed, moved, world, after)
+
+
+def _moved(job: Job, world: World, steps: list[tuple[int, Taken]], order: ReorgOrder) -> Decision:
+    """The steps of some sub-jobs as one transaction."""
+    after = steps[-1][1].after
+    if after.table is not None and after.table != world.table:
+        after = evolve(after, table=evolve(after.table, update_timestamp=world.now))
+    job = evolve(job, exuvia_wait="", dependency_id=0)
+    if is_several(job):
+        job = evolve(job, exuvia_note="")  # each sub-job has its own
+    events = [(at, event) for at, taken in steps for event in taken.events(after)]
+    return Decision(
+        job=_with_result(job, world, after) if job.state == JobState.DONE else job,
+        before=world,
+        after=after,
+        moves=True,
+        ranges=tuple(each for _, taken in steps for each in taken.ranges),
+        events=() if is_several(job) else tuple(event for _, event in events),
+        sub_job_events=tuple(events) if is_several(job) else (),
+        recalls=max(taken.recalls for _, taken in steps),
+        reorg=order,
+        takes=tuple(each for _, taken in steps for each in taken.takes),
+        silent=all(taken.step.silent for _, taken in steps),
+    )
+
+
+def _with_result(job: Job, before: World, after: World) -> Job:
+    """A job that has ended keeps what it made, or what was there before it dropped it."""
+    binlog = evolve(
+        job.binlog,
+        DBInfo=after.database or before.database,
+        TableInfo=after.table or before.table,
+        FinishedTS=after.now,
+    )
+    return evolve(job, binlog=binlog)
+
+
+def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
+    """What the move from where `sub` stands asks of a reorg that runs in a state."""
+    action = action_of(sub)
+    goes_on = moved.state in (JobState.RUNNING, JobState.DONE)
+    if goes_on and action.waits_in(moved.schema_state, moved.exuvia_tail):
+        return ReorgOrder.START
+    was_in = action.waits_in(sub.schema_state, sub.exuvia_tail)
+    return ReorgOrder.LEAVE if was_in else ReorgOrder.NONE
+
+
+def _wait(job: Job, world: World, verdict: Wait) -> Decision:
+    """Nothing moves, and the job says why; a plan says what is to run meanwhile."""
+    waiting = evolve(job, exuvia_wait=verdict.reason)
+    order = ReorgOrder.RUN if verdict.plan else ReorgOrder.NONE
+    return Decision(job=waiting, before=world, after=world, reorg=order, plan=verdict.plan)
+
+
+def _pause(job: Job, world: World) -> Decision:
+    """It keeps its place; what it fills may go on no more."""
+    sub = walking(job)
+    fills = sub is not None and action_of(sub).waits_in(sub.schema_state, sub.exuvia_tail)
+    return Decision(
+        job=evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS"),
+        before=world,
+        after=world,
+        parks=True,
+        reorg=ReorgOrder.LEAVE if fills else ReorgOrder.NONE,
+    )
+
+
+def _into_history(job: Job, world: World) -> Decision:
+    """The job goes to history as it stands."""
+    binlog = evolve(job.binlog, FinishedTS=world.now)
+    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=world.place)
+    return Decision(job=ended, before=world, after=world, archive=True)
