@@ -14,7 +14,7 @@ from exuvia.catalog.change import Kind
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
-from exuvia.ddl.actions import modify
+from exuvia.ddl.actions import modify_column
 from exuvia.ddl.codes import JobState
 from exuvia.pipeline.reorgs import open_reorg
 from support import scripts_modify
@@ -99,10 +99,10 @@ def test_both_ends_are_reached():
 
 
 def test_without_the_proof_one_does(monkeypatch):
-    first, _, last = modify.CHECKED.path
+    first, _, last = modify_column.CHECKED.path
     path = (first, last._replace(source=SchemaState.WRITE_ONLY))
-    short = modify.CHECKED._replace(path=path)
-    monkeypatch.setitem(modify.BY_KIND, Kind.CHECKED, short)
+    short = modify_column.CHECKED._replace(path=path)
+    monkeypatch.setitem(modify_column.BY_KIND, Kind.CHECKED, short)
     assert any(broken(rounds, NOT_NULL, [1, None, 5]) for rounds in range(ROUNDS.stop))
 
 

@@ -11,8 +11,8 @@ from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl.actions import modify_moves as moves
-from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.ddl.actions import modify_column
+from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.each_part import EachPart
@@ -50,9 +50,9 @@ def changing(store: Store, info: TableInfo) -> tuple[Table, ChangeColumn]:
     asked = Modification(
         column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=Kind.ROWS
     )
-    placed, asked = moves.place(info, asked)
+    placed, asked = modify_column.with_hidden_elements(info, asked)
     begin_reorg(store, 1, info.id)
-    table = publish(store, moves.set_hidden(placed, asked, SchemaState.WRITE_REORG), 2)
+    table = publish(store, modify_column.hidden_in_state(placed, asked, SchemaState.WRITE_REORG), 2)
     hidden = tuple(index for _, index in asked.changing_idxs)
     return table, ChangeColumn(old.id, asked.changing_column_id, hidden)
 

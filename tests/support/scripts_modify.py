@@ -6,8 +6,8 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.change import kind_of
 from exuvia.catalog.model import ColumnInfo, IndexInfo, evolve
 from exuvia.ddl import requests
-from exuvia.ddl.actions import modify
-from exuvia.ddl.actions.modify_arguments import Modification, indexes_with
+from exuvia.ddl.actions import modify_column
+from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.job import Job
 from support.scripts_partitions import hashed
 from support.small_cluster import SmallCluster
@@ -75,13 +75,13 @@ ASKED: dict[str, Asked] = {
     "set default value": (_t, _with_default),
 }
 WALKED = {
-    "modify column": modify.METADATA,
-    "modify column, checked": modify.CHECKED,
-    "modify column, not null": modify.CHECKED,
-    "modify column, indexes": modify.INDEXES,
-    "modify column, rows": modify.ROWS,
-    "modify column, moved": modify.ROWS,
-    "modify column, partitions": modify.ROWS,
+    "modify column": modify_column.METADATA,
+    "modify column, checked": modify_column.CHECKED,
+    "modify column, not null": modify_column.CHECKED,
+    "modify column, indexes": modify_column.INDEXES,
+    "modify column, rows": modify_column.ROWS,
+    "modify column, moved": modify_column.ROWS,
+    "modify column, partitions": modify_column.ROWS,
 }
 _HIDDEN = (6, "delete only, write only, write reorganization, public")
 _CHECKED = (2, "write only, write reorganization, public")

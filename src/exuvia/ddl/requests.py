@@ -20,7 +20,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.sequence_info import SequenceInfo
-from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 

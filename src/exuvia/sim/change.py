@@ -19,7 +19,7 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import queue, requests
-from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import combined

@@ -8,8 +8,7 @@ from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, DROP_FOREIGN_KEY
 from exuvia.ddl.actions.index import ADD_INDEX, ADD_PRIMARY_KEY, DROP_INDEX, DROP_PRIMARY_KEY
 from exuvia.ddl.actions.index_facts import INDEX_VISIBILITY, RENAME_INDEX
 from exuvia.ddl.actions.load import way_of_creating
-from exuvia.ddl.actions.modify import MODIFY_COLUMN
-from exuvia.ddl.actions.modify_default import SET_DEFAULT
+from exuvia.ddl.actions.modify_column import MODIFY_COLUMN, SET_DEFAULT
 from exuvia.ddl.actions.options import (
     AUTO_ID_CACHE,
     CACHE_TABLE,

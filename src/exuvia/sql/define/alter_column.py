@@ -41,7 +41,7 @@ from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionType
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
-from exuvia.ddl.actions.modify_arguments import Modification, indexes_with
+from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.zones import column_in

@@ -27,7 +27,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions.arguments import indexes_of
 from exuvia.ddl.actions.check import wanted_check
-from exuvia.ddl.actions.modify_arguments import Modification
+from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs

@@ -1,0 +1,628 @@
+"""MODIFY, CHANGE and RENAME COLUMN: one action code, four paths (catalog/change.py chooses).
+
+    METADATA   absent -> public
+    CHECKED    absent -> write only -> (barrier) write reorganization =rows read=> public
+    INDEXES    absent -> delete only -> write only -> write reorganization =fill, verify=> public
+    ROWS       likewise, =rows written, fill, verify=> public
+    after the non-revertible point, of the last two: what was replaced goes
+               write only -> delete only -> gone
+
+    ALTER COLUMN SET DEFAULT and DROP DEFAULT   absent -> public
+
+CHECKED: from the first step writers obey both types; the barrier step proves that nobody is left
+who does not, so the rows read after it are all there is to judge (law 1). ROWS and INDEXES: hidden
+elements walk as in ADD INDEX and are swapped with the old in one version. Undo removes them.
+
+    place      _Col$_c_0 behind the others, _Idx$_i_0 for each index that holds c       ROWS
+               `exuvia_changing_type` on c, hidden indexes whose keys are of it        INDEXES
+    swap       the hidden ones take the names and places of the old; the old ones hide
+    announce   writers obey the new type beside the old                                 CHECKED
+    change     c is what was asked for, at its place
+
+After the swap the old column is written on (WRITE_ONLY), its indexes only lose entries
+(DELETE_ONLY): who reads them has a snapshot from before the swap, in which nobody wrote after it.
+A row that is new then has no old value, so an old unique index must not judge it.
+
+SET DEFAULT touches no row: they have their values already; those from before the column was added
+keep its origin default.
+Source: seed 003; TiDB's "modify column".
+"""
+
+import msgspec
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrDependentByFunctionalIndex,
+    ErrDependentByGeneratedColumn,
+    ErrDupFieldName,
+    ErrTableDefChanged,
+)
+from exuvia.base.types import Family, FieldType, Flag
+from exuvia.catalog.change import Kind, kind_of
+from exuvia.catalog.change_values import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN
+from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve, name
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.catalog.values import origin_default_of
+from exuvia.ddl import ranges
+from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.refusals import computed_from, table_is_missing
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import reflag, renumber, stay, the_table
+from exuvia.ddl.job import Job
+from exuvia.ddl.world import DeleteRange, Event, Wait, World
+from exuvia.pipeline.plans import ChangeColumn
+
+ABSENT, DELETE_ONLY, WRITE_ONLY = (
+    SchemaState.ABSENT,
+    SchemaState.DELETE_ONLY,
+    SchemaState.WRITE_ONLY,
+)
+WRITE_REORG, DELETE_REORG, PUBLIC = (
+    SchemaState.WRITE_REORG,
+    SchemaState.DELETE_REORG,
+    SchemaState.PUBLIC,
+)
+_KEY_FLAGS = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+class Modification(msgspec.Struct, frozen=True, kw_only=True):
+    """MODIFY or CHANGE COLUMN, or a rename. Names of fields as TiDB's where it has them.
+
+    `column` is as asked for, with the id of the column it changes; `after` is the neighbour's
+    name, "" for FIRST, None to stay. `changing_idxs`: (index, its hidden copy)."""
+
+    column: ColumnInfo
+    old_column_name: str
+    old_type: FieldType
+    kind: Kind = Kind.METADATA
+    strict: bool = True
+    after: str | None = None
+    null_value: int | None = None
+    changing_column_id: int = 0
+    changing_idxs: tuple[tuple[int, int], ...] = ()
+
+
+def modification_of(job: Job) -> Modification:
+    """The job's arguments."""
+    return msgspec.convert(job.raw_args[0], Modification)
+
+
+def with_modification(job: Job, found: Modification) -> Job:
+    """The job with other arguments."""
+    return evolve(job, raw_args=(msgspec.to_builtins(found),))
+
+
+def indexes_with(table: TableInfo, column_id: int) -> tuple[IndexInfo, ...]:
+    """The indexes that hold the column."""
+    return tuple(
+        index
+        for index in table.indexes
+        if any(part.exuvia_column == column_id for part in index.idx_cols)
+    )
+
+
+def without_keys(field: FieldType) -> FieldType:
+    """A type without the flags that follow from the table's indexes."""
+    return evolve(field, Flag=field.Flag & ~_KEY_FLAGS)
+
+
+def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) -> bool:
+    """Whether the kind chosen when the statement was read is the one the table calls for now."""
+    if without_keys(column.type) != without_keys(found.old_type):
+        return False
+    indexed = bool(indexes_with(table, column.id))
+    kind = kind_of(column.type, found.column.type, indexed, found.strict)
+    if kind == Kind.PRECHECKED:
+        return found.kind in (Kind.CHECKED, Kind.ROWS)
+    return kind == found.kind
+
+
+# -- in place --------------------------------------------------------------------------------------
+
+
+def changed(table: TableInfo, found: Modification) -> TableInfo:
+    """The column as asked for, at its place; indexes and keys follow its name."""
+    old = table.column_by_id(found.column.id)
+    assert old is not None, found.column.id
+    new = evolve(
+        found.column,
+        state=PUBLIC,
+        origin_default=old.origin_default,
+        origin_default_bit=old.origin_default_bit,
+    )
+    if not _reads_as_before(new):
+        new = evolve(new, origin_default=None, origin_default_bit=None)  # no row has it
+    return _settled(_at_its_place(_with_column(table, old.id, new), new.id, found.after), old, new)
+
+
+def _reads_as_before(column: ColumnInfo) -> bool:
+    """Whether the origin default is a value of the type."""
+    try:
+        origin_default_of(column)
+    except Refused:
+        return False
+    return True
+
+
+def with_announced_type(table: TableInfo, found: Modification) -> TableInfo:
+    """Writers obey the new type from now on."""
+    return _with_changing_type(table, found.column.id, found)
+
+
+def without_announced_type(table: TableInfo, found: Modification) -> TableInfo:
+    """They obey the old type alone again."""
+    return _with_changing_type(table, found.column.id, None)
+
+
+def _with_changing_type(table: TableInfo, column_id: int, found: Modification | None) -> TableInfo:
+    column = table.column_by_id(column_id)
+    assert column is not None, column_id
+    wanted = found.column.type if found is not None else None
+    return _with_column(table, column_id, evolve(column, exuvia_changing_type=wanted))
+
+
+def _with_column(table: TableInfo, column_id: int, new: ColumnInfo) -> TableInfo:
+    return evolve(table, cols=tuple(new if c.id == column_id else c for c in table.cols))
+
+
+def _at_its_place(table: TableInfo, column_id: int, after: str | None) -> TableInfo:
+    """The column at its place among the public ones; None: where it is."""
+    if after is None:
+        return table
+    moving = next(c for c in table.cols if c.id == column_id)
+    others = [c for c in table.cols if c.id != column_id]
+    at = 0
+    if after:
+        at = next((n + 1 for n, c in enumerate(others) if c.name.L == after.lower()), len(others))
+    return evolve(table, cols=(*others[:at], moving, *others[at:]))
+
+
+def _settled(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> TableInfo:
+    """What else bears the column's name or follows from its type."""
+    indexes = tuple(
+        evolve(index, idx_cols=tuple(_part(part, new) for part in index.idx_cols))
+        for index in table.indexes
+    )
+    keys = tuple(
+        evolve(key, cols=tuple(new.name if c.L == old.name.L else c for c in key.cols))
+        for key in table.fk_info or ()
+    )
+    table = evolve(table, index_info=indexes or None, fk_info=keys or None)
+    return with_layout(reflag(renumber(table)))
+
+
+def _part(part: IndexColumn, new: ColumnInfo) -> IndexColumn:
+    if part.exuvia_column != new.id:
+        return part
+    return evolve(part, name=new.name, length=_prefix(part, new))
+
+
+def _prefix(part: IndexColumn, new: ColumnInfo) -> int:
+    """A prefix as long as the whole column, or longer, is none; nor is there one of a number."""
+    if new.type.family not in (Family.STRING, Family.BYTES):
+        return -1
+    return -1 if 0 <= new.type.Flen <= part.length else part.length
+
+
+# -- hidden ----------------------------------------------------------------------------------------
+
+
+def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableInfo, Modification]:
+    """The hidden column and indexes, absent yet, and the arguments with their ids."""
+    old = table.column_by_id(found.column.id)
+    assert old is not None, found.column.id
+    new = old
+    if found.kind == Kind.ROWS:
+        new = _hidden_column(table, found, old)
+        table = evolve(table, cols=(*table.cols, new), max_col_id=new.id)
+    else:
+        table = with_announced_type(table, found)
+    first = table.max_idx_id + 1
+    replaced = indexes_with(table, old.id)
+    copies = tuple(_copy(index, first + n, old, new) for n, index in enumerate(replaced))
+    table = evolve(
+        table,
+        index_info=(*table.indexes, *copies) or None,
+        max_idx_id=table.max_idx_id + len(copies),
+    )
+    pairs = tuple((a.id, b.id) for a, b in zip(replaced, copies, strict=True))
+    return table, evolve(found, changing_column_id=new.id, changing_idxs=pairs)
+
+
+def _hidden_column(table: TableInfo, found: Modification, old: ColumnInfo) -> ColumnInfo:
+    said = {"relative_col_offset": old.offset, OLD_COLUMN: old.id}
+    if found.null_value is not None:
+        said[NULL_VALUE] = found.null_value
+    if not found.strict:
+        said[LENIENT] = 1
+    return evolve(
+        found.column,
+        id=table.max_col_id + 1,
+        name=name(f"_Col$_{old.name.O}_0"),
+        offset=len(table.cols),
+        state=ABSENT,
+        change_state_info=said,
+    )
+
+
+def _copy(index: IndexInfo, index_id: int, old: ColumnInfo, new: ColumnInfo) -> IndexInfo:
+    parts = tuple(
+        part
+        if part.exuvia_column != old.id
+        else evolve(
+            part,
+            name=new.name,
+            offset=new.offset,
+            exuvia_column=new.id,
+            length=_prefix(part, new),
+            exuvia_using_changing_type=new.id == old.id,
+        )
+        for part in index.idx_cols
+    )
+    hidden = name(f"_Idx$_{index.idx_name.O}_0")
+    return evolve(index, id=index_id, idx_name=hidden, idx_cols=parts, state=ABSENT)
+
+
+def hidden_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
+    """The hidden column and indexes in that state; ABSENT removes them."""
+    ids = {hidden for _, hidden in found.changing_idxs}
+    column = found.changing_column_id if found.kind == Kind.ROWS else 0
+    return _in_state(table, column, ids, state, state)
+
+
+def swapped(table: TableInfo, found: Modification) -> TableInfo:
+    """The new column and indexes public under the old names; the old ones hidden."""
+    old = table.column_by_id(found.column.id)
+    assert old is not None, found.column.id
+    table = evolve(table, index_info=_swapped_indexes(table, found) or None)
+    if found.kind == Kind.INDEXES:
+        table = changed(table, found)
+        new = table.column_by_id(old.id)
+        assert new is not None, old.id
+        left = evolve(new, exuvia_changing_type=old.type, change_state_info={LEFT: True})
+        return _with_column(table, old.id, left)
+    new = evolve(found.column, id=found.changing_column_id, state=PUBLIC, offset=old.offset)
+    gone = evolve(old, name=name(f"_Tombstone$_{old.name.O}_0"), state=WRITE_ONLY)
+    others = [each for each in table.cols if each.id != new.id]
+    shown = tuple(new if each.id == old.id else each for each in others)
+    table = _at_its_place(evolve(table, cols=(*shown, gone)), new.id, found.after)
+    return _settled(table, old, new)
+
+
+def _swapped_indexes(table: TableInfo, found: Modification) -> tuple[IndexInfo, ...]:
+    """Copies stand where their originals stood; those are behind the others.
+
+    Where one statement changes two columns of an index, the second finds the first's copy in its
+    place; what it copied of the original goes with it."""
+    by_id = {index.id: index for index in table.indexes}
+    copies = dict(found.changing_idxs)
+    shown, gone = [], []
+    for index in table.indexes:
+        if index.id in copies and index.state != PUBLIC:
+            gone += [index, evolve(by_id[copies[index.id]], state=DELETE_ONLY)]
+        elif index.id in copies:
+            copy = _keyed_by(by_id[copies[index.id]], found.column.id, False)
+            shown.append(evolve(copy, idx_name=index.idx_name, state=PUBLIC))
+            hidden = name(f"_Tombstone$_{index.idx_name.O}_0")
+            original = _keyed_by(index, found.column.id, found.kind == Kind.INDEXES)
+            gone.append(evolve(original, idx_name=hidden, state=DELETE_ONLY))
+        elif index.id not in copies.values():
+            shown.append(index)
+    return (*shown, *gone)
+
+
+def _keyed_by(index: IndexInfo, column_id: int, changing: bool) -> IndexInfo:
+    """The index with its keys of the column's `exuvia_changing_type`, or of its type."""
+    parts = tuple(
+        evolve(part, exuvia_using_changing_type=changing)
+        if part.exuvia_column == column_id
+        else part
+        for part in index.idx_cols
+    )
+    return evolve(index, idx_cols=parts)
+
+
+def replaced_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
+    """What was replaced, in that state; ABSENT removes it."""
+    ids = replaced_indexes(table, found)
+    column = found.column.id if found.kind == Kind.ROWS else 0
+    index_state = ABSENT if state == ABSENT else DELETE_ONLY
+    if found.kind == Kind.INDEXES and state == ABSENT:
+        table = _cleared(table, found.column.id)
+    return _in_state(table, column, ids, state, index_state)
+
+
+def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
+    """Indexes that go: all that hold a column that goes."""
+    if found.kind == Kind.ROWS:
+        return {index.id for index in indexes_with(table, found.column.id)}
+    return {original for original, _ in found.changing_idxs}
+
+
+def _cleared(table: TableInfo, column_id: int) -> TableInfo:
+    column = table.column_by_id(column_id)
+    assert column is not None, column_id
+    return _with_column(
+        table, column_id, evolve(column, exuvia_changing_type=None, change_state_info=None)
+    )
+
+
+def _in_state(
+    table: TableInfo, column: int, indexes: set[int], state: SchemaState, index_state: SchemaState
+) -> TableInfo:
+    cols = tuple(
+        evolve(each, state=state) if each.id == column else each
+        for each in table.cols
+        if each.id != column or state != ABSENT
+    )
+    kept = tuple(
+        evolve(each, state=index_state) if each.id in indexes else each
+        for each in table.indexes
+        if each.id not in indexes or index_state != ABSENT
+    )
+    table = evolve(table, cols=cols, index_info=kept or None)
+    return with_layout(reflag(renumber(table)))
+
+
+_NOUN = "column that changes"
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def column_to_change_is_unknown(job: Job, world: World) -> Refused | None:
+    """1054, also for the neighbour it is to stand behind."""
+    found, table = modification_of(job), the_table(world)
+    column = table.column_by_id(found.column.id)
+    if column is None or column.state != PUBLIC:
+        return ErrBadField(found.old_column_name, table.name.O)
+    if found.after and table.column(found.after) is None:
+        return ErrBadField(found.after, table.name.O)
+    return None
+
+
+def new_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1060."""
+    found = modification_of(job)
+    held = the_table(world).column(found.column.name.L)
+    taken = held is not None and held.id != found.column.id
+    return ErrDupFieldName(found.column.name.O) if taken else None
+
+
+def something_is_computed_from_the_old_name(job: Job, world: World) -> Refused | None:
+    """3108, 3837: an expression names a column that is to be renamed."""
+    modification, table = modification_of(job), the_table(world)
+    column = table.column_by_id(modification.column.id)
+    if column is None or column.name.L == modification.column.name.L:
+        return None
+    found = computed_from(table, column.name.L)
+    if not found:
+        return None
+    kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
+    return kind(column.name.O)
+
+
+def column_has_changed_since(job: Job, world: World) -> Refused | None:
+    """1412: another job changed it, or its indexes, since the statement chose what to do."""
+    found, table = modification_of(job), the_table(world)
+    column = table.column_by_id(found.column.id)
+    meant = column is not None and is_still_meant(found, table, column)
+    return None if meant else ErrTableDefChanged()
+
+
+# -- what the steps do -----------------------------------------------------------------------------
+
+
+def _change_in_place(job: Job, world: World) -> tuple[Job, World]:
+    table = without_announced_type(the_table(world), modification_of(job))
+    return job, evolve(world, table=changed(table, modification_of(job)))
+
+
+def _announce(job: Job, world: World) -> tuple[Job, World]:
+    return job, evolve(world, table=with_announced_type(the_table(world), modification_of(job)))
+
+
+def _withdraw(job: Job, world: World) -> tuple[Job, World]:
+    return job, evolve(world, table=without_announced_type(the_table(world), modification_of(job)))
+
+
+def _place_hidden(job: Job, world: World) -> tuple[Job, World]:
+    table, found = with_hidden_elements(the_table(world), modification_of(job))
+    return with_modification(job, found), evolve(world, table=table)
+
+
+def _walk(job: Job, world: World, state: SchemaState) -> World:
+    """Hidden elements up to the swap; behind it what was replaced, down."""
+    found, table = modification_of(job), the_table(world)
+    if job.exuvia_tail:
+        target = ABSENT if state == PUBLIC else state
+        return evolve(world, table=replaced_in_state(table, found, target))
+    if state == PUBLIC:
+        return evolve(world, table=swapped(table, found))
+    return evolve(world, table=hidden_in_state(table, found, state))
+
+
+# -- conditions, remains, events -------------------------------------------------------------------
+
+
+def rows_are_rewritten_or_checked(job: Job, world: World) -> Refused | Wait | None:
+    """Every row has been read, or written, and what was made of them compared (law 9)."""
+    if world.failure is not None:
+        return world.failure
+    if world.table_is_empty or world.filled:
+        return None
+    found = modification_of(job)
+    hidden = tuple(index for _, index in found.changing_idxs)
+    changing = found.changing_column_id if found.kind == Kind.ROWS else 0
+    return Wait("", ChangeColumn(found.column.id, changing, hidden))
+
+
+def _ranges(job: Job, world: World, ids: list[int]) -> tuple[DeleteRange, ...]:
+    table = the_table(world)
+    return tuple(found for each in ids for found in ranges.of_index(table, each))
+
+
+def hidden_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """All entries of the hidden indexes."""
+    return _ranges(job, world, [hidden for _, hidden in modification_of(job).changing_idxs])
+
+
+def hidden_tombstones(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """What removals left in them to stop the fill."""
+    return tuple(evolve(each, tombstones_only=True) for each in hidden_ranges(job, world))
+
+
+def old_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+    """All entries of the indexes that were replaced."""
+    replaced = replaced_indexes(the_table(world), modification_of(job))
+    return _ranges(job, world, sorted(replaced))
+
+
+def column_modified(job: Job, before: World, after: World) -> Event:
+    """The column is what was asked for."""
+    found = modification_of(job)
+    return Event(
+        type="modify column",
+        table=after.table,
+        elements=(found.changing_column_id or found.column.id,),
+    )
+
+
+# -- the four paths --------------------------------------------------------------------------------
+
+_IN_PLACE = Element(_NOUN, follows_rows=False, move=stay)
+_HIDDEN = Element(_NOUN, follows_rows=True, move=_walk)
+_REFUSES = (
+    table_is_missing,
+    column_to_change_is_unknown,
+    new_name_is_taken,
+    something_is_computed_from_the_old_name,
+    column_has_changed_since,
+)
+_LABEL = "modify column"
+
+
+def _action(
+    element: Element,
+    path: tuple[Step, ...],
+    undo: Action | None = None,
+    tail: tuple[Step, ...] = (),
+) -> Action:
+    return load(Action(_LABEL, ActionCode.MODIFY_COLUMN, element, path, _REFUSES, undo, tail=tail))
+
+
+def _undo(element: Element, path: tuple[Step, ...]) -> Action:
+    return load(Action("undo of modify column", ActionCode.MODIFY_COLUMN, element, path))
+
+
+METADATA = _action(_IN_PLACE, (Step(ABSENT, PUBLIC, edit=_change_in_place, event=column_modified),))
+
+CHECKED = _action(
+    _IN_PLACE,
+    (
+        Step(ABSENT, WRITE_ONLY, edit=_announce),
+        Step(WRITE_ONLY, WRITE_REORG, silent=True),
+        Step(
+            WRITE_REORG,
+            PUBLIC,
+            edit=_change_in_place,
+            after=rows_are_rewritten_or_checked,
+            event=column_modified,
+        ),
+    ),
+    undo=_undo(_IN_PLACE, (Step(WRITE_REORG, ABSENT, edit=_withdraw),)),
+)
+
+
+def _removal(last: Step) -> Action:
+    path = (Step(PUBLIC, WRITE_ONLY), Step(WRITE_ONLY, DELETE_ONLY))
+    return _undo(_HIDDEN, (*path, Step(DELETE_ONLY, DELETE_REORG), last))
+
+
+def _rebuilding(removal: Action) -> Action:
+    return _action(
+        _HIDDEN,
+        (
+            Step(ABSENT, DELETE_ONLY, edit=_place_hidden),
+            Step(DELETE_ONLY, WRITE_ONLY),
+            Step(WRITE_ONLY, WRITE_REORG),
+            Step(
+                WRITE_REORG, PUBLIC, after=rows_are_rewritten_or_checked, leaves=hidden_tombstones
+            ),
+        ),
+        undo=removal,
+        tail=(
+            Step(WRITE_ONLY, DELETE_ONLY),
+            Step(DELETE_ONLY, PUBLIC, leaves=old_ranges, event=column_modified),
+        ),
+    )
+
+
+INDEXES = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves=hidden_ranges)))
+ROWS = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, leaves=hidden_ranges)))
+
+BY_KIND = {
+    Kind.METADATA: METADATA,
+    Kind.CHECKED: CHECKED,
+    Kind.INDEXES: INDEXES,
+    Kind.ROWS: ROWS,
+}
+
+
+def path_of(job: Job) -> Action:
+    """The path that the job's kind calls for."""
+    return BY_KIND[modification_of(job).kind]
+
+
+MODIFY_COLUMN = ROWS._replace(choose=path_of)
+
+
+# -- SET DEFAULT -----------------------------------------------------------------------------------
+
+
+def column_with_default(job: Job) -> ColumnInfo:
+    """The column with the default asked for."""
+    return msgspec.convert(job.raw_args[0], ColumnInfo)
+
+
+def column_is_gone(job: Job, world: World) -> Refused | None:
+    """1054."""
+    wanted, table = column_with_default(job), the_table(world)
+    column = table.column_by_id(wanted.id)
+    there = column is not None and column.state == PUBLIC
+    return None if there else ErrBadField(wanted.name.O, table.name.O)
+
+
+def put_default(job: Job, world: World) -> tuple[Job, World]:
+    """The column's default, and the flag that says it has none."""
+    wanted, table = column_with_default(job), the_table(world)
+    cols = tuple(
+        _with_default(each, wanted) if each.id == wanted.id else each for each in table.cols
+    )
+    return job, evolve(world, table=evolve(table, cols=cols))
+
+
+def _with_default(column: ColumnInfo, wanted: ColumnInfo) -> ColumnInfo:
+    return evolve(
+        column,
+        default=wanted.default,
+        default_bit=wanted.default_bit,
+        default_is_expr=wanted.default_is_expr,
+        type=evolve(column.type, Flag=wanted.type.Flag),
+    )
+
+
+SET_DEFAULT = load(
+    Action(
+        "set default value",
+        ActionCode.SET_DEFAULT,
+        Element("default", follows_rows=False, move=stay),
+        refuses=(table_is_missing, column_is_gone),
+        path=(Step(ABSENT, PUBLIC, edit=put_default),),
+    )
+)
