@@ -22,7 +22,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.static_ddl import table as static_table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import queue, requests, requests_tables
+from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.owner import Ddl
@@ -94,7 +94,7 @@ def waiting(places: list[DatabaseInfo], table: TableInfo, jobs: int) -> Iterator
         kind, at = n % 5, n // 5
         if kind < 2:
             text = f"number {n}"
-            yield requests_tables.change_option(ActionCode.TABLE_COMMENT, one, table, text)
+            yield requests.change_option(ActionCode.TABLE_COMMENT, one, table, text)
         elif kind < 4:
             yield requests.create_table(one, plain(f"t{n}"))
         else:

@@ -9,7 +9,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import queue, ranges, requests
-from exuvia.ddl import requests_partitions as changes
+from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys

@@ -3,7 +3,7 @@ among a hundred thousand is measured by bench/picking.py."""
 
 import pytest
 
-from exuvia.ddl import manager, queue, requests, requests_tables
+from exuvia.ddl import manager, queue, requests
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import timestamp
 from exuvia.ddl.ready import ReadySet
@@ -22,7 +22,7 @@ def with_waiting(jobs):
     cluster.run(requests.create_database("d"))
     t, other = cluster.table("t").info, cluster.database("d")
     kinds = (
-        lambda n: requests_tables.change_option(ActionCode.TABLE_COMMENT, one, t, f"number {n}"),
+        lambda n: requests.change_option(ActionCode.TABLE_COMMENT, one, t, f"number {n}"),
         lambda n: requests.create_table(one, abc(f"t{n}")),
         lambda n: (
             requests.drop_database(other)

@@ -6,7 +6,7 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog import meta, reader
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import TableInfo, name
-from exuvia.ddl import ranges, requests, requests_tables
+from exuvia.ddl import ranges, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.pace import Pace
@@ -33,7 +33,7 @@ def dropped(cluster):
 
 def recovering(cluster, job, wanted="t"):
     table = job.exuvia_dropped or job.binlog.TableInfo
-    return requests_tables.recover_table(cluster.database(), table, wanted, job.id)
+    return requests.recover_table(cluster.database(), table, wanted, job.id)
 
 
 def rows_of(cluster, wanted="t"):
@@ -113,7 +113,7 @@ def test_a_recovery_that_was_read_before_a_batch_is_judged_again(cluster):
 
 
 def test_a_truncated_table_comes_back_beside_the_new_one(cluster):
-    job = cluster.run(requests_tables.truncate_table(cluster.database(), cluster.table("t").info))
+    job = cluster.run(requests.truncate_table(cluster.database(), cluster.table("t").info))
     assert rows_of(cluster) == 0
     assert cluster.run(recovering(cluster, job, "old")).state == JobState.SYNCED
     assert rows_of(cluster, "old") == ROWS and rows_of(cluster) == 0
@@ -126,7 +126,7 @@ def test_a_truncated_table_comes_back_beside_the_new_one(cluster):
 def test_a_dropped_database_comes_back_with_its_tables(cluster):
     former = cluster.table("t")
     job = cluster.run(requests.drop_database(cluster.database()))
-    asked = requests_tables.flashback_database(job.binlog.DBInfo, "again", job.id)
+    asked = requests.flashback_database(job.binlog.DBInfo, "again", job.id)
     assert cluster.run(asked).state == JobState.SYNCED
     cluster.keep_dropped(0)
     cluster.step(20)
@@ -139,7 +139,7 @@ def test_a_database_whose_tables_were_begun_to_be_deleted_does_not_come_back(clu
     job = cluster.run(requests.drop_database(cluster.database()))
     cluster.keep_dropped(0)
     gc_steps(cluster, 1)
-    asked = requests_tables.flashback_database(job.binlog.DBInfo, "again", job.id)
+    asked = requests.flashback_database(job.binlog.DBInfo, "again", job.id)
     assert cluster.run(asked).error().code == 8055
 
 

@@ -18,11 +18,7 @@ from exuvia.catalog import reader
 from exuvia.catalog.constraint_info import FkInfo
 from exuvia.ddl import actions
 from exuvia.ddl.action import Step
-from exuvia.ddl.actions.foreign_key import (
-    ADD_FOREIGN_KEY,
-    every_child_has_a_parent,
-    place_key,
-)
+from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key
 from exuvia.ddl.actions.paths import obeyed
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import Wait, World

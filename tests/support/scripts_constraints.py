@@ -7,7 +7,7 @@ from exuvia.catalog import writer
 from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
 from exuvia.catalog.model import evolve, name
 from exuvia.ddl import requests
-from exuvia.ddl.actions import check, foreign_key_tables
+from exuvia.ddl.actions import check, foreign_key
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from support.small_cluster import SmallCluster
@@ -121,5 +121,5 @@ ASKED = {
 
 WALKED = {
     "alter check constraint, not enforced": check.RELAX_CHECK,
-    "create table, with a key": foreign_key_tables.CREATE_TABLE_WITH_KEYS,
+    "create table, with a key": foreign_key.CREATE_TABLE_WITH_KEYS,
 }

@@ -8,7 +8,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.ddl import requests
-from exuvia.ddl import requests_partitions as changes
+from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.codes import ActionCode

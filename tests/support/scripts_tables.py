@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from exuvia.catalog.model import IndexInfo
-from exuvia.ddl import requests, requests_tables
-from exuvia.ddl.actions.arguments import Renaming
+from exuvia.ddl import requests
+from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from support.small_cluster import SmallCluster
@@ -32,7 +32,7 @@ def _create(cluster: SmallCluster, name: str, *indexes: IndexInfo) -> None:
 def _option(code: ActionCode, *arguments: object) -> Request:
     def ask(cluster: SmallCluster) -> Job:
         info = cluster.table("t").info
-        return requests_tables.change_option(code, cluster.database(), info, *arguments)
+        return requests.change_option(code, cluster.database(), info, *arguments)
 
     return ask
 
@@ -44,7 +44,7 @@ def _rename(**names: str) -> Request:
             Renaming(cluster.table(old).info.id, place.id, "test", old, place.id, "test", new)
             for old, new in names.items()
         ]
-        return requests_tables.rename_tables(place, cluster.table(first).info, wanted)
+        return requests.rename_tables(place, cluster.table(first).info, wanted)
 
     return ask
 
@@ -56,7 +56,7 @@ def _recover(cluster: SmallCluster) -> Job:
     dropped = cluster.run(requests.drop_table(place, cluster.table("t").info))
     table = dropped.binlog.TableInfo
     assert table is not None
-    return requests_tables.recover_table(place, table, "t", dropped.id)
+    return requests.recover_table(place, table, "t", dropped.id)
 
 
 def _flashback(cluster: SmallCluster) -> Job:
@@ -65,19 +65,19 @@ def _flashback(cluster: SmallCluster) -> Job:
     dropped = cluster.run(requests.drop_database(cluster.database()))
     database = dropped.binlog.DBInfo
     assert database is not None
-    return requests_tables.flashback_database(database, "test", dropped.id)
+    return requests.flashback_database(database, "test", dropped.id)
 
 
 def _create_two(cluster: SmallCluster) -> Job:
     jobs = [requests.create_table(cluster.database(), abc(name)) for name in ("t2", "t3")]
-    return requests_tables.create_tables(jobs)
+    return requests.create_tables(jobs)
 
 
 ASKED: dict[str, Asked] = {
     "create tables": (_t, _create_two),
     "truncate table": (
         _t,
-        lambda cluster: requests_tables.truncate_table(cluster.database(), cluster.table("t").info),
+        lambda cluster: requests.truncate_table(cluster.database(), cluster.table("t").info),
     ),
     "rename table": (_t, _rename(t="t2")),
     "rename tables": (_t_and_x, _rename(t="t2", x="t3")),
@@ -85,7 +85,7 @@ ASKED: dict[str, Asked] = {
     "flashback schema": (_t, _flashback),
     "modify schema charset and collate": (
         _t,
-        lambda cluster: requests_tables.alter_database(cluster.database(), "utf8", "utf8_bin"),
+        lambda cluster: requests.alter_database(cluster.database(), "utf8", "utf8_bin"),
     ),
     "modify table comment": (_t, _option(ActionCode.TABLE_COMMENT, "said")),
     "modify table charset and collate": (

@@ -14,7 +14,7 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import loading, multi_schema_change, queue, ranges
-from exuvia.ddl.actions import action_of, referrers
+from exuvia.ddl.actions import action_of, refusals
 from exuvia.ddl.codes import FINISHED, ActionCode
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
@@ -61,7 +61,7 @@ def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
 
 def _referrers(txn: Transaction, job: Job, table: TableInfo | None) -> Iterator[Referrer]:
     """Keys that refer to the table, or to any table of the database, that is to go."""
-    if not referrers.asks(job):
+    if not refusals.children_are_asked_for(job):
         return
     for link, parent_id in references.parents(txn):
         parent = table if parent_id == job.table_id else None

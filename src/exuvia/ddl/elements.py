@@ -12,7 +12,6 @@ from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Element
 from exuvia.ddl.job import Job
 from exuvia.ddl.world import World
@@ -48,38 +47,10 @@ def move_indexes(job: Job, world: World, state: SchemaState) -> World:
     removes them."""
     table = the_table(world)
     hidden = hidden_columns_of(table, job.exuvia_elements)
-    table = _indexes_in(table, job.exuvia_elements, state)
+    table = indexes_in(table, job.exuvia_elements, state)
     if hidden:
         table = _hidden_in(table, hidden, state)
     return evolve(world, table=reflag(table))
-
-
-def move_column(job: Job, world: World, state: SchemaState) -> World:
-    """The job's column, and the indexes on it alone, in that state; ABSENT removes them."""
-    table = the_table(world)
-    (column_id,) = job.exuvia_elements
-    table = _indexes_in(table, indexes_on_only(table, column_id), state)
-    column = table.column_by_id(column_id)
-    if column is None:
-        raise Broken(f"column {column_id} of job {job.id} is gone")
-    others = [each for each in table.cols if each.id != column_id]
-    if state != SchemaState.ABSENT:
-        moved = evolve(column, state=state)
-        others.insert(_place_of(job, others, state), moved)
-    table = reflag(renumber(evolve(table, cols=tuple(others))))
-    if column.state == SchemaState.PUBLIC != state:
-        table = _without_checks_on_only(table, column)
-    return evolve(world, table=with_layout(table))
-
-
-def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
-    """Conditions that name this column alone go when it does."""
-    kept = tuple(
-        each
-        for each in table.checks
-        if {name.L for name in each.constraint_cols} != {column.name.L}
-    )
-    return evolve(table, constraint_info=kept or None)
 
 
 def stay(job: Job, world: World, state: SchemaState) -> World:
@@ -92,7 +63,6 @@ TABLE = Element("table", follows_rows=False, move=move_table)
 TABLE_IN_PLACE = Element("table that stays", follows_rows=False, move=stay)
 DATABASE_IN_PLACE = Element("database that stays", follows_rows=False, move=stay)
 INDEX = Element("index", follows_rows=True, move=move_indexes)
-COLUMN = Element("column", follows_rows=True, move=move_column)
 
 
 def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:
@@ -161,23 +131,10 @@ def _key_flag(index: IndexInfo, column_id: int) -> Flag:
     return Flag.UNIQUE_KEY if index.is_unique and len(parts) == 1 else Flag.MULTIPLE_KEY
 
 
-def _indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
+def indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
     kept = [
         evolve(index, state=state) if index.id in ids else index
         for index in table.indexes
         if index.id not in ids or state != SchemaState.ABSENT
     ]
     return evolve(table, index_info=tuple(kept) or None)
-
-
-def _place_of(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
-    """Where a column goes among the others: its place when public, behind them while hidden."""
-    if state != SchemaState.PUBLIC:
-        return len(others)
-    after = job.raw_args[1]["after"]
-    if after == "":
-        return 0
-    names = [each.name.L for each in others]
-    if after is not None and after.lower() in names:
-        return names.index(after.lower()) + 1
-    return sum(each.state == SchemaState.PUBLIC for each in others)

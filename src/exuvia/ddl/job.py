@@ -4,23 +4,12 @@ The JSON of this record is `job_meta` in `mysql.tidb_ddl_job` and `mysql.tidb_dd
 field names are those of seed 001 and of TiDB's today; what is our own begins with `exuvia_`. A job
 is replaced to change (`evolve`).
 
-    raw_args by action
-    create schema    [DatabaseInfo]                      drop schema   [] or [{"fk_check": true}]
-    create table     [TableInfo]                         drop table    likewise, {"going": [ids]}
-    add column       [ColumnInfo, {"after": name|null}]  drop column   [name]
-    add index        [IndexInfo, ...]                    drop index    [name, ...]
-    add primary key  [IndexInfo]                         drop primary key [name]
-    create view      [TableInfo, replaces, former id]    drop view     []
-    create sequence  [TableInfo]                         drop sequence []
-    alter sequence   [SequenceInfo]
-    add check        [ConstraintInfo]                    drop check     [name]
-    alter check      [name, enforced]                    drop FK        [name]
-    add FK           [FkInfo, {"checks": bool}]
+What `raw_args` holds stands beside each action (ddl/actions/), as a typed tuple.
 """
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace as evolve
@@ -32,6 +21,8 @@ from exuvia.catalog.model import DatabaseInfo
 from exuvia.catalog.model import TableInfo as Table
 from exuvia.catalog.state import STATE_TEXT, SchemaState
 from exuvia.ddl.codes import ACTION_TEXT, IN_HISTORY, JOB_STATE_TEXT, ActionCode, JobState
+
+_Arguments = TypeVar("_Arguments")
 
 ROW_COLUMNS = (
     "JOB_ID",
@@ -269,6 +260,39 @@ def decode(job_meta: bytes) -> Job:
     return _DECODER.decode(job_meta)
 
 
+def arguments(job: Job, kind: type[_Arguments]) -> _Arguments:
+    """`raw_args` as the action's own type: a named tuple, or a tuple of many."""
+    return msgspec.convert(job.raw_args, kind)
+
+
+def raw(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Inverse of `arguments`: as they are stored."""
+    return tuple(msgspec.to_builtins(each) for each in arguments)
+
+
+def job_for(
+    action: ActionCode,
+    database: DatabaseInfo,
+    table: Table | None,
+    arguments: tuple[Any, ...] = (),
+    query: str = "",
+) -> Job:
+    """A job about a table, or about a whole database, that nobody has picked yet.
+
+    The caller has resolved names and types; ids of new elements are 0 and are given later: a new
+    table's or database's id by the submitter, a new column's or index's by the step that places
+    it. `query` is the statement's text."""
+    return Job(
+        type=action,
+        schema_id=database.id,
+        table_id=table.id if table else 0,
+        schema_name=database.db_name.O,
+        table_name=table.name.O if table else "",
+        raw_args=raw(arguments),
+        query=query,
+    )
+
+
 def failed(job: Job, error: Refused) -> Job:
     """The job with that error noted."""
     return evolve(job, err=JobError(error.code, error.state, error.message, error.listing))
@@ -283,11 +307,14 @@ __all__ = [
     "JobState",
     "MultiSchemaInfo",
     "SubJob",
+    "arguments",
     "decode",
     "encode",
     "evolve",
     "failed",
+    "job_for",
     "packed_time",
+    "raw",
     "sub_rows",
     "timestamp",
     "timestamp_text",

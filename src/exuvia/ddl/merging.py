@@ -10,9 +10,9 @@ As TiDB does it: one step and one version for all of them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from exuvia.ddl.actions.table import create_tables
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.ddl.requests_tables import create_tables
 
 MERGED = 8
 

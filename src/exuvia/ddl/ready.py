@@ -24,7 +24,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from exuvia.ddl import queue
-from exuvia.ddl.actions.arguments import renamings_of
+from exuvia.ddl.actions.rename import renamings_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 

@@ -1,209 +1,68 @@
-"""What a statement asks for, as a job that nobody has picked yet.
+"""What can be asked for, each as a job that nobody has picked yet.
 
-A caller has resolved names and types; ids of new elements are 0 and are given later: a new table's
-or database's id by the submitter, a new column's or index's by the step that places it. `query` is
-the statement's text.
+The constructors stand beside their actions, with the shape of their arguments; this is the list for
+those who ask.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any
-
-import msgspec
-
-from exuvia.catalog.change import Kind
-from exuvia.catalog.model import (
-    ColumnInfo,
-    DatabaseInfo,
-    IndexInfo,
-    TableInfo,
-    evolve,
-    name,
+from exuvia.ddl.actions.check import add_check, alter_check, drop_check
+from exuvia.ddl.actions.column import add_column, drop_column
+from exuvia.ddl.actions.database import alter_database, create_database, drop_database
+from exuvia.ddl.actions.foreign_key import add_foreign_key, drop_foreign_key
+from exuvia.ddl.actions.index import (
+    add_index,
+    add_primary_key,
+    drop_index,
+    drop_primary_key,
+    rename_index,
+    set_visibility,
 )
-from exuvia.catalog.sequence_info import SequenceInfo
-from exuvia.ddl.actions.modify_column import Modification
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job
+from exuvia.ddl.actions.modify_column import modify_column, set_default
+from exuvia.ddl.actions.options import change_option
+from exuvia.ddl.actions.partition import add_partition, drop_partition, truncate_partition
+from exuvia.ddl.actions.partition_exchange import exchange_partition
+from exuvia.ddl.actions.partition_move import move_rows
+from exuvia.ddl.actions.recover import flashback_database, recover_table
+from exuvia.ddl.actions.rename import rename_tables
+from exuvia.ddl.actions.sequence import alter_sequence, create_sequence, drop_sequence
+from exuvia.ddl.actions.table import create_table, create_tables, drop_table
+from exuvia.ddl.actions.truncate import truncate_table
+from exuvia.ddl.actions.view import create_view, drop_view
 
-
-def plain(value: msgspec.Struct) -> Any:
-    """A record as a job's arguments hold it."""
-    return msgspec.to_builtins(value)
-
-
-def create_database(
-    database: str, charset: str = "utf8mb4", collate: str = "utf8mb4_bin", *, query: str = ""
-) -> Job:
-    """CREATE DATABASE."""
-    wanted = DatabaseInfo(id=0, db_name=name(database), charset=charset, collate=collate)
-    return Job(
-        type=ActionCode.CREATE_SCHEMA,
-        schema_name=database,
-        raw_args=(plain(wanted),),
-        charset=charset,
-        collate=collate,
-        query=query,
-    )
-
-
-def drop_database(database: DatabaseInfo, *, checks: bool = False, query: str = "") -> Job:
-    """DROP DATABASE with all tables in it; `checks`: not if a table elsewhere refers to one."""
-    asked = ({"fk_check": True},) if checks else ()
-    return job_for(ActionCode.DROP_SCHEMA, database, None, asked, query)
-
-
-def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
-    """CREATE TABLE; the table's id is 0, those of its columns and indexes begin at 1."""
-    job = job_for(ActionCode.CREATE_TABLE, database, table, (plain(table),), query)
-    wanted = 0 if table.partition is None else len(table.partition.definitions)
-    return evolve(job, exuvia_ids=(0,) * wanted)
-
-
-def drop_table(
-    database: DatabaseInfo,
-    table: TableInfo,
-    going: Collection[int] | None = None,
-    *,
-    query: str = "",
-) -> Job:
-    """DROP TABLE of one table; `going`: ids of the only tables that may refer to it, None for any
-    (foreign_key_checks=OFF)."""
-    asked = () if going is None else ({"fk_check": True, "going": list(going)},)
-    return job_for(ActionCode.DROP_TABLE, database, table, asked, query)
-
-
-def create_view(
-    database: DatabaseInfo, view: TableInfo, former: int = 0, *, query: str = ""
-) -> Job:
-    """CREATE VIEW; `former`: id of the view it replaces (OR REPLACE), 0 for none."""
-    job = job_for(
-        ActionCode.CREATE_VIEW, database, view, (plain(view), bool(former), former), query
-    )
-    return evolve(job, exuvia_tables=(former,) if former else ())
-
-
-def drop_view(database: DatabaseInfo, view: TableInfo, *, query: str = "") -> Job:
-    """DROP VIEW of one view."""
-    return job_for(ActionCode.DROP_VIEW, database, view, (), query)
-
-
-def create_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "") -> Job:
-    """CREATE SEQUENCE; `sequence.sequence` has the options."""
-    return job_for(ActionCode.CREATE_SEQUENCE, database, sequence, (plain(sequence),), query)
-
-
-def alter_sequence(
-    database: DatabaseInfo, sequence: TableInfo, options: SequenceInfo, *, query: str = ""
-) -> Job:
-    """ALTER SEQUENCE to these options."""
-    return job_for(ActionCode.ALTER_SEQUENCE, database, sequence, (plain(options),), query)
-
-
-def drop_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "") -> Job:
-    """DROP SEQUENCE of one sequence."""
-    return job_for(ActionCode.DROP_SEQUENCE, database, sequence, (), query)
-
-
-def add_column(
-    database: DatabaseInfo,
-    table: TableInfo,
-    column: ColumnInfo,
-    after: str | None = None,
-    *,
-    query: str = "",
-) -> Job:
-    """ADD COLUMN. `after`: a column's name, "" for FIRST, None for the end.
-
-    `origin_default` of the column is what rows written before it show; the caller puts it there.
-    """
-    arguments = (plain(column), {"after": after})
-    return job_for(ActionCode.ADD_COLUMN, database, table, arguments, query)
-
-
-def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query: str = "") -> Job:
-    """DROP COLUMN; indexes on that column alone go along."""
-    return job_for(ActionCode.DROP_COLUMN, database, table, (column,), query)
-
-
-def modify_column(
-    database: DatabaseInfo, table: TableInfo, found: Modification, *, query: str = ""
-) -> Job:
-    """MODIFY, CHANGE and RENAME COLUMN; `found.kind` says how (catalog/change.py)."""
-    job = job_for(ActionCode.MODIFY_COLUMN, database, table, (plain(found),), query)
-    return job if found.kind == Kind.METADATA else evolve(job, reorg_meta={})
-
-
-def set_default(
-    database: DatabaseInfo, table: TableInfo, column: ColumnInfo, *, query: str = ""
-) -> Job:
-    """ALTER COLUMN SET DEFAULT and DROP DEFAULT: the column with the default it is to have."""
-    return job_for(ActionCode.SET_DEFAULT, database, table, (plain(column),), query)
-
-
-def add_index(
-    database: DatabaseInfo,
-    table: TableInfo,
-    indexes: IndexInfo | Sequence[IndexInfo],
-    *,
-    hidden: Sequence[ColumnInfo] = (),
-    query: str = "",
-) -> Job:
-    """ADD INDEX or ADD UNIQUE, one or several that one scan fills. `hidden`: columns that hold
-    expressions of a single index."""
-    wanted = [indexes] if isinstance(indexes, IndexInfo) else list(indexes)
-    columns = [plain(column) for column in hidden]
-    more = {"hidden_cols": columns} if columns else {}
-    arguments = tuple({**plain(index), **more} for index in wanted)
-    return job_for(ActionCode.ADD_INDEX, database, table, arguments, query)
-
-
-def drop_index(
-    database: DatabaseInfo, table: TableInfo, index: str | Sequence[str], *, query: str = ""
-) -> Job:
-    """DROP INDEX, one or several."""
-    wanted = (index,) if isinstance(index, str) else tuple(index)
-    return job_for(ActionCode.DROP_INDEX, database, table, wanted, query)
-
-
-def rename_index(
-    database: DatabaseInfo, table: TableInfo, index: str, new_name: str, *, query: str = ""
-) -> Job:
-    """RENAME INDEX."""
-    return job_for(ActionCode.RENAME_INDEX, database, table, (index, new_name), query)
-
-
-def set_visibility(
-    database: DatabaseInfo, table: TableInfo, index: str, visible: bool, *, query: str = ""
-) -> Job:
-    """ALTER INDEX VISIBLE or INVISIBLE."""
-    return job_for(ActionCode.INDEX_VISIBILITY, database, table, (index, visible), query)
-
-
-def add_primary_key(
-    database: DatabaseInfo, table: TableInfo, index: IndexInfo, *, query: str = ""
-) -> Job:
-    """ADD PRIMARY KEY, which is never clustered: rows keep their handles."""
-    return job_for(ActionCode.ADD_PRIMARY_KEY, database, table, (plain(index),), query)
-
-
-def drop_primary_key(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
-    """DROP PRIMARY KEY; a clustered one is refused (8200)."""
-    return job_for(ActionCode.DROP_PRIMARY_KEY, database, table, ("PRIMARY",), query)
-
-
-def job_for(
-    action: ActionCode,
-    database: DatabaseInfo,
-    table: TableInfo | None,
-    arguments: tuple[Any, ...],
-    query: str,
-) -> Job:
-    """A job about a table, or about a whole database, with these arguments."""
-    return Job(
-        type=action,
-        schema_id=database.id,
-        table_id=table.id if table else 0,
-        schema_name=database.db_name.O,
-        table_name=table.name.O if table else "",
-        raw_args=arguments,
-        query=query,
-    )
+__all__ = [
+    "add_check",
+    "add_column",
+    "add_foreign_key",
+    "add_index",
+    "add_partition",
+    "add_primary_key",
+    "alter_check",
+    "alter_database",
+    "alter_sequence",
+    "change_option",
+    "create_database",
+    "create_sequence",
+    "create_table",
+    "create_tables",
+    "create_view",
+    "drop_check",
+    "drop_column",
+    "drop_database",
+    "drop_foreign_key",
+    "drop_index",
+    "drop_partition",
+    "drop_primary_key",
+    "drop_sequence",
+    "drop_table",
+    "drop_view",
+    "exchange_partition",
+    "flashback_database",
+    "modify_column",
+    "move_rows",
+    "recover_table",
+    "rename_index",
+    "rename_tables",
+    "set_default",
+    "set_visibility",
+    "truncate_partition",
+    "truncate_table",
+]

@@ -5,8 +5,14 @@ from exuvia.ddl.actions.check import ADD_CHECK, ALTER_CHECK, DROP_CHECK
 from exuvia.ddl.actions.column import ADD_COLUMN, DROP_COLUMN
 from exuvia.ddl.actions.database import ALTER_DATABASE, CREATE_DATABASE, DROP_DATABASE
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, DROP_FOREIGN_KEY
-from exuvia.ddl.actions.index import ADD_INDEX, ADD_PRIMARY_KEY, DROP_INDEX, DROP_PRIMARY_KEY
-from exuvia.ddl.actions.index_facts import INDEX_VISIBILITY, RENAME_INDEX
+from exuvia.ddl.actions.index import (
+    ADD_INDEX,
+    ADD_PRIMARY_KEY,
+    DROP_INDEX,
+    DROP_PRIMARY_KEY,
+    INDEX_VISIBILITY,
+    RENAME_INDEX,
+)
 from exuvia.ddl.actions.load import way_of_creating
 from exuvia.ddl.actions.modify_column import MODIFY_COLUMN, SET_DEFAULT
 from exuvia.ddl.actions.options import (

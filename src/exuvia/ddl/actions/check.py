@@ -10,28 +10,60 @@ snapshot taken one revision after it, when nobody is left who may (law 1). Undo 
 entered at the state reached; undo of ENFORCE relaxes.
 """
 
-import msgspec
+from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
 from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.paths import obeyed, rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import Wait, World
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
+class NamedCheck(NamedTuple):
+    """What DROP CHECK is asked."""
+
+    name: str
+
+
+class AlterCheck(NamedTuple):
+    """What ALTER CHECK is asked."""
+
+    name: str
+    enforced: bool
+
+
+def add_check(
+    database: DatabaseInfo, table: TableInfo, check: ConstraintInfo, *, query: str = ""
+) -> Job:
+    """ADD CHECK."""
+    return job_for(ActionCode.ADD_CHECK, database, table, (check,), query)
+
+
+def drop_check(database: DatabaseInfo, table: TableInfo, check: str, *, query: str = "") -> Job:
+    """DROP CHECK."""
+    return job_for(ActionCode.DROP_CHECK, database, table, NamedCheck(check), query)
+
+
+def alter_check(
+    database: DatabaseInfo, table: TableInfo, check: str, enforced: bool, *, query: str = ""
+) -> Job:
+    """ALTER CHECK ENFORCED and NOT ENFORCED."""
+    return job_for(ActionCode.ALTER_CHECK, database, table, AlterCheck(check, enforced), query)
+
+
 def wanted_check(job: Job) -> ConstraintInfo:
     """The constraint ADD asks for."""
-    return msgspec.convert(job.raw_args[0], ConstraintInfo)
+    return arguments(job, tuple[ConstraintInfo])[0]
 
 
 def named_check(job: Job, world: World) -> ConstraintInfo | None:
@@ -92,7 +124,7 @@ def place_check(job: Job, world: World) -> tuple[Job, World]:
     table = evolve(table, constraint_info=(*table.checks, placed), max_cst_id=placed.id)
     job = evolve(
         job,
-        raw_args=(msgspec.to_builtins(placed), *job.raw_args[1:]),
+        raw_args=raw((placed,)),
         exuvia_elements=(placed.id,),
     )
     return job, evolve(world, table=table)
@@ -180,7 +212,7 @@ _GIVE_UP = load(
 
 def chosen_alter(job: Job) -> Action:
     """By its second argument."""
-    return ALTER_CHECK if job.raw_args[1] else RELAX_CHECK
+    return ALTER_CHECK if arguments(job, AlterCheck).enforced else RELAX_CHECK
 
 
 ALTER_CHECK = load(

@@ -9,28 +9,31 @@ reorganization only proves that every writer knows the column. Indexes on the dr
 walk with it. Undo of ADD COLUMN is DROP COLUMN.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
-from exuvia.base.errors import Broken
-from exuvia.catalog.model import evolve
-from exuvia.catalog.state import SchemaState
-from exuvia.ddl import ranges
-from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import column_of
-from exuvia.ddl.actions.refusals import (
-    column_is_needed_by_an_index,
-    column_is_the_last,
-    column_name_is_taken,
-    column_to_drop_is_unknown,
-    columns_are_too_many,
-    its_expression_names_nothing,
-    neighbour_is_unknown,
-    something_is_computed_from_it,
-    table_is_missing,
+from exuvia.base.errors import Broken, Refused
+from exuvia.base.limits import COLUMNS
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrCantDropFieldOrKey,
+    ErrCantRemoveAllFields,
+    ErrDependentByFunctionalIndex,
+    ErrDependentByGeneratedColumn,
+    ErrDupFieldName,
+    ErrTooManyFields,
+    ErrUnsupportedDDLOperation,
 )
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import with_layout
+from exuvia.ddl import ranges
+from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import COLUMN, indexes_on_only, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.elements import indexes_in, indexes_on_only, reflag, renumber, the_table
+from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -45,16 +48,188 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 )
 
 
+# -- arguments -------------------------------------------------------------------------------------
+
+
+class Place(msgspec.Struct, frozen=True):
+    """`after`: a column's name, "" for FIRST, None for the end."""
+
+    after: str | None = None
+
+
+class AddColumn(NamedTuple):
+    """What ADD COLUMN is asked; the first step puts in the column's id.
+
+    `origin_default` of the column is what rows written before it show; the caller puts it there."""
+
+    column: ColumnInfo
+    place: Place
+
+
+class DropColumn(NamedTuple):
+    """What DROP COLUMN is asked; indexes on that column alone go along."""
+
+    name: str
+
+
+def _added(job: Job) -> AddColumn:
+    return arguments(job, AddColumn)
+
+
+def _dropped(job: Job) -> DropColumn:
+    return arguments(job, DropColumn)
+
+
+def add_column(
+    database: DatabaseInfo,
+    table: TableInfo,
+    column: ColumnInfo,
+    after: str | None = None,
+    *,
+    query: str = "",
+) -> Job:
+    """ADD COLUMN. `after`: as in Place."""
+    asked = AddColumn(column, Place(after))
+    return job_for(ActionCode.ADD_COLUMN, database, table, asked, query)
+
+
+def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query: str = "") -> Job:
+    """DROP COLUMN."""
+    return job_for(ActionCode.DROP_COLUMN, database, table, DropColumn(column), query)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def column_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1060."""
+    column = _added(job).column
+    return ErrDupFieldName(column.name.O) if the_table(world).column(column.name.L) else None
+
+
+def neighbour_is_unknown(job: Job, world: World) -> Refused | None:
+    """1054: the column of AFTER."""
+    table, after = the_table(world), _added(job).place.after
+    known = not after or table.column(after) is not None
+    return None if known else ErrBadField(after, table.name.O)
+
+
+def columns_are_too_many(job: Job, world: World) -> Refused | None:
+    """1117."""
+    return ErrTooManyFields() if len(the_table(world).cols) >= COLUMNS else None
+
+
+def its_expression_names_nothing(job: Job, world: World) -> Refused | None:
+    """1054: what the new column is computed from went while the job waited."""
+    for name in _added(job).column.dependences or {}:
+        found = the_table(world).column(name)
+        if found is None or found.state != SchemaState.PUBLIC:
+            return ErrBadField(name, "generated column function")
+    return None
+
+
+def column_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+    """1091."""
+    column = the_table(world).column(_dropped(job).name)
+    there = column is not None and column.state == SchemaState.PUBLIC
+    return None if there else ErrCantDropFieldOrKey(_dropped(job).name)
+
+
+def column_is_the_last(job: Job, world: World) -> Refused | None:
+    """1090."""
+    return ErrCantRemoveAllFields() if len(the_table(world).public_columns) == 1 else None
+
+
+def something_is_computed_from_it(job: Job, world: World) -> Refused | None:
+    """3108, or 3837 where an index on an expression is."""
+    found = computed_from(the_table(world), _dropped(job).name)
+    if not found:
+        return None
+    kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
+    return kind(_dropped(job).name)
+
+
+def column_is_needed_by_an_index(job: Job, world: World) -> Refused | None:
+    """8200: a part of the primary key or of an index of several columns."""
+    table = the_table(world)
+    column = table.column(_dropped(job).name)
+    if column is None:
+        return None
+    alone = indexes_on_only(table, column.id)
+    needed = [
+        index
+        for index in table.indexes
+        if any(part.exuvia_column == column.id for part in index.idx_cols)
+        and (index.is_primary or index.id not in alone)
+    ]
+    if not needed:
+        return None
+    return ErrUnsupportedDDLOperation.with_text(
+        f"can't drop column {column.name.O} with composite index covered "
+        "or Primary Key covered now",
+    )
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def move_column(job: Job, world: World, state: SchemaState) -> World:
+    """The job's column, and the indexes on it alone, in that state; ABSENT removes them."""
+    table = the_table(world)
+    (column_id,) = job.exuvia_elements
+    table = indexes_in(table, indexes_on_only(table, column_id), state)
+    column = table.column_by_id(column_id)
+    if column is None:
+        raise Broken(f"column {column_id} of job {job.id} is gone")
+    others = [each for each in table.cols if each.id != column_id]
+    if state != SchemaState.ABSENT:
+        moved = evolve(column, state=state)
+        others.insert(_place_of(job, others, state), moved)
+    table = reflag(renumber(evolve(table, cols=tuple(others))))
+    if column.state == SchemaState.PUBLIC != state:
+        table = _without_checks_on_only(table, column)
+    return evolve(world, table=with_layout(table))
+
+
+def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
+    """Conditions that name this column alone go when it does."""
+    kept = tuple(
+        each
+        for each in table.checks
+        if {name.L for name in each.constraint_cols} != {column.name.L}
+    )
+    return evolve(table, constraint_info=kept or None)
+
+
+def _place_of(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
+    """Where a column goes among the others: its place when public, behind them while hidden."""
+    if state != SchemaState.PUBLIC:
+        return len(others)
+    after = _added(job).place.after
+    if after == "":
+        return 0
+    names = [each.name.L for each in others]
+    if after is not None and after.lower() in names:
+        return names.index(after.lower()) + 1
+    return sum(each.state == SchemaState.PUBLIC for each in others)
+
+
+COLUMN = Element("column", follows_rows=True, move=move_column)
+
+
 def place_column(job: Job, world: World) -> tuple[Job, World]:
     """The column gets its id and stands behind the others, absent yet."""
     table = the_table(world)
     column = evolve(
-        column_of(job), id=table.max_col_id + 1, offset=len(table.cols), state=SchemaState.ABSENT
+        _added(job).column,
+        id=table.max_col_id + 1,
+        offset=len(table.cols),
+        state=SchemaState.ABSENT,
     )
     table = evolve(table, cols=(*table.cols, column), max_col_id=column.id)
     job = evolve(
         job,
-        raw_args=(msgspec.to_builtins(column), *job.raw_args[1:]),
+        raw_args=raw((column, *job.raw_args[1:])),
         exuvia_elements=(column.id,),
     )
     return job, evolve(world, table=table)
@@ -62,9 +237,9 @@ def place_column(job: Job, world: World) -> tuple[Job, World]:
 
 def find_column(job: Job, world: World) -> tuple[Job, World]:
     """The id of the column named."""
-    column = the_table(world).column(job.raw_args[0])
+    column = the_table(world).column(_dropped(job).name)
     if column is None:
-        raise Broken(f"column {job.raw_args[0]} vanished between a refusal and its step")
+        raise Broken(f"column {_dropped(job).name} vanished between a refusal and its step")
     return evolve(job, exuvia_elements=(column.id,)), world
 
 

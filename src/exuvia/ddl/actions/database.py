@@ -10,29 +10,64 @@ and infos stay behind, unreachable, as one range that is emptied later (ddl/rang
 """
 
 from exuvia.base.errors import Broken
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import DatabaseInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import database_of
 from exuvia.ddl.actions.paths import going
-from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
+    Children,
     database_is_missing,
     database_name_is_taken,
     database_to_drop_is_missing,
+    table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.ranges import of_database
 from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def create_database(
+    database: str, charset: str = "utf8mb4", collate: str = "utf8mb4_bin", *, query: str = ""
+) -> Job:
+    """CREATE DATABASE."""
+    wanted = DatabaseInfo(id=0, db_name=name(database), charset=charset, collate=collate)
+    return Job(
+        type=ActionCode.CREATE_SCHEMA,
+        schema_name=database,
+        raw_args=raw((wanted,)),
+        charset=charset,
+        collate=collate,
+        query=query,
+    )
+
+
+def drop_database(database: DatabaseInfo, *, checks: bool = False, query: str = "") -> Job:
+    """DROP DATABASE with all tables in it; `checks`: not if a table elsewhere refers to one."""
+    asked = (Children(),) if checks else ()
+    return job_for(ActionCode.DROP_SCHEMA, database, None, asked, query)
+
+
+def alter_database(database: DatabaseInfo, charset: str, collate: str, *, query: str = "") -> Job:
+    """ALTER DATABASE: the default of tables to come."""
+    job = job_for(ActionCode.SCHEMA_CHARSET, database, None, ({"charset": charset},), query)
+    return evolve(job, charset=charset, collate=collate)
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
 def place_database(job: Job, world: World) -> tuple[Job, World]:
     """The database as asked for."""
-    return job, evolve(world, database=evolve(database_of(job), id=job.schema_id))
+    return job, evolve(
+        world, database=evolve(arguments(job, tuple[DatabaseInfo])[0], id=job.schema_id)
+    )
 
 
 def change_charset(job: Job, world: World) -> tuple[Job, World]:

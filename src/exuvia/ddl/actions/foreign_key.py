@@ -1,4 +1,9 @@
-"""FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
+"""Both sides of a foreign key while a step moves it: the key, and what its parent knows.
+
+Tables are found by name among those the job looks at; from then on the link and the ids of columns
+tell, which survive renames.
+
+FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
 
     ADD      absent -> delete only       who writes a child finds its parent and leaves a mark
              -> write only               (silent) who removes a parent looks for children
@@ -11,7 +16,16 @@ move. The two duties begin one after the other: who removes a parent trusts the 
 only when no writer is left who leaves none; and the rows are read when no writer of a parent is
 left who did not look (law 1; decision 037; `tests/laws/test_law_1_foreign_keys.py` shows what
 happens otherwise). Undo takes the key away on both sides.
+
+CREATE TABLE with foreign keys.
+
+    absent -> delete only -> public
+
+The new table is first known to its parents' writers only: when a row of it can be written, none of
+them is left who would remove its parent unseen. Undo takes the table away, and what they know.
 """
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,25 +37,134 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyNoColumnInParent,
     ErrKeyColumnDoesNotExits,
 )
-from exuvia.catalog.constraint_info import FkInfo
-from exuvia.catalog.model import evolve
+from exuvia.catalog.constraint_info import FkInfo, Referred
+from exuvia.catalog.model import DatabaseInfo, Name, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.foreign_key_sides import (
-    forget_key,
-    introduce,
-    knows,
-    linked,
-    parent_of,
-    tell_parents,
-)
 from exuvia.ddl.actions.paths import rows_obey
-from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.actions.refusals import database_is_missing, table_is_missing, table_name_is_taken
+from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created, table_of
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.elements import move_table, the_table
+from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import DeleteRange, Looks, Wait, World
 from exuvia.kv import keys
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """`checks`: the rows that stand are judged (foreign_key_checks)."""
+
+    checks: bool
+
+
+class AddForeignKey(NamedTuple):
+    """What ADD FOREIGN KEY is asked; the job asks for one id, the key's link."""
+
+    key: FkInfo
+    judged: Checks
+
+
+class DropForeignKey(NamedTuple):
+    """What DROP FOREIGN KEY is asked."""
+
+    name: str
+
+
+def add_foreign_key(
+    database: DatabaseInfo, table: TableInfo, key: FkInfo, checks: bool, *, query: str = ""
+) -> Job:
+    """ADD FOREIGN KEY; the caller adds the parent to the tables that the job involves."""
+    asked = AddForeignKey(key, Checks(checks))
+    job = job_for(ActionCode.ADD_FOREIGN_KEY, database, table, asked, query)
+    return evolve(job, exuvia_ids=(0,))
+
+
+def drop_foreign_key(database: DatabaseInfo, table: TableInfo, key: str, *, query: str = "") -> Job:
+    """DROP FOREIGN KEY; likewise."""
+    return job_for(ActionCode.DROP_FOREIGN_KEY, database, table, DropForeignKey(key), query)
+
+
+def is_own(key: FkInfo, table: TableInfo, world: World) -> bool:
+    """Whether the table refers to itself."""
+    database = world.database
+    home = database.db_name.L if database is not None else ""
+    return (key.ref_schema.L, key.ref_table.L) == (home, table.name.L)
+
+
+def parent_of(world: World, key: FkInfo, child: TableInfo | None) -> TableInfo | None:
+    """The table of that name among those the job looks at."""
+    if child is not None and is_own(key, child, world):
+        return child
+    named = (each for each in world.others if each.name.L == key.ref_table.L)
+    homes = {each.id: each.db_name.L for each in world.databases}
+    if world.database is not None:
+        homes[world.database.id] = world.database.db_name.L
+    return next((e for e in named if homes.get(e.exuvia_db) == key.ref_schema.L), None)
+
+
+def _column_ids(table: TableInfo, names: tuple[Name, ...]) -> tuple[int, ...]:
+    found = [table.column(each.L) for each in names]
+    return tuple(column.id for column in found if column is not None)
+
+
+def linked(key: FkInfo, child: TableInfo, parent: TableInfo | None) -> FkInfo:
+    """The key with the ids of its columns, which survive renames."""
+    return evolve(
+        key,
+        exuvia_cols=_column_ids(child, key.cols),
+        exuvia_ref_cols=_column_ids(parent, key.ref_cols) if parent is not None else (),
+    )
+
+
+def _known(table: TableInfo, link: int, state: SchemaState) -> TableInfo:
+    """The parent, knowing the key in that state."""
+    kept = tuple(
+        evolve(each, state=state) if each.link == link else each for each in table.exuvia_referred
+    )
+    return evolve(table, exuvia_referred=kept)
+
+
+def knows(table: TableInfo, link: int) -> bool:
+    """Whether the table is the key's parent."""
+    return any(each.link == link for each in table.exuvia_referred)
+
+
+def forget_key(world: World, links: tuple[int, ...]) -> World:
+    """No table knows one of the links from here."""
+
+    def without(table: TableInfo) -> TableInfo:
+        kept = tuple(each for each in table.exuvia_referred if each.link not in links)
+        return evolve(table, exuvia_referred=kept)
+
+    table = without(world.table) if world.table is not None else None
+    return evolve(world, table=table, others=tuple(without(each) for each in world.others))
+
+
+def tell_parents(world: World, links: tuple[int, ...], state: SchemaState) -> World:
+    """Every table that knows one of the links knows it in that state from here."""
+
+    def told(table: TableInfo) -> TableInfo:
+        for link in links:
+            if knows(table, link):
+                table = _known(table, link, state)
+        return table
+
+    table = told(world.table) if world.table is not None else None
+    return evolve(world, table=table, others=tuple(told(each) for each in world.others))
+
+
+def introduce(world: World, parent: int, placed: FkInfo) -> World:
+    """Put the key into that parent, to be moved with it."""
+
+    def introduced(table: TableInfo) -> TableInfo:
+        if table.id != parent:
+            return table
+        known = Referred(placed.exuvia_link, DELETE_ONLY, placed.exuvia_ref_cols)
+        return evolve(table, exuvia_referred=(*table.exuvia_referred, known))
+
+    own = introduced(world.table) if world.table is not None else None
+    return evolve(world, table=own, others=tuple(introduced(each) for each in world.others))
+
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -53,7 +176,7 @@ WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 def wanted_key(job: Job) -> FkInfo:
     """The key ADD asks for."""
-    return msgspec.convert(job.raw_args[0], FkInfo)
+    return arguments(job, AddForeignKey).key
 
 
 def named_key(job: Job, world: World) -> FkInfo | None:
@@ -142,8 +265,8 @@ def place_key(job: Job, world: World) -> tuple[Job, World]:
     world = evolve(world, table=table)
     if parent is not None and placed.version:
         world = introduce(world, parent.id, placed)
-    arguments = (msgspec.to_builtins(placed), *job.raw_args[1:])
-    return evolve(job, raw_args=arguments, exuvia_elements=(link,)), world
+    asked = raw((placed, *job.raw_args[1:]))
+    return evolve(job, raw_args=asked, exuvia_elements=(link,)), world
 
 
 def find_key(job: Job, world: World) -> tuple[Job, World]:
@@ -167,7 +290,7 @@ def marks(job: Job, world: World) -> tuple[DeleteRange, ...]:
 
 def every_child_has_a_parent(job: Job, world: World) -> Refused | Wait | None:
     """1452 with the rows that have none; not looked at where foreign_key_checks was OFF."""
-    is_asked = job.raw_args[1]["checks"] and wanted_key(job).version > 0
+    is_asked = arguments(job, AddForeignKey).judged.checks and wanted_key(job).version > 0
     return rows_obey(job, world, "foreign key", is_asked)
 
 
@@ -211,3 +334,68 @@ ADD_FOREIGN_KEY = load(
         looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
     )
 )
+
+
+def parents_are_missing(job: Job, world: World) -> Refused | None:
+    """1824, for CREATE TABLE."""
+    wanted = table_of(job)
+    for each in wanted.foreign_keys:
+        itself = is_own(each, wanted, world)
+        if not (each.exuvia_orphan or itself or parent_of(world, each, None)):
+            return ErrForeignKeyCannotOpenParent(each.ref_table.O)
+    return None
+
+
+def move_new_table(job: Job, world: World, state: SchemaState) -> World:
+    """The table in that state, and its parents knowing it; ABSENT removes both."""
+    links, moved = job.exuvia_elements, move_table(job, world, state)
+    return forget_key(moved, links) if state == ABSENT else tell_parents(moved, links, state)
+
+
+def place_table_with_keys(job: Job, world: World) -> tuple[Job, World]:
+    """The table as asked for; its keys are public, since nobody can write it yet."""
+    job, world = place_table(job, world)
+    table = the_table(world)
+    placed = []
+    for at, (key, link) in enumerate(zip(table.foreign_keys, job.exuvia_ids, strict=True), 1):
+        parent = None if key.exuvia_orphan else parent_of(world, key, table)
+        placed.append(evolve(linked(key, table, parent), id=at, exuvia_link=link, state=PUBLIC))
+        if parent is not None and key.version:
+            world = introduce(world, parent.id, placed[-1])
+    table = evolve(the_table(world), fk_info=tuple(placed), max_fk_id=len(placed))
+    links = tuple(each.exuvia_link for each in placed)
+    return evolve(job, exuvia_elements=links), evolve(world, table=table)
+
+
+NEW_TABLE = Element("table with foreign keys", follows_rows=False, move=move_new_table)
+
+_UNCREATE = load(
+    Action(
+        "drop table",
+        ActionCode.DROP_TABLE,
+        NEW_TABLE,
+        path=(Step(DELETE_ONLY, ABSENT),),
+    )
+)
+
+CREATE_TABLE_WITH_KEYS = load(
+    Action(
+        "create table",
+        ActionCode.CREATE_TABLE,
+        NEW_TABLE,
+        refuses=(database_is_missing, table_name_is_taken, parents_are_missing),
+        path=(
+            Step(ABSENT, DELETE_ONLY, edit=place_table_with_keys),
+            Step(DELETE_ONLY, PUBLIC, event=table_created),
+        ),
+        undo=_UNCREATE,
+        looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
+    )
+)
+
+
+def with_keys(job: Job) -> Action:
+    """CREATE TABLE has a second path for tables with foreign keys."""
+    table = job.raw_args[0]
+    keyed = isinstance(table, dict) and bool(table.get("fk_info"))
+    return CREATE_TABLE_WITH_KEYS if keyed else CREATE_TABLE

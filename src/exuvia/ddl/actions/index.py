@@ -8,32 +8,52 @@ DROP INDEX, entered at the state reached: whatever was written is in the range t
 An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
 NOT NULL: writers obey from the first step, the fill refuses a NULL that is there (1138).
 Source: F1, section 4; seeds 001 to 003.
+
+RENAME INDEX and ALTER INDEX VISIBLE | INVISIBLE: no entry is touched.
+
+    absent -> public      one step, one version
+
+The hidden columns of an index on expressions are named after it and follow its name. An index that
+is invisible is maintained as ever; plans do not read it.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from exuvia.base.errors import Refused
+from exuvia.base.limits import INDEXES_PER_TABLE, KEY_PARTS
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrCantDropFieldOrKey,
+    ErrDupFieldName,
+    ErrDupKeyName,
+    ErrKeyColumnDoesNotExits,
+    ErrKeyDoesNotExist,
+    ErrMultiplePriKey,
+    ErrTooManyKeyParts,
+    ErrTooManyKeys,
+    ErrUnsupportedDDLOperation,
+)
 from exuvia.base.types import Flag
-from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    Name,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import hidden_columns_wanted, indexes_of
-from exuvia.ddl.actions.refusals import (
-    column_is_unknown,
-    hidden_column_is_taken,
-    index_name_is_taken,
-    index_to_drop_is_unknown,
-    indexes_are_too_many,
-    primary_key_is_clustered,
-    primary_key_is_missing,
-    primary_key_is_named,
-    table_has_a_primary_key,
-    table_is_missing,
-)
+from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import INDEX, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, the_table
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import FillIndexes
 
@@ -47,6 +67,183 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
     SchemaState.DELETE_REORG,
     SchemaState.PUBLIC,
 )
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+class RenameIndex(NamedTuple):
+    """What RENAME INDEX is asked."""
+
+    name: str
+    new_name: str
+
+
+class AlterIndex(NamedTuple):
+    """What ALTER INDEX is asked."""
+
+    name: str
+    visible: bool
+
+
+def indexes_of(job: Job) -> tuple[IndexInfo, ...]:
+    """The indexes ADD INDEX or ADD PRIMARY KEY asks for."""
+    return arguments(job, tuple[IndexInfo, ...])
+
+
+def hidden_columns_wanted(job: Job) -> tuple[ColumnInfo, ...]:
+    """The hidden columns of indexes on expressions, of ADD INDEX, in order."""
+    asked = (each.get("hidden_cols", ()) for each in job.raw_args)
+    return msgspec.convert([column for each in asked for column in each], tuple[ColumnInfo, ...])
+
+
+def _dropped(job: Job) -> tuple[str, ...]:
+    """The names of the indexes DROP INDEX or DROP PRIMARY KEY asks for."""
+    return arguments(job, tuple[str, ...])
+
+
+def add_index(
+    database: DatabaseInfo,
+    table: TableInfo,
+    indexes: IndexInfo | Sequence[IndexInfo],
+    *,
+    hidden: Sequence[ColumnInfo] = (),
+    query: str = "",
+) -> Job:
+    """ADD INDEX or ADD UNIQUE, one or several that one scan fills. `hidden`: columns that hold
+    expressions of a single index."""
+    wanted = [indexes] if isinstance(indexes, IndexInfo) else list(indexes)
+    more = {"hidden_cols": msgspec.to_builtins(list(hidden))} if hidden else {}
+    asked = tuple({**msgspec.to_builtins(index), **more} for index in wanted)
+    return job_for(ActionCode.ADD_INDEX, database, table, asked, query)
+
+
+def drop_index(
+    database: DatabaseInfo, table: TableInfo, index: str | Sequence[str], *, query: str = ""
+) -> Job:
+    """DROP INDEX, one or several."""
+    wanted = (index,) if isinstance(index, str) else tuple(index)
+    return job_for(ActionCode.DROP_INDEX, database, table, wanted, query)
+
+
+def rename_index(
+    database: DatabaseInfo, table: TableInfo, index: str, new_name: str, *, query: str = ""
+) -> Job:
+    """RENAME INDEX."""
+    return job_for(ActionCode.RENAME_INDEX, database, table, RenameIndex(index, new_name), query)
+
+
+def set_visibility(
+    database: DatabaseInfo, table: TableInfo, index: str, visible: bool, *, query: str = ""
+) -> Job:
+    """ALTER INDEX VISIBLE or INVISIBLE."""
+    return job_for(ActionCode.INDEX_VISIBILITY, database, table, AlterIndex(index, visible), query)
+
+
+def add_primary_key(
+    database: DatabaseInfo, table: TableInfo, index: IndexInfo, *, query: str = ""
+) -> Job:
+    """ADD PRIMARY KEY, which is never clustered: rows keep their handles."""
+    return job_for(ActionCode.ADD_PRIMARY_KEY, database, table, (index,), query)
+
+
+def drop_primary_key(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
+    """DROP PRIMARY KEY; a clustered one is refused (8200)."""
+    return job_for(ActionCode.DROP_PRIMARY_KEY, database, table, ("PRIMARY",), query)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def index_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1061, also between the indexes of one statement."""
+    taken = {index.idx_name.L for index in the_table(world).indexes}
+    for index in indexes_of(job):
+        if index.idx_name.L in taken:
+            return ErrDupKeyName(index.idx_name.O)
+        taken.add(index.idx_name.L)
+    return None
+
+
+def indexes_are_too_many(job: Job, world: World) -> Refused | None:
+    """1069 for the table, 1070 for the parts of one index."""
+    wanted = indexes_of(job)
+    if len(the_table(world).indexes) + len(wanted) > INDEXES_PER_TABLE:
+        return ErrTooManyKeys(INDEXES_PER_TABLE)
+    longest = max(len(index.idx_cols) for index in wanted)
+    return ErrTooManyKeyParts(KEY_PARTS) if longest > KEY_PARTS else None
+
+
+def column_is_unknown(job: Job, world: World) -> Refused | None:
+    """1072."""
+    hidden = {column.name.L for column in hidden_columns_wanted(job)}
+    for index in indexes_of(job):
+        for part in index.idx_cols:
+            if part.name.L in hidden:
+                continue
+            column = the_table(world).column(part.name.L)
+            if column is None or column.state != SchemaState.PUBLIC:
+                return ErrKeyColumnDoesNotExits(part.name.O)
+    return None
+
+
+def table_has_a_primary_key(job: Job, world: World) -> Refused | None:
+    """1068."""
+    table = the_table(world)
+    primary = table.pk_is_handle or any(index.is_primary for index in table.indexes)
+    return ErrMultiplePriKey() if primary else None
+
+
+def hidden_column_is_taken(job: Job, world: World) -> Refused | None:
+    """1060 for its own name, 1054 for what its expression names."""
+    table = the_table(world)
+    for column in hidden_columns_wanted(job):
+        if table.column(column.name.L) is not None:
+            return ErrDupFieldName(column.name.O)
+        for needed in column.dependences or {}:
+            found = table.column(needed)
+            if found is None or found.state != PUBLIC:
+                return ErrBadField(needed, "expression")
+    return None
+
+
+def index_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+    """1091."""
+    for text in _dropped(job):
+        index = the_table(world).index(text)
+        if index is None or index.state != SchemaState.PUBLIC:
+            return ErrCantDropFieldOrKey(text)
+    return None
+
+
+def primary_key_is_missing(job: Job, world: World) -> Refused | None:
+    """1091."""
+    table = the_table(world)
+    there = table.pk_is_handle or any(index.is_primary for index in table.indexes)
+    return None if there else ErrCantDropFieldOrKey("PRIMARY")
+
+
+def primary_key_is_clustered(job: Job, world: World) -> Refused | None:
+    """8200: rows are kept under it."""
+    table = the_table(world)
+    if table.pk_is_handle or table.is_common_handle:
+        return ErrUnsupportedDDLOperation(
+            "drop primary key when the table is using clustered index"
+        )
+    return None
+
+
+def primary_key_is_named(job: Job, world: World) -> Refused | None:
+    """DROP INDEX `PRIMARY` of a clustered key is refused like DROP PRIMARY KEY (8200)."""
+    named: list[IndexInfo] = [
+        index
+        for text in _dropped(job)
+        if (index := the_table(world).index(text)) is not None and index.exuvia_clustered
+    ]
+    return primary_key_is_clustered(job, world) if named else None
+
+
+# -- steps -----------------------------------------------------------------------------------------
 
 
 def place_indexes(job: Job, world: World) -> tuple[Job, World]:
@@ -140,7 +337,7 @@ def let_null_in(job: Job, world: World) -> tuple[Job, World]:
 
 def find_indexes(job: Job, world: World) -> tuple[Job, World]:
     """The ids of the indexes named."""
-    named = [the_table(world).index(text) for text in job.raw_args]
+    named = [the_table(world).index(text) for text in _dropped(job)]
     return evolve(job, exuvia_elements=tuple(index.id for index in named if index)), world
 
 
@@ -241,5 +438,82 @@ ADD_PRIMARY_KEY = load(
         ),
         path=_ADD_PRIMARY_PATH,
         undo=DROP_PRIMARY_KEY,
+    )
+)
+
+
+def index_is_unknown(job: Job, world: World) -> Refused | None:
+    """1176."""
+    wanted = str(job.raw_args[0])
+    index = the_table(world).index(wanted)
+    there = index is not None and index.state == PUBLIC
+    return None if there else ErrKeyDoesNotExist(wanted, the_table(world).name.O)
+
+
+def new_index_name_is_taken(job: Job, world: World) -> Refused | None:
+    """1061."""
+    source, target = arguments(job, RenameIndex)
+    held = the_table(world).index(target)
+    taken = held is not None and held.idx_name.L != source.lower()
+    return ErrDupKeyName(target) if taken else None
+
+
+def change_name(job: Job, world: World) -> tuple[Job, World]:
+    """Another name, for its hidden columns too."""
+    table = the_table(world)
+    asked = arguments(job, RenameIndex)
+    found = table.index(asked.name)
+    if found is None:
+        return job, world
+    renamed = evolve(found, idx_name=name(asked.new_name))
+    hidden = set(hidden_columns_of(table, (found.id,)))
+    names = {each.id: _new_name(each, found, renamed) for each in table.cols if each.id in hidden}
+    columns = tuple(
+        evolve(each, name=names[each.id]) if each.id in names else each for each in table.cols
+    )
+    parts = tuple(
+        evolve(part, name=names.get(part.exuvia_column, part.name)) for part in found.idx_cols
+    )
+    table = evolve(_with_index(table, evolve(renamed, idx_cols=parts)), cols=columns)
+    return job, evolve(world, table=table)
+
+
+def _new_name(column: ColumnInfo, old: IndexInfo, new: IndexInfo) -> Name:
+    return name(column.name.O.replace(f"_{old.idx_name.O}_", f"_{new.idx_name.O}_", 1))
+
+
+def change_visibility(job: Job, world: World) -> tuple[Job, World]:
+    """Seen by plans or not."""
+    table = the_table(world)
+    asked = arguments(job, AlterIndex)
+    found = table.index(asked.name)
+    if found is None:
+        return job, world
+    changed = evolve(found, is_invisible=not asked.visible)
+    return job, evolve(world, table=_with_index(table, changed))
+
+
+def _with_index(table: TableInfo, index: IndexInfo) -> TableInfo:
+    kept = tuple(index if each.id == index.id else each for each in table.indexes)
+    return evolve(table, index_info=kept)
+
+
+RENAME_INDEX = load(
+    Action(
+        "rename index",
+        ActionCode.RENAME_INDEX,
+        TABLE_IN_PLACE,
+        refuses=(table_is_missing, index_is_unknown, new_index_name_is_taken),
+        path=(Step(ABSENT, PUBLIC, edit=change_name),),
+    )
+)
+
+INDEX_VISIBILITY = load(
+    Action(
+        "alter index visibility",
+        ActionCode.INDEX_VISIBILITY,
+        TABLE_IN_PLACE,
+        refuses=(table_is_missing, index_is_unknown),
+        path=(Step(ABSENT, PUBLIC, edit=change_visibility),),
     )
 )

@@ -13,7 +13,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.foreign_key_tables import with_keys
+from exuvia.ddl.actions.foreign_key import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import DROP_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode

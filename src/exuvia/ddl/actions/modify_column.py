@@ -41,7 +41,15 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.change import Kind, kind_of
 from exuvia.catalog.change_values import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN
-from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.catalog.values import origin_default_of
@@ -50,7 +58,7 @@ from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import reflag, renumber, stay, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import ChangeColumn
 
@@ -89,12 +97,27 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
 
 def modification_of(job: Job) -> Modification:
     """The job's arguments."""
-    return msgspec.convert(job.raw_args[0], Modification)
+    return arguments(job, tuple[Modification])[0]
 
 
 def with_modification(job: Job, found: Modification) -> Job:
     """The job with other arguments."""
-    return evolve(job, raw_args=(msgspec.to_builtins(found),))
+    return evolve(job, raw_args=raw((found,)))
+
+
+def modify_column(
+    database: DatabaseInfo, table: TableInfo, found: Modification, *, query: str = ""
+) -> Job:
+    """MODIFY, CHANGE and RENAME COLUMN; `found.kind` says how (catalog/change.py)."""
+    job = job_for(ActionCode.MODIFY_COLUMN, database, table, (found,), query)
+    return job if found.kind == Kind.METADATA else evolve(job, reorg_meta={})
+
+
+def set_default(
+    database: DatabaseInfo, table: TableInfo, column: ColumnInfo, *, query: str = ""
+) -> Job:
+    """ALTER COLUMN SET DEFAULT and DROP DEFAULT: the column with the default it is to have."""
+    return job_for(ActionCode.SET_DEFAULT, database, table, (column,), query)
 
 
 def indexes_with(table: TableInfo, column_id: int) -> tuple[IndexInfo, ...]:
@@ -587,7 +610,7 @@ MODIFY_COLUMN = ROWS._replace(choose=path_of)
 
 def column_with_default(job: Job) -> ColumnInfo:
     """The column with the default asked for."""
-    return msgspec.convert(job.raw_args[0], ColumnInfo)
+    return arguments(job, tuple[ColumnInfo])[0]
 
 
 def column_is_gone(job: Job, world: World) -> Refused | None:

@@ -1,38 +1,73 @@
 """Changes of what a table says of itself: one step, one version, no row touched.
 
-    modify table comment              [comment]
-    modify table charset and collate  [charset, collate, whether columns change too]
-    rebase auto_increment ID          [next id, whether below what was given: FORCE]
-    modify auto id cache              [ids a block]
-    shard row ID                      [bits]
-    alter table cache, nocache        []
+    absent -> public
 
-All go absent -> public. A change of a column's collation is done here only where no index folds by
+A change of a column's collation is done here only where no index folds by
 it: sql/define refuses the others, which would have to be built anew.
 """
 
-from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from typing import NamedTuple
+
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Edit, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import World
 
 CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
+class TableCharset(NamedTuple):
+    """What CONVERT TO and DEFAULT CHARSET are asked; `columns_too`: the former."""
+
+    charset: str
+    collate: str
+    columns_too: bool
+
+
+class RebaseAutoId(NamedTuple):
+    """What AUTO_INCREMENT = n is asked; `forced`: also below what was given."""
+
+    following: int
+    forced: bool
+
+
+class TableComment(NamedTuple):
+    """What COMMENT = '' is asked."""
+
+    comment: str
+
+
+class Number(NamedTuple):
+    """What AUTO_ID_CACHE (ids a block) and SHARD_ROW_ID_BITS are asked."""
+
+    value: int
+
+
+def change_option(
+    code: ActionCode,
+    database: DatabaseInfo,
+    table: TableInfo,
+    *asked: object,
+    query: str = "",
+) -> Job:
+    """A table option; arguments as in its tuple above, none for CACHE and NOCACHE."""
+    return job_for(code, database, table, asked, query)
+
+
 def change_comment(job: Job, world: World) -> tuple[Job, World]:
     """Another comment."""
-    return job, _with(world, evolve(the_table(world), comment=job.raw_args[0]))
+    return job, _with(world, evolve(the_table(world), comment=arguments(job, TableComment).comment))
 
 
 def change_charset(job: Job, world: World) -> tuple[Job, World]:
     """Another default for columns to come and, if asked, for every text column there is."""
-    charset, collate, columns_too = job.raw_args
+    charset, collate, columns_too = arguments(job, TableCharset)
     table = evolve(the_table(world), charset=charset, collate=collate)
     if columns_too:
         columns = tuple(_converted(each, charset, collate) for each in table.cols)
@@ -48,20 +83,21 @@ def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
 
 def rebase_ids(job: Job, world: World) -> tuple[Job, World]:
     """Ids go on at another number; blocks that nodes hold are void."""
-    following, forced = job.raw_args
+    following, forced = arguments(job, RebaseAutoId)
     table = the_table(world)
     return job, _with(world, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced)))
 
 
 def change_id_cache(job: Job, world: World) -> tuple[Job, World]:
     """Nodes take so many ids at once from now on."""
-    table = evolve(the_table(world), auto_id_cache=job.raw_args[0], exuvia_ids_forced=False)
+    size = arguments(job, Number).value
+    table = evolve(the_table(world), auto_id_cache=size, exuvia_ids_forced=False)
     return job, _with(world, _anew(table))
 
 
 def change_shard_bits(job: Job, world: World) -> tuple[Job, World]:
     """Kept and shown; hidden row ids are handed out as before."""
-    table, bits = the_table(world), job.raw_args[0]
+    table, bits = the_table(world), arguments(job, Number).value
     most = max(bits, table.max_shard_row_id_bits)
     return job, _with(world, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
 

@@ -14,9 +14,8 @@ of the other partitions is refused. Undo of ADD forgets the new partitions; that
 the new ids are used, likewise.
 """
 
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
@@ -26,7 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrSameNamePartition,
     ErrUnknownPartition,
 )
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import ranges
@@ -34,13 +33,55 @@ from exuvia.ddl.action import Action, Element, Step, Tell, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
 DELETE_REORG, REPLICA_ONLY = SchemaState.DELETE_REORG, SchemaState.REPLICA_ONLY
 _AT_REST = (ABSENT, PUBLIC)
+
+
+class AddPartition(NamedTuple):
+    """What ADD PARTITION is asked; the job asks for an id for each."""
+
+    definitions: tuple[PartitionDefinition, ...]
+
+
+class NamedPartitions(NamedTuple):
+    """What DROP and TRUNCATE PARTITION are asked; TRUNCATE asks for an id for each."""
+
+    names: tuple[str, ...]
+
+
+def add_partition(
+    database: DatabaseInfo,
+    table: TableInfo,
+    definitions: Sequence[PartitionDefinition],
+    *,
+    query: str = "",
+) -> Job:
+    """ADD PARTITION (definitions) of RANGE and LIST."""
+    asked = AddPartition(tuple(definitions))
+    job = job_for(ActionCode.ADD_PARTITION, database, table, asked, query)
+    return evolve(job, exuvia_ids=(0,) * len(definitions))
+
+
+def drop_partition(
+    database: DatabaseInfo, table: TableInfo, names: Sequence[str], *, query: str = ""
+) -> Job:
+    """DROP PARTITION."""
+    return job_for(ActionCode.DROP_PARTITION, database, table, NamedPartitions(tuple(names)), query)
+
+
+def truncate_partition(
+    database: DatabaseInfo, table: TableInfo, names: Sequence[str], *, query: str = ""
+) -> Job:
+    """TRUNCATE PARTITION."""
+    job = job_for(
+        ActionCode.TRUNCATE_PARTITION, database, table, NamedPartitions(tuple(names)), query
+    )
+    return evolve(job, exuvia_ids=(0,) * len(names))
 
 
 def partition_of(world: World) -> PartitionInfo:
@@ -70,18 +111,21 @@ def move_partition(job: Job, world: World, state: SchemaState) -> World:
 PARTITION = Element("partition", follows_rows=False, move=move_partition)
 
 
-def named(job: Job, table: TableInfo) -> tuple[PartitionDefinition, ...]:
-    """The partitions that the job names."""
+def named(names: tuple[str, ...], table: TableInfo) -> tuple[PartitionDefinition, ...]:
+    """The partitions of these names."""
     if table.partition is None:
         return ()
-    found = (table.partition.definition(text) for text in job.raw_args[0])
+    found = (table.partition.definition(text) for text in names)
     return tuple(each for each in found if each is not None)
+
+
+def _names(job: Job) -> tuple[str, ...]:
+    return arguments(job, NamedPartitions).names
 
 
 def definitions_of(job: Job) -> tuple[PartitionDefinition, ...]:
     """The partitions that ADD asks for, under the ids the job was given."""
-    wanted = msgspec.convert(job.raw_args[0], tuple[PartitionDefinition, ...])
-    pairs = zip(wanted, job.exuvia_ids, strict=True)
+    pairs = zip(arguments(job, AddPartition).definitions, job.exuvia_ids, strict=True)
     return tuple(evolve(each, id=number) for each, number in pairs)
 
 
@@ -110,17 +154,18 @@ def partition_is_unknown(job: Job, world: World) -> Refused | None:
     """1507."""
     table = the_table(world)
     words: dict[Any, str] = {ActionCode.DROP_PARTITION: "DROP"}
-    if len(named(job, table)) == len(job.raw_args[0]):
+    names = _names(job)
+    if len(named(names, table)) == len(names):
         return None
     if job.type in words:
         return ErrDropPartitionNonExistent(words[job.type])
-    unknown = next(t for t in job.raw_args[0] if partition_of(world).definition(t) is None)
+    unknown = next(t for t in names if partition_of(world).definition(t) is None)
     return ErrUnknownPartition(unknown, table.name.O)
 
 
 def partitions_are_all(job: Job, world: World) -> Refused | None:
     """1508."""
-    all_of_them = len(partition_of(world).definitions) == len(job.raw_args[0])
+    all_of_them = len(partition_of(world).definitions) == len(_names(job))
     return ErrDropLastPartition() if all_of_them else None
 
 
@@ -159,7 +204,7 @@ def hide_dropped(job: Job, world: World) -> tuple[Job, World]:
     """They are neither read nor written; values of theirs go nowhere."""
     partition = partition_of(world)
     return job, with_partition(
-        world, evolve(partition, dropping_definitions=named(job, the_table(world)))
+        world, evolve(partition, dropping_definitions=named(_names(job), the_table(world)))
     )
 
 
@@ -200,7 +245,7 @@ def partitions_dropped(job: Job, before: World, after: World) -> Event:
 
 def prepare_empty(job: Job, world: World) -> tuple[Job, World]:
     """The same partitions under new ids stand ready."""
-    old = named(job, the_table(world))
+    old = named(_names(job), the_table(world))
     pairs = zip(old, job.exuvia_ids, strict=True)
     new = tuple(evolve(each, id=number) for each, number in pairs)
     partition = evolve(partition_of(world), adding_definitions=new, dropping_definitions=old)
@@ -220,7 +265,7 @@ def use_empty(job: Job, world: World) -> tuple[Job, World]:
 def partitions_truncated(job: Job, before: World, after: World) -> Event:
     """They are empty, under new ids."""
     gone = partition_of(before).dropping_definitions
-    new = named(job, the_table(after))
+    new = named(_names(job), the_table(after))
     return Event(type="truncate partition", table=after.table, added=new, removed=gone)
 
 

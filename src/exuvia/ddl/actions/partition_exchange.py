@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
 from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import ColumnInfo, IndexInfo, Layout, TableInfo, evolve
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo, evolve
 from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -33,7 +33,7 @@ from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_p
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import Event, Looks, Wait, World
 from exuvia.pipeline.plans import FitRows
 
@@ -53,9 +53,23 @@ class Exchanging(msgspec.Struct, frozen=True):
     checks: bool = True
 
 
+def exchange_partition(
+    database: DatabaseInfo,
+    table: TableInfo,
+    asked: Exchanging,
+    schema_id: int,
+    *,
+    query: str = "",
+) -> Job:
+    """EXCHANGE PARTITION; `schema_id`: the database of the other table."""
+    job = job_for(ActionCode.EXCHANGE_PARTITION, database, table, (asked,), query)
+    schemas = (schema_id,) if schema_id != database.id else ()
+    return evolve(job, exuvia_tables=(asked.table_id,), exuvia_schemas=schemas)
+
+
 def asked(job: Job) -> Exchanging:
     """What the job asks for."""
-    return msgspec.convert(job.raw_args[0], Exchanging)
+    return arguments(job, tuple[Exchanging])[0]
 
 
 def looks_at_the_table(job: Job) -> Looks:

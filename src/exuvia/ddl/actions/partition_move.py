@@ -18,11 +18,12 @@ that time one whose only partition is all of it (type none); REMOVE PARTITIONING
 partition's id as the place of the table's rows (`exuvia_physical`).
 """
 
-import msgspec
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrPartitionMgmtOnNonpartitioned, ErrWrongPartitionName
-from exuvia.catalog.model import evolve, name
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -35,7 +36,7 @@ from exuvia.ddl.actions.partition import (
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import MoveRows
 
@@ -45,9 +46,34 @@ WRITE_REORG, DELETE_REORG = SchemaState.WRITE_REORG, SchemaState.DELETE_REORG
 WHOLE_TABLE = "pFullTable"
 
 
+class MovePartitions(NamedTuple):
+    """What is asked: the partitions to move, () for all; the new ones and how they are cut; who
+    finds a row's partition (pipeline/routing.py). The job asks for an id for each new one."""
+
+    names: tuple[str, ...]
+    target: PartitionInfo
+    router: str
+
+
+def move_rows(
+    code: ActionCode,
+    database: DatabaseInfo,
+    table: TableInfo,
+    names: Sequence[str],
+    target: PartitionInfo,
+    router: str,
+    *,
+    query: str = "",
+) -> Job:
+    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `router`: pipeline/routing.py."""
+    asked = MovePartitions(tuple(names), target, router)
+    job = job_for(code, database, table, asked, query)
+    return evolve(job, exuvia_ids=(0,) * len(target.definitions))
+
+
 def target_of(job: Job) -> PartitionInfo:
     """The new set and how it is cut, under the ids the job was given."""
-    return msgspec.convert(job.raw_args[1], PartitionInfo).with_ids(job.exuvia_ids)
+    return arguments(job, MovePartitions).target.with_ids(job.exuvia_ids)
 
 
 def as_partitioned(world: World) -> PartitionInfo:
@@ -61,7 +87,7 @@ def as_partitioned(world: World) -> PartitionInfo:
 
 def partitions_to_move_are_there(job: Job, world: World) -> Refused | None:
     """1505, 1567."""
-    wanted, partition = job.raw_args[0], the_table(world).partition
+    wanted, partition = arguments(job, MovePartitions).names, the_table(world).partition
     if partition is None:
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
@@ -71,11 +97,8 @@ def partitions_to_move_are_there(job: Job, world: World) -> Refused | None:
 def place_new(job: Job, world: World) -> tuple[Job, World]:
     """The new set stands beside the old one."""
     partition, target = as_partitioned(world), target_of(job)
-    gone = tuple(
-        each
-        for each in partition.definitions
-        if not job.raw_args[0] or each.name.L in job.raw_args[0]
-    )
+    names = arguments(job, MovePartitions).names
+    gone = tuple(each for each in partition.definitions if not names or each.name.L in names)
     placed = evolve(
         partition,
         adding_definitions=target.definitions,
@@ -168,7 +191,7 @@ def move_and_verify(job: Job, world: World) -> Refused | Wait | None:
     partition = partition_of(world)
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
-    return Wait("", MoveRows(job.raw_args[2], sources, targets))
+    return Wait("", MoveRows(arguments(job, MovePartitions).router, sources, targets))
 
 
 def old_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:

@@ -1,6 +1,6 @@
 """RECOVER TABLE, FLASHBACK TABLE and FLASHBACK DATABASE: what was dropped is there again.
 
-    absent -> public       raw_args  [{"drop_job": id}, the table or database as it was]
+    absent -> public
 
 The dropped element's ranges are taken back from deletion in the same transaction (ddl/ranges.py):
 if any of them was begun to be emptied it is too late, 8055. The table has the id it had, and a
@@ -9,20 +9,73 @@ revision that no writer of its former life can have planned with (catalog/meta.p
 A database comes back by itself: its tables' names and infos have been where they were.
 """
 
+from typing import NamedTuple
+
+import msgspec
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import dropped_database_of, dropped_table_of, recalled_job_of
 from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import DATABASE_IN_PLACE, TABLE_IN_PLACE
-from exuvia.ddl.job import Job, timestamp_text
+from exuvia.ddl.job import Job, arguments, job_for, timestamp_text
 from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """The job that is taken back."""
+
+    drop_job: int
+
+
+class RecoverTable(NamedTuple):
+    """What RECOVER and FLASHBACK TABLE are asked: the table as it was, under the name it is to
+    have."""
+
+    drop: Drop
+    table: TableInfo
+
+
+class FlashbackDatabase(NamedTuple):
+    """Likewise."""
+
+    drop: Drop
+    database: DatabaseInfo
+
+
+def recalled_job_of(job: Job) -> int:
+    """The job whose drop RECOVER and FLASHBACK take back."""
+    return msgspec.convert(job.raw_args[0], Drop).drop_job
+
+
+def recover_table(
+    database: DatabaseInfo, table: TableInfo, new_name: str, drop_job: int, *, query: str = ""
+) -> Job:
+    """RECOVER and FLASHBACK TABLE: the table as it was before that job, under another name."""
+    renamed = evolve(table, name=name(new_name))
+    return job_for(
+        ActionCode.RECOVER_TABLE, database, renamed, RecoverTable(Drop(drop_job), renamed), query
+    )
+
+
+def flashback_database(
+    database: DatabaseInfo, new_name: str, drop_job: int, *, query: str = ""
+) -> Job:
+    """FLASHBACK DATABASE: likewise."""
+    renamed = evolve(database, db_name=name(new_name))
+    return job_for(
+        ActionCode.FLASHBACK_SCHEMA,
+        renamed,
+        None,
+        FlashbackDatabase(Drop(drop_job), renamed),
+        query,
+    )
 
 
 def looks_at_what_was_left(job: Job) -> Looks:
@@ -55,7 +108,7 @@ def database_is_there_already(job: Job, world: World) -> Refused | None:
 
 def rows_are_gone(job: Job, world: World) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges.of_table(dropped_table_of(job)), world)
+    return _unless_all_are_left(ranges.of_table(arguments(job, RecoverTable).table), world)
 
 
 def tables_are_gone(job: Job, world: World) -> Refused | None:
@@ -72,13 +125,15 @@ def _unless_all_are_left(wanted: tuple[DeleteRange, ...], world: World) -> Refus
 
 def place_table_again(job: Job, world: World) -> tuple[Job, World]:
     """The table as it was, under the name asked for."""
-    table = evolve(dropped_table_of(job), id=job.table_id, exuvia_db=job.schema_id, state=PUBLIC)
+    table = evolve(
+        arguments(job, RecoverTable).table, id=job.table_id, exuvia_db=job.schema_id, state=PUBLIC
+    )
     return job, evolve(world, table=table)
 
 
 def place_database_again(job: Job, world: World) -> tuple[Job, World]:
     """The database as it was, under the name asked for."""
-    database = evolve(dropped_database_of(job), id=job.schema_id, state=PUBLIC)
+    database = evolve(arguments(job, FlashbackDatabase).database, id=job.schema_id, state=PUBLIC)
     return job, evolve(world, database=database)
 
 

@@ -7,18 +7,52 @@ table keeps its id, its rows and its writers: who planned under the old name may
 is waited for. What stands at a name a table leaves or takes is looked at in the step's snapshot.
 """
 
+from collections.abc import Sequence
+
+import msgspec
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable, ErrTableExists
-from exuvia.catalog.model import TableInfo, evolve, name
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import Renaming, renamings_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+class Renaming(msgspec.Struct, frozen=True):
+    """One table of RENAME TABLE: where it is and where it goes."""
+
+    table_id: int
+    old_schema_id: int
+    old_schema: str
+    old_name: str
+    new_schema_id: int
+    new_schema: str
+    new_name: str
+
+
+def renamings_of(job: Job) -> tuple[Renaming, ...]:
+    """What RENAME TABLE asks for, one for each table."""
+    return arguments(job, tuple[Renaming, ...])
+
+
+def rename_tables(
+    database: DatabaseInfo, table: TableInfo, wanted: Sequence[Renaming], *, query: str = ""
+) -> Job:
+    """RENAME TABLE; `database` and `table` are those of the first of them."""
+    code = ActionCode.RENAME_TABLE if len(wanted) == 1 else ActionCode.RENAME_TABLES
+    job = job_for(code, database, table, tuple(wanted), query)
+    schemas = {each.old_schema_id for each in wanted} | {each.new_schema_id for each in wanted}
+    return evolve(
+        job,
+        exuvia_tables=tuple(each.table_id for each in wanted if each.table_id != table.id),
+        exuvia_schemas=tuple(sorted(schemas - {database.id})),
+    )
 
 
 def looks_at_all_places(job: Job) -> Looks:

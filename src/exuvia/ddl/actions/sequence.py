@@ -7,11 +7,9 @@
 RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/sequences.py).
 """
 
-import msgspec
-
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
@@ -21,10 +19,27 @@ from exuvia.ddl.actions.table import table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+def create_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "") -> Job:
+    """CREATE SEQUENCE; `sequence.sequence` has the options."""
+    return job_for(ActionCode.CREATE_SEQUENCE, database, sequence, (sequence,), query)
+
+
+def alter_sequence(
+    database: DatabaseInfo, sequence: TableInfo, options: SequenceInfo, *, query: str = ""
+) -> Job:
+    """ALTER SEQUENCE to these options."""
+    return job_for(ActionCode.ALTER_SEQUENCE, database, sequence, (options,), query)
+
+
+def drop_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "") -> Job:
+    """DROP SEQUENCE of one sequence."""
+    return job_for(ActionCode.DROP_SEQUENCE, database, sequence, query=query)
 
 
 def sequence_is_missing(job: Job, world: World) -> Refused | None:
@@ -39,7 +54,7 @@ def sequence_is_missing(job: Job, world: World) -> Refused | None:
 
 def change_options(job: Job, world: World) -> tuple[Job, World]:
     """The options as asked for; the comment of a sequence is its table's."""
-    wanted = msgspec.convert(job.raw_args[0], SequenceInfo)
+    (wanted,) = arguments(job, tuple[SequenceInfo])
     table = evolve(the_table(world), sequence=wanted, comment=wanted.sequence_comment)
     return job, evolve(world, table=table)
 

@@ -10,27 +10,83 @@ writer (law 1). Metadata goes first, data later: the whole key range is left to 
 002, the optimised delete).
 """
 
+from collections.abc import Collection, Sequence
+
+import msgspec
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists
-from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo, evolve
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import table_of, tables_of
 from exuvia.ddl.actions.paths import going
-from exuvia.ddl.actions.referrers import table_is_referred_to
 from exuvia.ddl.actions.refusals import (
+    Children,
     database_is_missing,
+    table_is_referred_to,
     table_name_is_taken,
     table_to_drop_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def table_of(job: Job) -> TableInfo:
+    """The table CREATE TABLE asks for."""
+    return msgspec.convert(job.raw_args[0], TableInfo)
+
+
+def tables_of(job: Job) -> tuple[TableInfo, ...]:
+    """The tables a job for several CREATE TABLE asks for."""
+    return arguments(job, tuple[TableInfo, ...])
+
+
+def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
+    """CREATE TABLE; the table's id is 0, those of its columns and indexes begin at 1."""
+    job = job_for(ActionCode.CREATE_TABLE, database, table, (table,), query)
+    wanted = 0 if table.partition is None else len(table.partition.definitions)
+    return evolve(job, exuvia_ids=(0,) * wanted)
+
+
+def drop_table(
+    database: DatabaseInfo,
+    table: TableInfo,
+    going: Collection[int] | None = None,
+    *,
+    query: str = "",
+) -> Job:
+    """DROP TABLE of one table; `going`: ids of the only tables that may refer to it, None for any
+    (foreign_key_checks=OFF)."""
+    asked = () if going is None else (Children(going=tuple(going)),)
+    return job_for(ActionCode.DROP_TABLE, database, table, asked, query)
+
+
+def create_tables(jobs: Sequence[Job]) -> Job:
+    """Several CREATE TABLE of one database as one job."""
+    names = ",".join(job.table_name for job in jobs)
+    return evolve(
+        jobs[0],
+        type=ActionCode.CREATE_TABLES,
+        table_id=0,
+        table_name=names,
+        raw_args=tuple(job.raw_args[0] for job in jobs),
+        query="; ".join(job.query for job in jobs),
+        exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
+        exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
+        exuvia_ids=(0,) * len(jobs),
+    )
+
+
+# -- steps -----------------------------------------------------------------------------------------
 
 
 def place_table(job: Job, world: World) -> tuple[Job, World]:

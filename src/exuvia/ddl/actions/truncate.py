@@ -11,19 +11,29 @@ the old id can be brought back under another name while they are kept (recover.p
 """
 
 from exuvia.catalog.closing import closing, opened
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.referrers import truncated_table_is_referred_to
-from exuvia.ddl.actions.refusals import table_is_missing
+from exuvia.ddl.actions.refusals import Children, table_is_missing, truncated_table_is_referred_to
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, job_for
 from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+
+
+def truncate_table(
+    database: DatabaseInfo, table: TableInfo, *, checks: bool = False, query: str = ""
+) -> Job:
+    """TRUNCATE TABLE; asks for the ids of the table and of its partitions. `checks`: not if another
+    table refers to it."""
+    parts = len(table.partition.definitions) if table.partition is not None else 0
+    asked = (Children(),) if checks else ()
+    job = job_for(ActionCode.TRUNCATE_TABLE, database, table, asked, query)
+    return evolve(job, exuvia_ids=(0,) * (1 + parts))
 
 
 def close_table(job: Job, world: World) -> tuple[Job, World]:

@@ -7,20 +7,44 @@
 A view has columns and a query and no rows, so nothing is left to be emptied.
 """
 
+from typing import NamedTuple
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
-from exuvia.catalog.model import evolve
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.arguments import table_of
 from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
+from exuvia.ddl.actions.table import table_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, job_for
 from exuvia.ddl.world import Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
+
+
+class CreateView(NamedTuple):
+    """What CREATE VIEW is asked; `former`: id of the view it replaces, 0 for none."""
+
+    view: TableInfo
+    replaces: bool = False
+    former: int = 0
+
+
+def create_view(
+    database: DatabaseInfo, view: TableInfo, former: int = 0, *, query: str = ""
+) -> Job:
+    """CREATE VIEW; `former`: id of the view it replaces (OR REPLACE), 0 for none."""
+    asked = CreateView(view, bool(former), former)
+    job = job_for(ActionCode.CREATE_VIEW, database, view, asked, query)
+    return evolve(job, exuvia_tables=(former,) if former else ())
+
+
+def drop_view(database: DatabaseInfo, view: TableInfo, *, query: str = "") -> Job:
+    """DROP VIEW of one view."""
+    return job_for(ActionCode.DROP_VIEW, database, view, query=query)
 
 
 def name_and_former(job: Job) -> Looks:

@@ -37,7 +37,7 @@ from exuvia.catalog.partition_info import (
     PartitionInfo,
     PartitionType,
 )
-from exuvia.ddl import requests_partitions as requests
+from exuvia.ddl import requests
 from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.codes import ActionCode

@@ -4,7 +4,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrTableExists, ErrWrongDBName
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
-from exuvia.ddl import requests, requests_tables
+from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.zones import table_in
@@ -54,7 +54,7 @@ def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
         new = resolve(node.charset, node.collate, old)
         if new == old:
             return Result(affected=1)
-        job = requests_tables.alter_database(database, *new, query=text)
+        job = requests.alter_database(database, *new, query=text)
     submit(session, job)
     return Result(affected=1)
 

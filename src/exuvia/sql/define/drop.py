@@ -13,7 +13,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
 )
 from exuvia.catalog.system_tables import is_system
-from exuvia.ddl import requests, requests_tables
+from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.alter_table import alter
@@ -153,9 +153,7 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
             raise ErrNoSuchTable(database.db_name.O, table.name.O)
         refuse_cached(table, "Truncate Table")
         check_truncate(session, txn, table)
-        job = requests_tables.truncate_table(
-            database, table, checks=keys_are_checked(session), query=text
-        )
+        job = requests.truncate_table(database, table, checks=keys_are_checked(session), query=text)
     submit(session, job)
     return Result()
 

@@ -25,8 +25,8 @@ from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl.actions.arguments import indexes_of
 from exuvia.ddl.actions.check import wanted_check
+from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job

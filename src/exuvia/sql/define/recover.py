@@ -22,7 +22,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import queue, requests_tables
+from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
@@ -52,7 +52,7 @@ def recover_table(session: Running, node: RecoverTable, text: str) -> Result:
             raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
         if meta.find_table(txn, database.id, name) is not None:
             raise ErrTableExists(name)
-        job = requests_tables.recover_table(database, table, name, dropped.id, query=text)
+        job = requests.recover_table(database, table, name, dropped.id, query=text)
     submit(session, job)
     return Result()
 
@@ -110,7 +110,7 @@ def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> 
             raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
         if meta.find_database(txn, name) is not None:
             raise ErrDBCreateExists(name)
-        job = requests_tables.flashback_database(info, name, dropped.id, query=text)
+        job = requests.flashback_database(info, name, dropped.id, query=text)
     submit(session, job)
     return Result()
 

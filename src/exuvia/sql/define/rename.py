@@ -19,8 +19,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.system_tables import is_system
-from exuvia.ddl import requests_tables
-from exuvia.ddl.actions.arguments import Renaming
+from exuvia.ddl import requests
+from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.alter_context import AlterContext
@@ -79,7 +79,7 @@ class Renamed:
         if not wanted:
             return None
         database, table = self._first[wanted[0].table_id]
-        return requests_tables.rename_tables(database, table, wanted, query=text)
+        return requests.rename_tables(database, table, wanted, query=text)
 
     def _renaming(self, table_id: int) -> Renaming:
         database, table = self._first[table_id]

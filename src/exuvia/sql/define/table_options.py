@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType
 from exuvia.catalog import meta
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
-from exuvia.ddl import requests_tables
+from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
@@ -159,7 +159,7 @@ def convert_charset(at: AlterContext, spec: ConvertCharset) -> Job | None:
 
 
 def _change(at: AlterContext, code: ActionCode, *arguments: object) -> Job:
-    return requests_tables.change_option(code, at.database, at.table, *arguments, query=at.text)
+    return requests.change_option(code, at.database, at.table, *arguments, query=at.text)
 
 
 def _comment(at: AlterContext, value: str) -> Job:
