@@ -113,6 +113,44 @@ def test_no_module_is_dead() -> None:
     assert not dead
 
 
+ACTIONS_MAY = {
+    "src/exuvia/ddl/codes.py",  # the codes and their words
+    "src/exuvia/sql/define/alter.py",  # being rebuilt: what an action is asks kind_of(job)
+    "src/exuvia/sql/define/mixture.py",
+    "src/exuvia/sql/define/preflight_rules.py",
+    "src/exuvia/sql/define/recover.py",
+}
+
+
+def compared_codes(tree: ast.AST) -> list[int]:
+    """Lines where an ActionCode is compared, or stands in a table to look one up in. That it is
+    handed to whoever makes a job is none of it."""
+    tables = (ast.Compare, ast.Set, ast.Tuple, ast.List, ast.MatchValue)
+    found = set()
+    for node in ast.walk(tree):
+        looked: list[ast.AST] = []
+        if isinstance(node, ast.Dict):
+            looked = [key for key in node.keys if key is not None]
+        elif isinstance(node, tables):
+            looked = list(ast.iter_child_nodes(node))
+        for each in looked:
+            if isinstance(each, ast.Attribute) and dotted(each).startswith("ActionCode."):
+                found.add(each.lineno)
+    return sorted(found)
+
+
+def test_only_actions_know_which_action_they_are() -> None:
+    """A flag of the action (ddl/action.py) says what is true of it: else each new one must be found
+    in every list of codes."""
+    found = []
+    for path in SOURCE:
+        name = relative(path)
+        if name in ACTIONS_MAY or name.startswith("src/exuvia/ddl/actions/"):
+            continue
+        found += [f"{name}:{line}" for line in compared_codes(ast.parse(path.read_text()))]
+    assert not found
+
+
 def is_number(node: ast.expr) -> bool:
     """An error's number, or a tuple or set that has one. Numbers below 1000 are counts."""
     if isinstance(node, ast.Tuple | ast.Set):

@@ -15,7 +15,8 @@ Undo is never written twice: a failed ADD enters the opposite action at the stat
 the step that leaves this state, or one with the same duties (WRITE_REORG is left as WRITE_ONLY).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple, Optional
 
@@ -33,6 +34,15 @@ Tell = Callable[[Job, World, World], Event | tuple[Event, ...]]
 Recall = Callable[[Job], int]
 Look = Callable[[Job], Looks]
 Take = Callable[[Job, World], tuple[int, ...]]
+Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
+
+
+class GetsId(Enum):
+    """What an action creates under an id that the submitter takes for it."""
+
+    NOTHING = 0
+    DATABASE = 1
+    TABLE = 2
 
 
 class Element(NamedTuple):
@@ -69,7 +79,17 @@ class Action(NamedTuple):
     looks: Look | None = None
     tail: tuple[Step, ...] = ()  # what follows the edge: from here nothing is turned back
     choose: Callable[[Job], "Action"] | None = None  # one code, several paths: which one it is
+    reorg: bool = False  # it takes a reorg worker
+    alterable: bool = False  # ADMIN ALTER DDL JOBS changes the pace of its reorg
+    mixes: bool = False  # it may be one of several changes of an ALTER TABLE
+    merges: bool = False  # several of one statement become one, with the arguments of all
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
+    gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job
+    names: Names | None = None  # names of tables that it takes or gives up
+    whole_database: bool = False  # it makes or drops a database
+    drops_database: bool = False
+    manner: Callable[[Job], object] | None = None  # jobs of one action, but not of one manner,
+    # say nothing of each other's speed
 
     @property
     def has_reorg(self) -> bool:

@@ -25,7 +25,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl import queue
-from exuvia.ddl.codes import JOB_STATE_TEXT, ActionCode, JobState
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import is_revertible
 from exuvia.kv import keys
@@ -37,17 +38,6 @@ ATTEMPTS = 64
 NOBODY, END_USER, SYSTEM = 0, 1, 2
 _OPERATORS = ("None", "EndUser", "System")
 _WAITING = (JobState.NONE, JobState.QUEUEING)
-ALTERABLE = frozenset(
-    {
-        ActionCode.ADD_INDEX,
-        ActionCode.ADD_PRIMARY_KEY,
-        ActionCode.MODIFY_COLUMN,
-        ActionCode.REORGANIZE_PARTITION,
-        ActionCode.PARTITION_BY,
-        ActionCode.REMOVE_PARTITIONING,
-        ActionCode.MULTI_SCHEMA_CHANGE,
-    }
-)
 
 
 def cancelled(job: Job, by: int) -> Job | Refused:
@@ -137,7 +127,7 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
     job = queue.get(txn, job_id)
     if job is None:
         raise ErrUnknown(f"ddl job {job_id} is not running")
-    if job.type not in ALTERABLE or not queue.is_reorg(job):
+    if not kind_of(job).alterable or not queue.is_reorg(job):
         raise ErrUnknown(
             f"unsupported DDL operation: {job.action_text}. Supported DDL operations are: "
             "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",

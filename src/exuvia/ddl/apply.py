@@ -14,8 +14,8 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
 from exuvia.ddl import loading, multi_schema_change, queue, ranges
-from exuvia.ddl.actions import action_of, refusals
-from exuvia.ddl.codes import FINISHED, ActionCode
+from exuvia.ddl.actions import action_of
+from exuvia.ddl.codes import FINISHED
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import walking
@@ -26,30 +26,27 @@ from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
 
-_TAKE_PARENTS = (ActionCode.DROP_TABLE, ActionCode.DROP_SCHEMA, ActionCode.TRUNCATE_TABLE)
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
 def read_world(txn: Transaction, job: Job, now: int) -> World:
     """The job's elements in this snapshot. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None
-    dropping = job.type == ActionCode.DROP_SCHEMA
     looks = multi_schema_change.looks(job)
     others = (meta.get_table(txn, table_id) for table_id in looks.tables)
     databases = (meta.get_database(txn, database_id) for database_id in looks.databases)
     return World(
         database=meta.get_database(txn, job.schema_id),
         table=table,
-        tables=_tables_of(txn, job.schema_id) if dropping else (),
+        tables=_tables_of(txn, job.schema_id) if looks.database_tables else (),
         others=tuple(info for info in others if info is not None),
         databases=tuple(info for info in databases if info is not None),
-        referrers=tuple(_referrers(txn, job, table)) if job.type in _TAKE_PARENTS else (),
+        referrers=tuple(_referrers(txn, job, looks, table)) if looks.referrers else (),
         names=tuple(_holders(txn, looks)),
         left=ranges.untouched(txn, looks.left_by) if looks.left_by else (),
         loader_lives=bool(looks.loader) and members.find(txn, looks.loader) is not None,
         is_loaded=bool(looks.loader) and loading.is_done(txn, job.id),
-        name_is_taken=_name_is_taken(txn, job),
+        name_is_taken=_name_is_taken(txn, job, looks),
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
     )
@@ -59,13 +56,13 @@ def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
     return tuple(table_id for _, table_id in meta.table_names(txn, database_id))
 
 
-def _referrers(txn: Transaction, job: Job, table: TableInfo | None) -> Iterator[Referrer]:
+def _referrers(
+    txn: Transaction, job: Job, looks: Looks, table: TableInfo | None
+) -> Iterator[Referrer]:
     """Keys that refer to the table, or to any table of the database, that is to go."""
-    if not refusals.children_are_asked_for(job):
-        return
     for link, parent_id in references.parents(txn):
         parent = table if parent_id == job.table_id else None
-        if job.type == ActionCode.DROP_SCHEMA:
+        if looks.database_tables:
             parent = meta.get_table(txn, parent_id)
         child = meta.get_table(txn, references.child_of(txn, link))
         if (
@@ -88,10 +85,10 @@ def _holders(txn: Transaction, looks: Looks) -> Iterator[tuple[int, str, int]]:
             yield database_id, wanted.lower(), held
 
 
-def _name_is_taken(txn: Transaction, job: Job) -> bool:
-    if job.type in (ActionCode.CREATE_SCHEMA, ActionCode.FLASHBACK_SCHEMA):
+def _name_is_taken(txn: Transaction, job: Job, looks: Looks) -> bool:
+    if looks.own_name == "database":
         return meta.find_database(txn, job.schema_name) not in (None, job.schema_id)
-    if job.type == ActionCode.CREATE_TABLE:
+    if looks.own_name == "table":
         found = meta.find_table(txn, job.schema_id, job.table_name)
         return found not in (None, job.table_id)
     return False

@@ -143,25 +143,3 @@ ACTION_TEXT = {
     ActionCode.PARTITION_BY: "alter table partition by",
     ActionCode.REMOVE_PARTITIONING: "alter table remove partitioning",
 }
-
-REORG_ACTIONS = frozenset(
-    {
-        ActionCode.ADD_INDEX,
-        ActionCode.ADD_PRIMARY_KEY,
-        ActionCode.EXCHANGE_PARTITION,
-        ActionCode.REORGANIZE_PARTITION,
-        ActionCode.PARTITION_BY,
-        ActionCode.REMOVE_PARTITIONING,
-        ActionCode.ADD_CHECK,
-        ActionCode.ALTER_CHECK,
-        ActionCode.ADD_FOREIGN_KEY,
-    }
-)
-CREATES_ITS_ID = frozenset(
-    {
-        ActionCode.CREATE_SCHEMA,
-        ActionCode.CREATE_TABLE,
-        ActionCode.CREATE_VIEW,
-        ActionCode.CREATE_SEQUENCE,
-    }
-)

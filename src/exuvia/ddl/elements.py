@@ -1,4 +1,6 @@
-"""What moves through the states: databases, tables, columns, indexes. A move gives a new world.
+"""What moves through the states: databases, tables, indexes. A move gives a new world.
+
+Columns move in actions/column.py.
 
     table.cols      public ones in `offset` order, then hidden ones: a column takes its place when
                     it becomes public and goes behind the others when it stops being so
@@ -8,14 +10,19 @@
 `job.exuvia_elements` holds the ids of the columns or indexes a job is about once it has begun.
 """
 
+from collections.abc import Iterator
+
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Element
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import World
+from exuvia.ddl.world import DeleteRange, World
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
 
+_INDEX_BITS = 16
 _KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
 
 
@@ -138,3 +145,33 @@ def indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> Ta
         if index.id not in ids or state != SchemaState.ABSENT
     ]
     return evolve(table, index_info=tuple(kept) or None)
+
+
+# -- what an element leaves to be emptied ----------------------------------------------------------
+
+
+def ranges_of_table(info: TableInfo) -> tuple[DeleteRange, ...]:
+    """Rows and entries of a table: one range for each physical table, and one for the table
+    itself, whose counters of ids go with it."""
+    own = () if info.exuvia_physical else (info.id,)  # else another table's partition, it may be
+    wanted = dict.fromkeys((*own, *info.physical_ids))
+    return tuple(DeleteRange(each, keys.table_span(each)) for each in wanted)
+
+
+def ranges_of_index(info: TableInfo, index_id: int) -> Iterator[DeleteRange]:
+    """All entries of an index, in each partition. Element ids differ within a job."""
+    for each in info.physical_ids:
+        element = index_id if each == info.id else each << _INDEX_BITS | index_id
+        yield DeleteRange(element, keys.span_of(keys.index_prefix(each, index_id)))
+
+
+def range_of_physical(physical_id: int) -> DeleteRange:
+    """Rows and entries under an id whose table lives on: not kept, since nobody brings them back,
+    and no counters of ids go along."""
+    entries, rows = keys.entries_prefix(physical_id), keys.row_prefix(physical_id)
+    return DeleteRange(physical_id, Span(entries, keys.after(rows)))
+
+
+def ranges_of_database(database_id: int) -> tuple[DeleteRange, ...]:
+    """Whatever a database holds: its names lead to its tables."""
+    return (DeleteRange(database_id, keys.span_of(keys.meta("name", database_id))),)

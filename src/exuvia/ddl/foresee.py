@@ -7,14 +7,14 @@ waits    older jobs, workers, open transactions that wrote the table
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.catalog import meta, variables
 from exuvia.catalog.model import TableInfo
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.ddl import lists, queue
-from exuvia.ddl.actions import action_of
-from exuvia.ddl.codes import ActionCode, JobState
+from exuvia.ddl.actions import action_of, kind_of
+from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
@@ -144,11 +144,9 @@ def _guess(speeds: list[float], n: int) -> float:
     return median(others) if others else ASSUMED_ROWS_A_SECOND
 
 
-def _manner(job: Job) -> Any:
-    """What it does to rows, where one action does one of several things: rewrite or only check."""
-    if job.type != ActionCode.MODIFY_COLUMN or not job.raw_args:
-        return None
-    return job.raw_args[0].get("kind") if isinstance(job.raw_args[0], dict) else None
+def _manner(job: Job) -> object:
+    manner = kind_of(job).manner
+    return manner(job) if manner and job.raw_args else None
 
 
 def _speed(job: Job, asked: Job) -> float:

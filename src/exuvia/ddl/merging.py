@@ -10,8 +10,7 @@ As TiDB does it: one step and one version for all of them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exuvia.ddl.actions.table import create_tables
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.table import create_tables, may_be_batched
 from exuvia.ddl.job import Job
 
 MERGED = 8
@@ -28,7 +27,7 @@ def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
     """Jobs of the batch, in order of the first of each; `True`: it may be merged."""
     groups: dict[int, list[int]] = {}
     for at, (job, may_merge) in enumerate(batch):
-        if may_merge and _is_plain(job):
+        if may_merge and may_be_batched(job):
             groups.setdefault(job.schema_id, []).append(at)
     found: list[Share] = []
     merged: set[int] = set()
@@ -43,10 +42,3 @@ def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
             found.append(Share(jobs[0] if len(jobs) == 1 else create_tables(jobs), some))
     alone = [Share(job, (at,)) for at, (job, _) in enumerate(batch) if at not in merged]
     return sorted([*found, *alone], key=lambda share: share.members[0])
-
-
-def _is_plain(job: Job) -> bool:
-    if job.type != ActionCode.CREATE_TABLE or job.exuvia_tables or job.exuvia_ids:
-        return False
-    table = job.raw_args[0]
-    return not table.get("fk_info") and job.reorg_meta is None

@@ -9,7 +9,7 @@ as what it is. What becomes of them is decided in ddl/state_machine.py.
 
 from exuvia.catalog.model import evolve
 from exuvia.ddl import queue
-from exuvia.ddl.actions import action_of
+from exuvia.ddl.actions import SEVERAL, action_of, kind_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job, MultiSchemaInfo, SubJob
 from exuvia.ddl.world import Looks
@@ -76,15 +76,21 @@ def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
 
 
 def combined(jobs: list[Job]) -> Job:
-    """One job of the changes that several ask for. Indexes are added by one, with one scan."""
+    """One job of the changes that several ask for. Those that merge become one: indexes are added
+    with one scan."""
     jobs = [sub for job in jobs for sub in sub_jobs(job)]
-    adding = [job for job in jobs if job.type == ActionCode.ADD_INDEX]
-    if len(adding) > 1:
-        merged = evolve(adding[0], raw_args=tuple(each for job in adding for each in job.raw_args))
-        jobs = [job for job in jobs if job.type != ActionCode.ADD_INDEX] + [merged]
+    alike: dict[ActionCode, list[Job]] = {}
+    for job in jobs:
+        if kind_of(job).merges:
+            alike.setdefault(job.type, []).append(job)
+    for group in alike.values():
+        if len(group) > 1:
+            asked = tuple(each for job in group for each in job.raw_args)
+            others = [job for job in jobs if not any(job is one for one in group)]
+            jobs = [*others, evolve(group[0], raw_args=asked)]
     return evolve(
         jobs[0],
-        type=ActionCode.MULTI_SCHEMA_CHANGE,
+        type=SEVERAL.code,
         raw_args=(),
         multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_asked, jobs))),
         reorg_meta={} if any(map(queue.is_reorg, jobs)) else None,
@@ -112,5 +118,8 @@ def looks(job: Job) -> Looks:
         databases=tuple(dict.fromkeys(each for look in asked for each in look.databases)),
         names=tuple(dict.fromkeys(name for look in asked for name in look.names)),
         left_by=max((look.left_by for look in asked), default=0),
+        own_name=max((look.own_name for look in asked), default=""),
+        database_tables=any(look.database_tables for look in asked),
+        referrers=any(look.referrers for look in asked),
         loader=max((look.loader for look in asked), default=""),
     )

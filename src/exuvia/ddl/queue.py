@@ -25,7 +25,7 @@ from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.catalog.values import default_of
 from exuvia.ddl import lists
-from exuvia.ddl.codes import REORG_ACTIONS, ActionCode
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, decode, encode, packed_time
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
@@ -79,7 +79,7 @@ def table_ids(job: Job) -> tuple[int, ...]:
 
 def is_reorg(job: Job) -> bool:
     """Whether the job reads or writes many rows, and so takes a reorg worker."""
-    return job.type in REORG_ACTIONS or job.reorg_meta is not None
+    return job.reorg_meta is not None or kind_of(job).reorg
 
 
 def insert(txn: Transaction, job: Job) -> None:
@@ -149,7 +149,7 @@ def _job_row(job: Job, processing: int) -> Row:
         job.schema_id,
         job.table_id,
         encode(job),
-        int(job.type == ActionCode.DROP_SCHEMA),
+        int(kind_of(job).drops_database),
         _listed(schema_ids(job)),
         _listed(table_ids(job)),
         int(job.type),

@@ -17,7 +17,8 @@ Source: seed 002, the optimised delete; table and columns of TiDB, whose element
 from collections.abc import Iterator
 
 from exuvia.catalog import meta, reader, writer
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import evolve
+from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
 from exuvia.ddl.world import DeleteRange
 from exuvia.kv import keys
@@ -25,7 +26,6 @@ from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
 _ORDINAL_BITS = 24
-_INDEX_BITS = 16
 _STAMP_MS_BITS = 18
 _JOB, _ELEMENT, _START, _END, _STAMP = 0, 1, 2, 3, 4
 _NAMES = keys.meta("name")
@@ -56,33 +56,6 @@ class Left:
     def may_return(self) -> bool:
         """Whether it is kept for the retention: whole tables and databases are recovered."""
         return self.holds_names or self.span.end == keys.table_span(abs(self.element_id)).end
-
-
-def of_table(info: TableInfo) -> tuple[DeleteRange, ...]:
-    """Rows and entries of a table: one range for each physical table, and one for the table
-    itself, whose counters of ids go with it."""
-    own = () if info.exuvia_physical else (info.id,)  # else another table's partition, it may be
-    wanted = dict.fromkeys((*own, *info.physical_ids))
-    return tuple(DeleteRange(each, keys.table_span(each)) for each in wanted)
-
-
-def of_index(info: TableInfo, index_id: int) -> Iterator[DeleteRange]:
-    """All entries of an index, in each partition. Element ids differ within a job."""
-    for each in info.physical_ids:
-        element = index_id if each == info.id else each << _INDEX_BITS | index_id
-        yield DeleteRange(element, keys.span_of(keys.index_prefix(each, index_id)))
-
-
-def of_physical(physical_id: int) -> DeleteRange:
-    """Rows and entries under an id whose table lives on: not kept, since nobody brings them back,
-    and no counters of ids go along."""
-    entries, rows = keys.entries_prefix(physical_id), keys.row_prefix(physical_id)
-    return DeleteRange(physical_id, Span(entries, keys.after(rows)))
-
-
-def of_database(database_id: int) -> tuple[DeleteRange, ...]:
-    """Whatever a database holds: its names lead to its tables."""
-    return (DeleteRange(database_id, keys.span_of(keys.meta("name", database_id))),)
 
 
 def leave(txn: Transaction, job_id: int, ordinal: int, each: DeleteRange, stamp: int) -> None:
@@ -143,7 +116,7 @@ def expand(txn: Transaction, left: Left, most: int) -> bytes | None:
         txn.delete(key)
         if info is not None:
             meta.drop_table(txn, evolve(info, exuvia_referred=()))  # its keys wait since the drop
-            for each in of_table(info):
+            for each in ranges_of_table(info):
                 ordinal += 1
                 leave(txn, left.job_id, ordinal, each, left.since_ms << _STAMP_MS_BITS)
     return found[-1][0] + b"\0" if len(found) == most else None

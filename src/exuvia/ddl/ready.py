@@ -24,22 +24,10 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from exuvia.ddl import queue
-from exuvia.ddl.actions.rename import renamings_of
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
 
 Place = tuple[str, int]
-
-_NAMING = (
-    ActionCode.CREATE_TABLE,
-    ActionCode.CREATE_VIEW,
-    ActionCode.CREATE_SEQUENCE,
-    ActionCode.DROP_TABLE,
-    ActionCode.DROP_VIEW,
-    ActionCode.DROP_SEQUENCE,
-    ActionCode.RECOVER_TABLE,
-)
-_RENAMING = (ActionCode.RENAME_TABLE, ActionCode.RENAME_TABLES)
 
 
 class Policy(Protocol):
@@ -135,7 +123,7 @@ class ReadySet:
         for schema in queue.schema_ids(job):
             drops = self._lines["drops", schema]
             self._drop_before[job.id, schema] = drops.last
-            if job.type == ActionCode.DROP_SCHEMA:
+            if kind_of(job).drops_database:
                 drops.join(job.id)
             self._lines["schema", schema].join(job.id)
         for place in _elements(job):
@@ -200,7 +188,7 @@ class ReadySet:
             if before:
                 return before
         for schema in queue.schema_ids(job):
-            if job.type == ActionCode.DROP_SCHEMA:
+            if kind_of(job).drops_database:
                 before = self._lines["schema", schema].before(job.id)
             else:
                 before = self._older_drop(job, schema)
@@ -220,7 +208,7 @@ class ReadySet:
 
 def _places(job: Job) -> list[Place]:
     places: list[Place] = [("schema", schema) for schema in queue.schema_ids(job)]
-    if job.type == ActionCode.DROP_SCHEMA:
+    if kind_of(job).drops_database:
         places += [("drops", schema) for schema in queue.schema_ids(job)]
     return places + _elements(job)
 
@@ -228,12 +216,7 @@ def _places(job: Job) -> list[Place]:
 def _elements(job: Job) -> list[Place]:
     """Its tables, and the names that it takes or gives up."""
     found: list[Place] = [("table", table) for table in queue.table_ids(job)]
-    if job.type in _NAMING and job.table_name:
-        found.append(("name " + job.table_name.lower(), job.schema_id))
-    elif job.type == ActionCode.CREATE_TABLES:
-        found += [("name " + each["name"]["L"], job.schema_id) for each in job.raw_args]
-    elif job.type in _RENAMING:
-        for each in renamings_of(job):
-            found.append(("name " + each.old_name.lower(), each.old_schema_id))
-            found.append(("name " + each.new_name.lower(), each.new_schema_id))
+    names = kind_of(job).names
+    if names is not None:
+        found += [("name " + name, schema_id) for schema_id, name in names(job)]
     return list(dict.fromkeys(found))

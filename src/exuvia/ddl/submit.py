@@ -23,7 +23,9 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.cluster.member import Member
 from exuvia.ddl import merging, queue
-from exuvia.ddl.codes import CREATES_ITS_ID, ActionCode
+from exuvia.ddl.action import GetsId
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions.table import is_batch
 from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.merging import Share
 from exuvia.kv.store import Store
@@ -37,13 +39,17 @@ def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
     """Ids for the jobs and for what they create: first the new element's, then the job's.
 
     `now` is a job's timestamp."""
-    needed = sum(1 + (job.type in CREATES_ITS_ID) + len(job.exuvia_ids) for job in jobs)
+    gets = [kind_of(job).gets_id for job in jobs]
+    needed = sum(
+        1 + (got != GetsId.NOTHING) + len(job.exuvia_ids)
+        for got, job in zip(gets, jobs, strict=True)
+    )
     following = count(meta.next_ids(txn, needed))
     found = []
-    for job in jobs:
-        if job.type == ActionCode.CREATE_SCHEMA:
+    for got, job in zip(gets, jobs, strict=True):
+        if got == GetsId.DATABASE:
             job = evolve(job, schema_id=next(following))
-        elif job.type in CREATES_ITS_ID:
+        elif got == GetsId.TABLE:
             job = evolve(job, table_id=next(following))
         ids = tuple(next(following) for _ in job.exuvia_ids)
         found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
@@ -98,7 +104,7 @@ class Submitter:
     ) -> Job:
         """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
         ended = self.wait(self.submit_nowait(job), timeout_s, look)
-        if ended.type == ActionCode.CREATE_TABLES != job.type and ended.error() is not None:
+        if is_batch(ended) and not is_batch(job) and ended.error() is not None:
             alone = self._submit(job, alone=True)
             return self.wait(alone, timeout_s, look)
         return ended

@@ -9,10 +9,8 @@ the report of what it costs, and bench/concurrent_ddl.py shows it.
 """
 
 from exuvia.ddl import queue
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job
-
-WHOLE_SCHEMA = frozenset({ActionCode.CREATE_SCHEMA, ActionCode.DROP_SCHEMA})
 
 
 class TwoQueues:
@@ -81,6 +79,6 @@ class TwoQueues:
 
 
 def _related(one: Job, other: Job) -> bool:
-    if one.type in WHOLE_SCHEMA or other.type in WHOLE_SCHEMA:
+    if kind_of(one).whole_database or kind_of(other).whole_database:
         return bool({*queue.schema_ids(one)} & {*queue.schema_ids(other)})
     return bool({*queue.table_ids(one)} & {*queue.table_ids(other)})

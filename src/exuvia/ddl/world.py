@@ -7,7 +7,7 @@ one that is replaced is written, one that is gone is removed.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,9 @@ class Looks(NamedTuple):
     databases: tuple[int, ...] = ()  # other databases' ids -> World.databases
     names: tuple[tuple[int, str], ...] = ()  # (database id, table name) -> World.names
     left_by: int = 0  # id of an ended job -> World.left
+    own_name: Literal["", "database", "table"] = ""  # whose the job's own is -> World.name_is_taken
+    database_tables: bool = False  # -> World.tables
+    referrers: bool = False  # children of tables that go -> World.referrers
     loader: str = ""  # the member that loads rows -> World.loader_lives, World.is_loaded
 
 

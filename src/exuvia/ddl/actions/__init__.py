@@ -38,6 +38,7 @@ from exuvia.ddl.actions.table import CREATE_TABLE, CREATE_TABLES, DROP_TABLE
 from exuvia.ddl.actions.truncate import TRUNCATE_TABLE
 from exuvia.ddl.actions.view import CREATE_VIEW, DROP_VIEW
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import Job
 
 ACTIONS: dict[ActionCode, Action] = {
@@ -90,6 +91,21 @@ ACTIONS: dict[ActionCode, Action] = {
         DROP_SEQUENCE,
     )
 }
+
+
+SEVERAL = Action(
+    "alter table multi-schema change",
+    ActionCode.MULTI_SCHEMA_CHANGE,
+    TABLE_IN_PLACE,
+    path=(),
+    alterable=True,
+    mixes=True,
+)
+
+
+def kind_of(job: Job) -> Action:
+    """The action of its code, for what is true of all its paths; SEVERAL for a job of sub-jobs."""
+    return ACTIONS.get(job.type, SEVERAL)
 
 
 def action_of(job: Job) -> Action:

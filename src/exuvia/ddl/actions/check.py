@@ -176,6 +176,7 @@ DROP_CHECK = load(
         CHECK,
         refuses=(table_is_missing, check_is_unknown),
         path=(Step(PUBLIC, WRITE_ONLY, edit=find_check), Step(WRITE_ONLY, ABSENT)),
+        mixes=True,
     )
 )
 
@@ -187,6 +188,8 @@ ADD_CHECK = load(
         refuses=(table_is_missing, check_name_is_taken, check_column_is_unknown),
         path=obeyed(place_check, every_row_obeys),
         undo=DROP_CHECK,
+        reorg=True,
+        mixes=True,
     )
 )
 
@@ -228,5 +231,7 @@ ALTER_CHECK = load(
         ),
         undo=_GIVE_UP,
         choose=chosen_alter,
+        reorg=True,
+        mixes=True,
     )
 )

@@ -28,11 +28,17 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import indexes_in, indexes_on_only, reflag, renumber, the_table
+from exuvia.ddl.elements import (
+    indexes_in,
+    indexes_on_only,
+    ranges_of_index,
+    reflag,
+    renumber,
+    the_table,
+)
 from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import DeleteRange, Event, World
 
@@ -248,7 +254,7 @@ def ranges_of_its_indexes(job: Job, world: World) -> tuple[DeleteRange, ...]:
     table = the_table(world)
     (column,) = job.exuvia_elements
     return tuple(
-        found for index in indexes_on_only(table, column) for found in ranges.of_index(table, index)
+        found for index in indexes_on_only(table, column) for found in ranges_of_index(table, index)
     )
 
 
@@ -285,6 +291,7 @@ DROP_COLUMN = load(
             Step(DELETE_ONLY, DELETE_REORG),
             Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes, event=column_dropped),
         ),
+        mixes=True,
     )
 )
 
@@ -308,5 +315,6 @@ ADD_COLUMN = load(
         ),
         undo=DROP_COLUMN,
         names_for_later=True,
+        mixes=True,
     )
 )

@@ -12,20 +12,20 @@ and infos stay behind, unreachable, as one range that is emptied later (ddl/rang
 from exuvia.base.errors import Broken
 from exuvia.catalog.model import DatabaseInfo, evolve, name
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import (
     Children,
+    children_are_asked_for,
     database_is_missing,
     database_name_is_taken,
     database_to_drop_is_missing,
     table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE
+from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE, ranges_of_database
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.ranges import of_database
-from exuvia.ddl.world import DeleteRange, Event, World
+from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -80,7 +80,7 @@ def change_charset(job: Job, world: World) -> tuple[Job, World]:
 
 def ranges_of_its_tables(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """Rows and entries of every table, found through its names."""
-    return of_database(job.schema_id)
+    return ranges_of_database(job.schema_id)
 
 
 def database_dropped(job: Job, before: World, after: World) -> Event:
@@ -95,6 +95,9 @@ CREATE_DATABASE = load(
         DATABASE,
         refuses=(database_name_is_taken,),
         path=(Step(ABSENT, PUBLIC, edit=place_database),),
+        looks=lambda job: Looks(own_name="database"),
+        gets_id=GetsId.DATABASE,
+        whole_database=True,
     )
 )
 
@@ -115,5 +118,8 @@ DROP_DATABASE = load(
         DATABASE,
         refuses=(database_to_drop_is_missing, table_is_referred_to),
         path=going(leaves=ranges_of_its_tables, event=database_dropped),
+        looks=lambda job: Looks(database_tables=True, referrers=children_are_asked_for(job)),
+        whole_database=True,
+        drops_database=True,
     )
 )

@@ -302,6 +302,7 @@ DROP_FOREIGN_KEY = load(
         refuses=(table_is_missing, key_is_unknown),
         path=(Step(PUBLIC, ABSENT, edit=find_key, leaves=marks),),
         looks=parents,
+        mixes=True,
     )
 )
 
@@ -332,6 +333,8 @@ ADD_FOREIGN_KEY = load(
         ),
         undo=_TAKE_BACK,
         looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
+        reorg=True,
+        mixes=True,
     )
 )
 
@@ -389,7 +392,9 @@ CREATE_TABLE_WITH_KEYS = load(
             Step(DELETE_ONLY, PUBLIC, event=table_created),
         ),
         undo=_UNCREATE,
-        looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
+        looks=lambda job: Looks(
+            tables=job.exuvia_tables, databases=job.exuvia_schemas, own_name="table"
+        ),
     )
 )
 

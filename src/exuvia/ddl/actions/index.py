@@ -48,11 +48,10 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, the_table
+from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import FillIndexes
@@ -354,7 +353,7 @@ def index_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """All entries of the job's indexes."""
     table = the_table(world)
     return tuple(
-        found for element in job.exuvia_elements for found in ranges.of_index(table, element)
+        found for element in job.exuvia_elements for found in ranges_of_index(table, element)
     )
 
 
@@ -395,6 +394,7 @@ DROP_INDEX = load(
         INDEX,
         refuses=(table_is_missing, index_to_drop_is_unknown, primary_key_is_named),
         path=_DROP_PATH,
+        mixes=True,
     )
 )
 
@@ -412,6 +412,10 @@ ADD_INDEX = load(
         ),
         path=_ADD_PATH,
         undo=DROP_INDEX,
+        reorg=True,
+        alterable=True,
+        mixes=True,
+        merges=True,
     )
 )
 
@@ -422,6 +426,7 @@ DROP_PRIMARY_KEY = load(
         INDEX,
         refuses=(table_is_missing, primary_key_is_missing, primary_key_is_clustered),
         path=_DROP_PRIMARY_PATH,
+        mixes=True,
     )
 )
 
@@ -438,6 +443,9 @@ ADD_PRIMARY_KEY = load(
         ),
         path=_ADD_PRIMARY_PATH,
         undo=DROP_PRIMARY_KEY,
+        reorg=True,
+        alterable=True,
+        mixes=True,
     )
 )
 
@@ -505,6 +513,7 @@ RENAME_INDEX = load(
         TABLE_IN_PLACE,
         refuses=(table_is_missing, index_is_unknown, new_index_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=change_name),),
+        mixes=True,
     )
 )
 
@@ -515,5 +524,6 @@ INDEX_VISIBILITY = load(
         TABLE_IN_PLACE,
         refuses=(table_is_missing, index_is_unknown),
         path=(Step(ABSENT, PUBLIC, edit=change_visibility),),
+        mixes=True,
     )
 )

@@ -33,7 +33,7 @@ def loader_of(job: Job) -> str:
 
 def looks_at_its_loader(job: Job) -> Looks:
     """Whether it lives, and whether it is done."""
-    return Looks(loader=loader_of(job))
+    return Looks(loader=loader_of(job), own_name="table")
 
 
 def rows_are_loaded(job: Job, world: World) -> Refused | Wait | None:

@@ -53,11 +53,10 @@ from exuvia.catalog.model import (
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.catalog.values import origin_default_of
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import reflag, renumber, stay, the_table
+from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import ChangeColumn
@@ -487,7 +486,7 @@ def rows_are_rewritten_or_checked(job: Job, world: World) -> Refused | Wait | No
 
 def _ranges(job: Job, world: World, ids: list[int]) -> tuple[DeleteRange, ...]:
     table = the_table(world)
-    return tuple(found for each in ids for found in ranges.of_index(table, each))
+    return tuple(found for each in ids for found in ranges_of_index(table, each))
 
 
 def hidden_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
@@ -602,7 +601,9 @@ def path_of(job: Job) -> Action:
     return BY_KIND[modification_of(job).kind]
 
 
-MODIFY_COLUMN = ROWS._replace(choose=path_of)
+MODIFY_COLUMN = ROWS._replace(
+    choose=path_of, alterable=True, mixes=True, manner=lambda job: modification_of(job).kind
+)
 
 
 # -- SET DEFAULT -----------------------------------------------------------------------------------
@@ -647,5 +648,6 @@ SET_DEFAULT = load(
         Element("default", follows_rows=False, move=stay),
         refuses=(table_is_missing, column_is_gone),
         path=(Step(ABSENT, PUBLIC, edit=put_default),),
+        mixes=True,
     )
 )

@@ -116,16 +116,22 @@ def _with(world: World, table: TableInfo) -> World:
     return evolve(world, table=table)
 
 
-def _in_one_step(label: str, code: ActionCode, edit: Edit) -> Action:
+def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) -> Action:
     steps = (Step(ABSENT, PUBLIC, edit=edit),)
-    return load(Action(label, code, TABLE_IN_PLACE, refuses=(table_is_missing,), path=steps))
+    return load(
+        Action(label, code, TABLE_IN_PLACE, steps, refuses=(table_is_missing,), mixes=mixes)
+    )
 
 
-TABLE_COMMENT = _in_one_step("modify table comment", ActionCode.TABLE_COMMENT, change_comment)
-TABLE_CHARSET = _in_one_step(
-    "modify table charset and collate", ActionCode.TABLE_CHARSET, change_charset
+TABLE_COMMENT = _in_one_step(
+    "modify table comment", ActionCode.TABLE_COMMENT, change_comment, mixes=True
 )
-REBASE_AUTO_ID = _in_one_step("rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids)
+TABLE_CHARSET = _in_one_step(
+    "modify table charset and collate", ActionCode.TABLE_CHARSET, change_charset, mixes=True
+)
+REBASE_AUTO_ID = _in_one_step(
+    "rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids, mixes=True
+)
 AUTO_ID_CACHE = _in_one_step("modify auto id cache", ActionCode.AUTO_ID_CACHE, change_id_cache)
 SHARD_ROW_ID = _in_one_step("shard row ID", ActionCode.SHARD_ROW_ID, change_shard_bits)
 CACHE_TABLE = _in_one_step("alter table cache", ActionCode.CACHE_TABLE, change_cached)

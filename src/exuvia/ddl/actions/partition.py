@@ -28,11 +28,10 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Element, Step, Tell, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import the_table
+from exuvia.ddl.elements import range_of_physical, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, World
 
@@ -131,7 +130,7 @@ def definitions_of(job: Job) -> tuple[PartitionDefinition, ...]:
 
 def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
     """Rows and entries of partitions. Nobody brings them back: they are not kept."""
-    return tuple(ranges.of_physical(each.id) for each in gone)
+    return tuple(range_of_physical(each.id) for each in gone)
 
 
 # -- refusals --------------------------------------------------------------------------------------

@@ -296,5 +296,6 @@ EXCHANGE_PARTITION = load(
         ),
         undo=KEEP_PLACES,
         looks=looks_at_the_table,
+        reorg=True,
     )
 )

@@ -252,6 +252,8 @@ def _move(label: str, code: ActionCode) -> Action:
                 Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=partitions_moved),
             ),
             undo=_undo(code),
+            reorg=True,
+            alterable=True,
         )
     )
 

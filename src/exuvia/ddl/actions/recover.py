@@ -17,11 +17,16 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
+from exuvia.ddl.actions.table import own_name
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import DATABASE_IN_PLACE, TABLE_IN_PLACE
+from exuvia.ddl.elements import (
+    DATABASE_IN_PLACE,
+    TABLE_IN_PLACE,
+    ranges_of_database,
+    ranges_of_table,
+)
 from exuvia.ddl.job import Job, arguments, job_for, timestamp_text
 from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
@@ -81,7 +86,9 @@ def flashback_database(
 def looks_at_what_was_left(job: Job) -> Looks:
     """The drop's ranges, and the name the table is to have."""
     names = ((job.schema_id, job.table_name),) if job.table_id else ()
-    return Looks(names=names, left_by=recalled_job_of(job))
+    return Looks(
+        names=names, left_by=recalled_job_of(job), own_name="" if job.table_id else "database"
+    )
 
 
 def name_is_taken(job: Job, world: World) -> Refused | None:
@@ -108,12 +115,12 @@ def database_is_there_already(job: Job, world: World) -> Refused | None:
 
 def rows_are_gone(job: Job, world: World) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges.of_table(arguments(job, RecoverTable).table), world)
+    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTable).table), world)
 
 
 def tables_are_gone(job: Job, world: World) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges.of_database(job.schema_id), world)
+    return _unless_all_are_left(ranges_of_database(job.schema_id), world)
 
 
 def _unless_all_are_left(wanted: tuple[DeleteRange, ...], world: World) -> Refused | None:
@@ -163,6 +170,7 @@ RECOVER_TABLE = load(
                 recalls=recalled_job_of,
             ),
         ),
+        names=own_name,
     )
 )
 

@@ -7,7 +7,7 @@ table keeps its id, its rows and its writers: who planned under the old name may
 is waited for. What stands at a name a table leaves or takes is looked at in the step's snapshot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -53,6 +53,12 @@ def rename_tables(
         exuvia_tables=tuple(each.table_id for each in wanted if each.table_id != table.id),
         exuvia_schemas=tuple(sorted(schemas - {database.id})),
     )
+
+
+def _names(job: Job) -> Iterator[tuple[int, str]]:
+    for each in renamings_of(job):
+        yield each.old_schema_id, each.old_name.lower()
+        yield each.new_schema_id, each.new_name.lower()
 
 
 def looks_at_all_places(job: Job) -> Looks:
@@ -125,6 +131,7 @@ def _renaming(label: str, code: ActionCode) -> Action:
             looks=looks_at_all_places,
             refuses=(table_to_rename_is_missing, place_to_go_is_missing, name_to_take_is_taken),
             path=(Step(ABSENT, PUBLIC, edit=rename_all),),
+            names=_names,
         )
     )
 

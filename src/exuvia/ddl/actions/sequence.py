@@ -12,10 +12,10 @@ from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import database_is_missing
-from exuvia.ddl.actions.table import table_range
+from exuvia.ddl.actions.table import own_name, table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, the_table
@@ -67,6 +67,8 @@ CREATE_SEQUENCE = load(
         refuses=(database_is_missing, name_is_anothers),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
         looks=name_and_former,
+        gets_id=GetsId.TABLE,
+        names=own_name,
     )
 )
 
@@ -87,5 +89,6 @@ DROP_SEQUENCE = load(
         TABLE,
         refuses=(sequence_is_missing,),
         path=going(leaves=table_range),
+        names=own_name,
     )
 )

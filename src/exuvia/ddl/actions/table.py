@@ -10,7 +10,7 @@ writer (law 1). Metadata goes first, data later: the whole key range is left to 
 002, the optimised delete).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -19,18 +19,18 @@ from exuvia.base.mysql_errors import ErrTableExists
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
-from exuvia.ddl import ranges
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import (
     Children,
+    children_are_asked_for,
     database_is_missing,
     table_is_referred_to,
     table_name_is_taken,
     table_to_drop_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, the_table
+from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
@@ -128,6 +128,28 @@ def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
     return with_layout(table)
 
 
+def own_name(job: Job) -> Iterable[tuple[int, str]]:
+    """The name that a job takes or gives up for its own table."""
+    return ((job.schema_id, job.table_name.lower()),) if job.table_name else ()
+
+
+def names_of_all(job: Job) -> Iterable[tuple[int, str]]:
+    """The names several new tables are to have."""
+    return ((job.schema_id, each["name"]["L"]) for each in job.raw_args)
+
+
+def is_batch(job: Job) -> bool:
+    """Whether it creates several tables."""
+    return job.type == ActionCode.CREATE_TABLES
+
+
+def may_be_batched(job: Job) -> bool:
+    """Whether it may be done by one job with others (ddl/create_table_batch.py)."""
+    if job.type != ActionCode.CREATE_TABLE or job.exuvia_tables or job.exuvia_ids:
+        return False
+    return not job.raw_args[0].get("fk_info") and job.reorg_meta is None
+
+
 def looks_at_their_names(job: Job) -> Looks:
     """The names several new tables are to have."""
     return Looks(names=tuple((job.schema_id, each.name.L) for each in tables_of(job)))
@@ -154,7 +176,7 @@ def _part(part: IndexColumn, column: ColumnInfo | None) -> IndexColumn:
 
 def table_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """Rows and entries of the table."""
-    return ranges.of_table(the_table(world))
+    return ranges_of_table(the_table(world))
 
 
 def tables_created(job: Job, before: World, after: World) -> tuple[Event, ...]:
@@ -179,6 +201,9 @@ CREATE_TABLE = load(
         TABLE,
         refuses=(database_is_missing, table_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_table, event=table_created),),
+        looks=lambda job: Looks(own_name="table"),
+        gets_id=GetsId.TABLE,
+        names=own_name,
     )
 )
 
@@ -190,6 +215,7 @@ CREATE_TABLES = load(
         looks=looks_at_their_names,
         refuses=(database_is_missing, one_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_tables, event=tables_created),),
+        names=names_of_all,
     )
 )
 
@@ -200,5 +226,7 @@ DROP_TABLE = load(
         TABLE,
         refuses=(table_to_drop_is_missing, table_is_referred_to),
         path=going(leaves=table_range, event=table_dropped),
+        looks=lambda job: Looks(referrers=children_are_asked_for(job)),
+        names=own_name,
     )
 )

@@ -14,13 +14,17 @@ from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
-from exuvia.ddl import ranges
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.refusals import Children, table_is_missing, truncated_table_is_referred_to
+from exuvia.ddl.actions.refusals import (
+    Children,
+    children_are_asked_for,
+    table_is_missing,
+    truncated_table_is_referred_to,
+)
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, job_for
-from exuvia.ddl.world import DeleteRange, Event, World
+from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -52,7 +56,7 @@ def place_empty_table(job: Job, world: World) -> tuple[Job, World]:
 
 def old_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
     """Rows and entries of the table as it was."""
-    return ranges.of_table(the_table(world))
+    return ranges_of_table(the_table(world))
 
 
 def old_table(job: Job, world: World) -> tuple[int, ...]:
@@ -83,5 +87,6 @@ TRUNCATE_TABLE = load(
                 takes=old_table,
             ),
         ),
+        looks=lambda job: Looks(referrers=children_are_asked_for(job)),
     )
 )

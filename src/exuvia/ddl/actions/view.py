@@ -13,10 +13,10 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.paths import going
 from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
-from exuvia.ddl.actions.table import table_of
+from exuvia.ddl.actions.table import own_name, table_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job, job_for
@@ -87,6 +87,8 @@ CREATE_VIEW = load(
         refuses=(database_is_missing, name_is_anothers),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
         looks=name_and_former,
+        gets_id=GetsId.TABLE,
+        names=own_name,
     )
 )
 
@@ -97,5 +99,6 @@ DROP_VIEW = load(
         TABLE,
         refuses=(table_to_drop_is_missing, it_is_no_view),
         path=going(),
+        names=own_name,
     )
 )
