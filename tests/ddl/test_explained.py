@@ -3,7 +3,7 @@
 import pytest
 
 from exuvia.ddl import requests
-from exuvia.ddl.apply import read_world
+from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import evolve
 from support.small_cluster import SmallCluster
@@ -57,6 +57,6 @@ def test_the_plan_is_printed_and_nothing_is_done(label):
         "refused": lambda: requests.add_column(database, info, column("a")),
     }[label]()
     sequence = cluster.store.snapshot().sequence
-    world = cluster.read(lambda txn: read_world(txn, evolve(job, id=1), 1))
+    world = cluster.read(lambda txn: read_snapshot(txn, evolve(job, id=1), 1))
     assert explain(job, world) == GOLDEN[label].splitlines()
     assert cluster.store.snapshot().sequence == sequence

@@ -5,9 +5,9 @@ import json
 from exuvia.catalog import meta, reader
 from exuvia.ddl import multi_schema_change, queue, requests
 from exuvia.ddl.codes import ActionCode, JobState
+from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import Job, SubJob
-from exuvia.ddl.world import World
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, column, index
 
@@ -65,7 +65,7 @@ def test_indexes_are_added_by_one_part_and_the_job_takes_a_reorg_worker():
 def test_the_decisions_in_their_order():
     cluster = cluster_with_t()
     info = cluster.table("t").info
-    lines = explain(asked(cluster), World(database=cluster.database(), table=info))
+    lines = explain(asked(cluster), CatalogSnapshot(database=cluster.database(), table=info))
     assert [" ".join(line.split()) for line in lines] == [
         "alter table multi-schema change test.t",
         "1 add column: none -> delete only version +1",

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from exuvia.catalog import meta
-from exuvia.ddl import together, worker
+from exuvia.ddl import step_batcher, worker
 from exuvia.ddl.actions import ACTIONS
-from exuvia.ddl.apply import read_world
+from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import evolve, timestamp
@@ -101,7 +101,7 @@ def test_every_action_is_in_the_table():
 def committed(monkeypatch):
     """Every decision that was committed, in order."""
     found = []
-    for module in (worker, together):
+    for module in (worker, step_batcher):
 
         def applied(txn, decision, owner, apply=module.apply):
             if decision.moves or decision.archive or decision.keeps:
@@ -138,7 +138,7 @@ def test_the_versions_are_those_and_explain_foretold_the_steps(label, rows, comm
     job_id = cluster.submit(job)
     waiting, before = cluster.job(job_id), cluster.read(meta.version)
     now = timestamp(cluster.clock.wall_ns())
-    world = cluster.read(lambda txn: read_world(txn, waiting, now))
+    world = cluster.read(lambda txn: read_snapshot(txn, waiting, now))
     foretold = list(decisions(waiting, evolve(world, place=1)))
     committed.clear()
     assert cluster.finish(job_id).state == JobState.SYNCED

@@ -19,9 +19,9 @@ from exuvia.catalog.constraint_info import FkInfo
 from exuvia.ddl import actions
 from exuvia.ddl.action import Step
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key
-from exuvia.ddl.actions.paths import obeyed
+from exuvia.ddl.actions.paths import add_constraint_path
+from exuvia.ddl.decision import CatalogSnapshot, Wait
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Wait, World
 from exuvia.sql.session.session import Session
 from exuvia.sql.write import foreign_keys
 from support.key_plays import Play
@@ -162,7 +162,7 @@ def added_between(monkeypatch, path: tuple[Step, ...], looks: int) -> list[objec
         open_ = []
 
         def judged(
-            job: Job, world: World, late: bool = ends > last, open_: list[Session] = open_
+            job: Job, world: CatalogSnapshot, late: bool = ends > last, open_: list[Session] = open_
         ) -> Refused | Wait | None:
             answer = every_child_has_a_parent(job, world)
             if answer is None and late:
@@ -198,7 +198,7 @@ def test_a_key_is_added_between_two_open_transactions(monkeypatch, looks):
 
 
 def test_duties_that_begin_in_one_step_leave_an_orphan(monkeypatch):
-    assert added_between(monkeypatch, obeyed(place_key, every_child_has_a_parent), 1)
+    assert added_between(monkeypatch, add_constraint_path(place_key, every_child_has_a_parent), 1)
 
 
 def test_a_parent_that_is_not_fenced_leaves_an_orphan(monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl import apply
-from exuvia.ddl.world import ReorgOrder
+from exuvia.ddl.decision import ReorgOrder
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from support.scripts import Play, check, scripts

@@ -9,7 +9,7 @@ from exuvia.base.mysql_errors import ErrDupEntry
 from exuvia.catalog import keycodec, reader
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.ddl.filling import ReorgFactory
+from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.packet import Equal

@@ -19,12 +19,12 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, queue, ranges, requests
+from exuvia.ddl import admin, delete_range, queue, requests
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JobState
-from exuvia.ddl.filling import ReorgFactory
 from exuvia.ddl.job import Job, evolve
+from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.entry import is_live
 from exuvia.kv.store import Store
@@ -122,8 +122,8 @@ def _walked(label: str) -> Action:
 
 
 def steps_of(label: str) -> int:
-    """Steps of the action's path and tail."""
-    return len(_walked(label).path) + len(_walked(label).tail)
+    """Steps of the action's path and post-commit phase."""
+    return len(_walked(label).path) + len(_walked(label).post_commit)
 
 
 def edge_of(label: str) -> int:
@@ -289,7 +289,7 @@ def check(play: Play, job: Job) -> None:
     cluster = play.cluster
     txn = cluster.store.begin()
     try:
-        assert ranges.waiting(txn) == []
+        assert delete_range.waiting(txn) == []
         found = Schemas(cluster.store, evaluator=EVALUATOR).table_by_id(txn, play.before.info.id)
         if found is None:
             assert cluster.store.count(keys.table_span(play.before.info.id)) == 0

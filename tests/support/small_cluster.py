@@ -20,10 +20,10 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.filling import ReorgFactory
 from exuvia.ddl.job import Job
 from exuvia.ddl.manager import TICK_S, Pools
 from exuvia.ddl.owner import Ddl
+from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store

@@ -23,17 +23,17 @@ from typing import NamedTuple, Optional
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet, Wait
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import DeleteRange, Event, Looks, Wait, World
 
-Refuse = Callable[[Job, World], Refused | None]
-Edit = Callable[[Job, World], tuple[Job, World]]
-After = Callable[[Job, World], Refused | Wait | None]  # None: go on
-Leave = Callable[[Job, World], tuple[DeleteRange, ...]]
-Tell = Callable[[Job, World, World], Event | tuple[Event, ...]]
-Recall = Callable[[Job], int]
-Look = Callable[[Job], Looks]
-Take = Callable[[Job, World], tuple[int, ...]]
+Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
+Edit = Callable[[Job, CatalogSnapshot], tuple[Job, CatalogSnapshot]]
+After = Callable[[Job, CatalogSnapshot], Refused | Wait | None]  # None: go on
+Leave = Callable[[Job, CatalogSnapshot], tuple[DeleteRange, ...]]
+Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], Event | tuple[Event, ...]]
+Restore = Callable[[Job], int]
+Reads = Callable[[Job], ReadSet]
+Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
 
 
@@ -50,7 +50,7 @@ class Element(NamedTuple):
 
     noun: str
     follows_rows: bool
-    move: Callable[[Job, World, SchemaState], World]
+    move: Callable[[Job, CatalogSnapshot, SchemaState], CatalogSnapshot]
 
 
 class Step(NamedTuple):
@@ -61,10 +61,14 @@ class Step(NamedTuple):
     edit: Edit | None = None  # what else changes, before the element moves
     after: After | None = None  # what must be true first
     leaves: Leave | None = None  # ranges to be emptied behind it
-    event: Tell | None = None  # told when the job ends well
-    takes: Take | None = None  # tables whose writers must plan anew: id or key range is taken away
-    recalls: Recall | None = None  # the ended job whose ranges are taken back from deletion
-    silent: bool = False  # only proves that no older writer is left: spends no schema version
+    event: Publish | None = None  # published when the job ends well
+    fences_tables: Fence | None = (
+        None  # tables whose writers must plan anew: id or key range is taken away
+    )
+    restores_ranges_of: Restore | None = (
+        None  # the ended job whose ranges are taken back from deletion
+    )
+    barrier: bool = False  # only proves that no older writer is left: spends no schema version
 
 
 class Action(NamedTuple):
@@ -76,8 +80,8 @@ class Action(NamedTuple):
     path: tuple[Step, ...]
     refuses: tuple[Refuse, ...] = ()
     undo: Optional["Action"] = None
-    looks: Look | None = None
-    tail: tuple[Step, ...] = ()  # what follows the edge: from here nothing is turned back
+    reads: Reads | None = None
+    post_commit: tuple[Step, ...] = ()  # behind the non-revertible point: nothing turns back
     choose: Callable[[Job], "Action"] | None = None  # one code, several paths: which one it is
     reorg: bool = False  # it takes a reorg worker
     alterable: bool = False  # ADMIN ALTER DDL JOBS changes the pace of its reorg
@@ -94,16 +98,16 @@ class Action(NamedTuple):
     @property
     def has_reorg(self) -> bool:
         """Whether one of its steps waits for rows to be read or written."""
-        return any(step.after for step in (*self.path, *self.tail))
+        return any(step.after for step in (*self.path, *self.post_commit))
 
-    def waits_in(self, state: SchemaState, tail: bool = False) -> bool:
+    def waits_in(self, state: SchemaState, post_commit: bool = False) -> bool:
         """Whether a reorg may run while the job stands in that state."""
-        steps = self.tail if tail else self.path
+        steps = self.post_commit if post_commit else self.path
         return any(step.source == state and step.after for step in steps)
 
-    def step_from(self, state: SchemaState, tail: bool = False) -> Step:
+    def step_from(self, state: SchemaState, post_commit: bool = False) -> Step:
         """The step that leaves the state or, entered from the other side, one of its duties."""
-        for step in self.tail if tail else self.path:
+        for step in self.post_commit if post_commit else self.path:
             if step.source == state:
                 return step
         for step in self.path:

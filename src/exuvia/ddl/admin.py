@@ -1,7 +1,7 @@
 """What an operator does to unfinished jobs: rows are changed here, their owner acts on them.
 
-    cancel   queueing, running, paused -> cancelling      8225 finished, 8226 past its edge, 8224
-    pause    queueing, running -> pausing                 8262 twice, 8260 past its edge
+    cancel   queueing, running, paused -> cancelling      8225 finished, 8226 not revertible, 8224
+    pause    queueing, running -> pausing                 8262 twice, 8260 not revertible
     resume   paused -> queueing                           8261 by another operator, or not paused
     alter    a reorg's threads, rows and bytes, from its next batch on
 

@@ -1,6 +1,6 @@
-"""A decision becomes one transaction; the world is read from the same one (law 4).
+"""A decision becomes one transaction; the snapshot is read from the same one (law 4).
 
-    read_world   what the snapshot shows of a job's elements
+    read_snapshot   what the snapshot shows of a job's elements
     apply        catalog, version and diff, revisions, announcement, reorg epoch, ranges, event,
                  job row or history
 
@@ -13,14 +13,14 @@ from exuvia.catalog import meta, references
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
-from exuvia.ddl import loading, multi_schema_change, queue, ranges
+from exuvia.ddl import ctas_handshake, delete_range, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import FINISHED
+from exuvia.ddl.decision import CatalogSnapshot, Decision, Event, ReadSet, Referrer, ReorgOrder
+from exuvia.ddl.event_publisher import change_of, changes_of
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import walking
-from exuvia.ddl.telling import change_of, changes_of
-from exuvia.ddl.world import Decision, Event, Looks, Referrer, ReorgOrder, World
 from exuvia.events import outbox
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -29,24 +29,24 @@ from exuvia.pipeline import checkpoint
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_world(txn: Transaction, job: Job, now: int) -> World:
+def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
     """The job's elements in this snapshot. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None
-    looks = multi_schema_change.looks(job)
-    others = (meta.get_table(txn, table_id) for table_id in looks.tables)
-    databases = (meta.get_database(txn, database_id) for database_id in looks.databases)
-    return World(
+    read_set = multi_schema_change.read_set(job)
+    others = (meta.get_table(txn, table_id) for table_id in read_set.tables)
+    databases = (meta.get_database(txn, database_id) for database_id in read_set.databases)
+    return CatalogSnapshot(
         database=meta.get_database(txn, job.schema_id),
         table=table,
-        tables=_tables_of(txn, job.schema_id) if looks.database_tables else (),
+        tables=_tables_of(txn, job.schema_id) if read_set.database_tables else (),
         others=tuple(info for info in others if info is not None),
         databases=tuple(info for info in databases if info is not None),
-        referrers=tuple(_referrers(txn, job, looks, table)) if looks.referrers else (),
-        names=tuple(_holders(txn, looks)),
-        left=ranges.untouched(txn, looks.left_by) if looks.left_by else (),
-        loader_lives=bool(looks.loader) and members.find(txn, looks.loader) is not None,
-        is_loaded=bool(looks.loader) and loading.is_done(txn, job.id),
-        name_is_taken=_name_is_taken(txn, job, looks),
+        referrers=tuple(_referrers(txn, job, read_set, table)) if read_set.referrers else (),
+        names=tuple(_holders(txn, read_set)),
+        left=delete_range.untouched(txn, read_set.left_by) if read_set.left_by else (),
+        loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
+        is_loaded=bool(read_set.loader) and ctas_handshake.is_done(txn, job.id),
+        name_is_taken=_name_is_taken(txn, job, read_set),
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
     )
@@ -57,12 +57,12 @@ def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
 
 
 def _referrers(
-    txn: Transaction, job: Job, looks: Looks, table: TableInfo | None
+    txn: Transaction, job: Job, read_set: ReadSet, table: TableInfo | None
 ) -> Iterator[Referrer]:
     """Keys that refer to the table, or to any table of the database, that is to go."""
     for link, parent_id in references.parents(txn):
         parent = table if parent_id == job.table_id else None
-        if looks.database_tables:
+        if read_set.database_tables:
             parent = meta.get_table(txn, parent_id)
         child = meta.get_table(txn, references.child_of(txn, link))
         if (
@@ -78,17 +78,17 @@ def _referrers(
                 yield Referrer(parent.name.O, child.id, *names)
 
 
-def _holders(txn: Transaction, looks: Looks) -> Iterator[tuple[int, str, int]]:
-    for database_id, wanted in looks.names:
+def _holders(txn: Transaction, read_set: ReadSet) -> Iterator[tuple[int, str, int]]:
+    for database_id, wanted in read_set.names:
         held = meta.find_table(txn, database_id, wanted.lower())
         if held is not None:
             yield database_id, wanted.lower(), held
 
 
-def _name_is_taken(txn: Transaction, job: Job, looks: Looks) -> bool:
-    if looks.own_name == "database":
+def _name_is_taken(txn: Transaction, job: Job, read_set: ReadSet) -> bool:
+    if read_set.own_name == "database":
         return meta.find_database(txn, job.schema_name) not in (None, job.schema_id)
-    if looks.own_name == "table":
+    if read_set.own_name == "table":
         found = meta.find_table(txn, job.schema_id, job.table_name)
         return found not in (None, job.table_id)
     return False
@@ -115,11 +115,11 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
         job = _publish(txn, decision, owner)
-    first = ranges.free_ordinal(txn, job.id) if decision.ranges else 0
+    first = delete_range.free_ordinal(txn, job.id) if decision.ranges else 0
     for ordinal, each in enumerate(decision.ranges, first):
-        ranges.leave(txn, job.id, ordinal, each, decision.before.now)
-    if decision.recalls:
-        ranges.recall(txn, decision.recalls)
+        delete_range.leave(txn, job.id, ordinal, each, decision.before.now)
+    if decision.restores_ranges_of:
+        delete_range.recall(txn, decision.restores_ranges_of)
     _tell(txn, job, decision.events)
     for sub_job, event in decision.sub_job_events:
         outbox.put(txn, job.id, sub_job, change_of(txn, event))
@@ -145,7 +145,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     announced = _revisions_after(txn, decision, bumps)
     _edit_catalog(txn, decision)
     meta.carry_counters(txn, decision.after.carries)
-    if decision.silent:
+    if decision.barrier:
         version = meta.publish_silently(txn, bumps)
     else:
         version = meta.publish(
@@ -165,9 +165,9 @@ def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
     return job
 
 
-def _infos(world: World) -> dict[int, TableInfo]:
-    own = (world.table,) if world.table else ()
-    return {info.id: info for info in (*own, *world.others)}
+def _infos(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
+    own = (snapshot.table,) if snapshot.table else ()
+    return {info.id: info for info in (*own, *snapshot.others)}
 
 
 def _bumps(decision: Decision) -> dict[int, int]:
@@ -177,7 +177,7 @@ def _bumps(decision: Decision) -> dict[int, int]:
     changed = [each for each in {**before, **after} if before.get(each) != after.get(each)]
     own = [decision.job.table_id] if decision.job.table_id else []
     bumps = dict.fromkeys([*own, *changed], meta.STEP)
-    return {**bumps, **dict.fromkeys(decision.takes, meta.TAKEN)}
+    return {**bumps, **dict.fromkeys(decision.fences_tables, meta.TAKEN)}
 
 
 def _database_bumps(decision: Decision) -> dict[int, int]:
@@ -194,7 +194,9 @@ def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]
     Who wrote a table that is taken away is not waited for: the store refuses it."""
     existing = _infos(decision.before)
     moved = {
-        each: by for each, by in bumps.items() if each in existing and each not in decision.takes
+        each: by
+        for each, by in bumps.items()
+        if each in existing and each not in decision.fences_tables
     }
     within = dict.fromkeys(decision.before.tables, meta.STEP)
     return {each: meta.revision(txn, each) + by for each, by in {**within, **moved}.items()}
@@ -253,5 +255,5 @@ def _end(txn: Transaction, job: Job) -> None:
     if txn.get(keys.meta("reorg", job.id)) is not None:
         checkpoint.forget(txn, job.id)
         txn.delete(keys.meta("reorg", job.id))
-        loading.forget(txn, job.id)
+        ctas_handshake.forget(txn, job.id)
     txn.notify("history")

@@ -1,4 +1,4 @@
-"""What moves through the states: databases, tables, indexes. A move gives a new world.
+"""What moves through the states: databases, tables, indexes. A move gives a new snapshot.
 
 Columns move in actions/column.py.
 
@@ -17,8 +17,8 @@ from exuvia.base.types import Flag
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Element
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import DeleteRange, World
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -26,43 +26,43 @@ _INDEX_BITS = 16
 _KEY_FLAGS = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY
 
 
-def the_table(world: World) -> TableInfo:
+def the_table(snapshot: CatalogSnapshot) -> TableInfo:
     """The job's table, which the refusals have made sure of. Raises Broken."""
-    if world.table is None:
+    if snapshot.table is None:
         raise Broken("the table of a running job is gone")
-    return world.table
+    return snapshot.table
 
 
-def move_database(job: Job, world: World, state: SchemaState) -> World:
+def move_database(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The database in that state; ABSENT removes it."""
-    if world.database is None:
+    if snapshot.database is None:
         raise Broken(f"the database of job {job.id} is gone")
     if state == SchemaState.ABSENT:
-        return evolve(world, database=None)
-    return evolve(world, database=evolve(world.database, state=state))
+        return evolve(snapshot, database=None)
+    return evolve(snapshot, database=evolve(snapshot.database, state=state))
 
 
-def move_table(job: Job, world: World, state: SchemaState) -> World:
+def move_table(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The table in that state; ABSENT removes it."""
     if state == SchemaState.ABSENT:
-        return evolve(world, table=None)
-    return evolve(world, table=evolve(the_table(world), state=state))
+        return evolve(snapshot, table=None)
+    return evolve(snapshot, table=evolve(the_table(snapshot), state=state))
 
 
-def move_indexes(job: Job, world: World, state: SchemaState) -> World:
+def move_indexes(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The job's indexes in that state, and the hidden columns of those on expressions; ABSENT
     removes them."""
-    table = the_table(world)
+    table = the_table(snapshot)
     hidden = hidden_columns_of(table, job.exuvia_elements)
     table = indexes_in(table, job.exuvia_elements, state)
     if hidden:
         table = _hidden_in(table, hidden, state)
-    return evolve(world, table=reflag(table))
+    return evolve(snapshot, table=reflag(table))
 
 
-def stay(job: Job, world: World, state: SchemaState) -> World:
-    """The world as the step's edit left it: the job has states, its element does not."""
-    return world
+def stay(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
+    """The snapshot as the step's edit left it: the job has states, its element does not."""
+    return snapshot
 
 
 DATABASE = Element("database", follows_rows=False, move=move_database)

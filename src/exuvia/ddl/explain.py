@@ -14,37 +14,39 @@ from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JOB_STATE_TEXT
+from exuvia.ddl.decision import CatalogSnapshot, Decision, DeleteRange, ReorgOrder
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
 from exuvia.ddl.state_machine import decide
-from exuvia.ddl.world import Decision, DeleteRange, ReorgOrder, World
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
 
-def decisions(job: Job, world: World, runs: list[Decision] | None = None) -> Iterator[Decision]:
+def decisions(
+    job: Job, snapshot: CatalogSnapshot, runs: list[Decision] | None = None
+) -> Iterator[Decision]:
     """Every step until history, as if each reorg succeeded. Raises Broken for a bad action.
 
     `runs` is given the decisions that would run a reorg."""
     while True:
-        decision = decide(job, world)
+        decision = decide(job, snapshot)
         if decision.reorg == ReorgOrder.RUN:
             if runs is not None:
                 runs.append(decision)
-            world = evolve(world, filled=True)
+            snapshot = evolve(snapshot, filled=True)
             continue
         yield decision
         if decision.archive or not (decision.moves or decision.keeps):
             return
-        job, world = decision.job, evolve(decision.after, filled=False)
+        job, snapshot = decision.job, evolve(decision.after, filled=False)
 
 
-def explain(job: Job, world: World) -> list[str]:
+def explain(job: Job, snapshot: CatalogSnapshot) -> list[str]:
     """The lines of EXPLAIN for a schema change; a refused one has its error as the only step."""
     place = ".".join(name for name in (job.schema_name, job.table_name) if name)
     lines = [f"{job.action_text} {place}"]
     before = None
-    for number, decision in enumerate(decisions(job, evolve(world, now=1)), 1):
+    for number, decision in enumerate(decisions(job, evolve(snapshot, now=1)), 1):
         lines.append(f"  {number}  {_line(before, decision)}".rstrip())
         before = decision
     return lines
@@ -76,7 +78,7 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
 
 
 def _version_text(decision: Decision) -> str:
-    if decision.silent:
+    if decision.barrier:
         return "no version, older writers are waited for"
     return "version +1" if decision.moves else ""
 

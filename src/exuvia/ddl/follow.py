@@ -19,8 +19,8 @@ from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
+from exuvia.ddl.decision import CatalogSnapshot, Decision
 from exuvia.ddl.job import Binlog, Job, decode
-from exuvia.ddl.world import Decision, World
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -48,9 +48,9 @@ def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: i
     return evolve(told, exuvia_gone=gone) if gone else told
 
 
-def _tables(world: World) -> dict[int, TableInfo]:
-    own = (world.table,) if world.table is not None else ()
-    return {each.id: each for each in (*own, *world.others)}
+def _tables(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
+    own = (snapshot.table,) if snapshot.table is not None else ()
+    return {each.id: each for each in (*own, *snapshot.others)}
 
 
 class Follower:

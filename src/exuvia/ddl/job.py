@@ -96,7 +96,7 @@ class SubJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MultiSchemaInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one ALTER TABLE. `revertible`: the edge has not been crossed yet."""
+    """The changes of one ALTER TABLE. `revertible`: it can still be undone."""
 
     sub_jobs: tuple[SubJob, ...]
     revertible: bool = True
@@ -138,7 +138,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_schemas: tuple[int, ...] = ()  # other databases it involves
     exuvia_ids: tuple[int, ...] = ()  # asked for as zeros: new tables' or partitions' ids
     exuvia_dropped: Table | None = None  # whose place another table took
-    exuvia_tail: bool = False  # past the edge, in the action's tail
+    exuvia_tail: bool = False  # in the action's post-commit phase
     exuvia_wait: str = ""
     exuvia_note: str = ""
 

@@ -4,8 +4,8 @@ AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
 FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
 """
 
-from exuvia.ddl.filling import Filling
 from exuvia.ddl.manager import JobManager
+from exuvia.ddl.reorg_runner import ReorgRunner
 from exuvia.ddl.worker import IDLE_S, JobWorker
 
 
@@ -30,7 +30,7 @@ class FillLoop:
     def __init__(self, manager: JobManager, worker: JobWorker) -> None:
         self._manager = manager
         self._worker = worker
-        self._held: Filling | None = None
+        self._held: ReorgRunner | None = None
 
     def step(self, now: float) -> float:
         """A while of the reorg; the job's next step once it has ended."""

@@ -20,10 +20,10 @@ from exuvia.cluster.owner import Campaign
 from exuvia.ddl import admin, lists, queue
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
+from exuvia.ddl.queue_status_writer import QueueStatusWriter
 from exuvia.ddl.ready import Policy, ReadySet
-from exuvia.ddl.together import Together
+from exuvia.ddl.step_batcher import StepBatcher
 from exuvia.ddl.two_queues import TwoQueues
-from exuvia.ddl.waits import Notes
 from exuvia.ddl.worker import IDLE_S, Ends, JobWorker, Parts
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -69,7 +69,7 @@ class JobManager:
             True: [JobWorker(parts) for _ in range(most.reorg)],
         }
         self._aside = JobWorker(parts)
-        self._together = Together(parts)
+        self._together = StepBatcher(parts)
         self._forget()
 
     def _forget(self) -> None:
@@ -86,7 +86,7 @@ class JobManager:
         self._ready = policy
         self._newest = 0
         self._parked: dict[int, float] = {}  # jobs that need no worker until then
-        self._notes = Notes(self._store, self._campaign, policy, self._busy)
+        self._notes = QueueStatusWriter(self._store, self._campaign, policy, self._busy)
         for worker in (*self._all_workers(), self._aside):
             worker.assign(0)
 

@@ -11,8 +11,8 @@ from exuvia.catalog.model import evolve
 from exuvia.ddl import queue
 from exuvia.ddl.actions import SEVERAL, action_of, kind_of
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import ReadSet
 from exuvia.ddl.job import Job, MultiSchemaInfo, SubJob
-from exuvia.ddl.world import Looks
 
 OWN = (
     "type",
@@ -110,16 +110,16 @@ def _as_asked(job: Job) -> SubJob:
     )
 
 
-def looks(job: Job) -> Looks:
+def read_set(job: Job) -> ReadSet:
     """What all sub-jobs ask to see."""
-    asked = [look(sub) for sub in sub_jobs(job) if (look := action_of(sub).looks)]
-    return Looks(
-        tables=tuple(dict.fromkeys(table for look in asked for table in look.tables)),
-        databases=tuple(dict.fromkeys(each for look in asked for each in look.databases)),
-        names=tuple(dict.fromkeys(name for look in asked for name in look.names)),
-        left_by=max((look.left_by for look in asked), default=0),
-        own_name=max((look.own_name for look in asked), default=""),
-        database_tables=any(look.database_tables for look in asked),
-        referrers=any(look.referrers for look in asked),
-        loader=max((look.loader for look in asked), default=""),
+    asked = [reads(sub) for sub in sub_jobs(job) if (reads := action_of(sub).reads)]
+    return ReadSet(
+        tables=tuple(dict.fromkeys(table for one in asked for table in one.tables)),
+        databases=tuple(dict.fromkeys(each for one in asked for each in one.databases)),
+        names=tuple(dict.fromkeys(name for one in asked for name in one.names)),
+        left_by=max((each.left_by for each in asked), default=0),
+        own_name=max((each.own_name for each in asked), default=""),
+        database_tables=any(each.database_tables for each in asked),
+        referrers=any(each.referrers for each in asked),
+        loader=max((each.loader for each in asked), default=""),
     )

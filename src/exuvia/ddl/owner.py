@@ -14,10 +14,10 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
-from exuvia.ddl.emptying import ROLE, Gc
-from exuvia.ddl.filling import ReorgFactory, raise_it
+from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.loops import AckLoop, FillLoop
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
+from exuvia.ddl.reorg_runner import ReorgFactory, raise_it
 from exuvia.ddl.worker import Ends, Parts, Unforeseen
 from exuvia.kv.store import Store
 
@@ -55,7 +55,7 @@ class Ddl:
 
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
         self.gc_campaign = Campaign(store, member, ROLE)
-        self.gc = Gc(store, self.gc_campaign, clock)
+        self.gc = GcWorker(store, self.gc_campaign, clock)
 
     def nudge(self) -> None:
         """A session of this very process submitted a job: no need to wait for the channel."""

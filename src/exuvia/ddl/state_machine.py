@@ -32,7 +32,7 @@ the others are cancelled. In the post-commit phase nothing turns back.
 Refusals are judged before anything moves, each on the table as it is, with the columns of the
 sub-jobs before it: nobody else changes the table meanwhile.
 
-Pure: same job, same world, same decision. Nothing here reads a store or a clock.
+Pure: same job, same snapshot, same decision. Nothing here reads a store or a clock.
 """
 
 from typing import NamedTuple
@@ -43,6 +43,7 @@ from exuvia.catalog.model import evolve
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.decision import CatalogSnapshot, Decision, DeleteRange, Event, ReorgOrder, Wait
 from exuvia.ddl.job import Job, failed
 from exuvia.ddl.multi_schema_change import (
     fill_is_noted,
@@ -51,29 +52,28 @@ from exuvia.ddl.multi_schema_change import (
     sub_jobs,
     with_sub_job,
 )
-from exuvia.ddl.world import Decision, DeleteRange, Event, ReorgOrder, Wait, World
 
 _ROLLED_BACK = "DDL job rollback, error msg: "
 _TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
 
 
-def decide(job: Job, world: World) -> Decision:
-    """The next step of a job in this world. Raises Broken where no step can exist."""
+def decide(job: Job, snapshot: CatalogSnapshot) -> Decision:
+    """The next step of a job in this snapshot. Raises Broken where no step can exist."""
     match job.state:
         case JobState.NONE | JobState.QUEUEING | JobState.RUNNING:
-            return _forward(job, world)
+            return _forward(job, snapshot)
         case JobState.ROLLINGBACK:
-            return _back(job, world)
+            return _back(job, snapshot)
         case JobState.CANCELLING:
-            return give_up(job, world, reason_to_end(job))
+            return give_up(job, snapshot, reason_to_end(job))
         case JobState.PAUSING:
-            return _pause(job, world)
+            return _pause(job, snapshot)
         case JobState.PAUSED:
-            return Decision(job=job, before=world, after=world, parks=True)
+            return Decision(job=job, before=snapshot, after=snapshot, parks=True)
         case JobState.DONE:
-            return _into_history(evolve(job, state=JobState.SYNCED), world)
+            return _into_history(evolve(job, state=JobState.SYNCED), snapshot)
         case JobState.ROLLBACK_DONE | JobState.CANCELLED | JobState.SYNCED:
-            return _into_history(job, world)
+            return _into_history(job, snapshot)
 
 
 def reason_to_end(job: Job) -> Refused:
@@ -104,33 +104,33 @@ def walking(job: Job) -> Job | None:
 # -- forward ---------------------------------------------------------------------------------------
 
 
-def _forward(job: Job, world: World) -> Decision:
+def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     if not job.begun:
-        error = _refusal(job, world)
+        error = _refusal(job, snapshot)
         if error is not None:
-            return give_up(job, world, error)
+            return give_up(job, snapshot, error)
         if is_several(job):
-            job = evolve(job, real_start_ts=world.now)
+            job = evolve(job, real_start_ts=snapshot.now)
         else:
-            job = _begun(job, action_of(job), world.now)
+            job = _begun(job, action_of(job), snapshot.now)
     at = _next(job)
     if at is None:
-        return _cross(job, world)
-    return _walk(job, world, at)
+        return _cross(job, snapshot)
+    return _walk(job, snapshot, at)
 
 
-def _refusal(job: Job, world: World) -> Refused | None:
+def _refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
         for refusal in action.refuses:
-            error = refusal(sub, world)
+            error = refusal(sub, snapshot)
             if error is not None:
                 return error
         if action.names_for_later and at + 1 < len(subs):
             for step in action.path:
-                taken = _take(sub, world, action, step)
-                sub, world = taken.job, taken.after
+                taken = _take(sub, snapshot, action, step)
+                sub, snapshot = taken.job, taken.after
     return None
 
 
@@ -170,28 +170,28 @@ def _begun(sub: Job, action: Action, now: int) -> Job:
     return evolve(sub, schema_state=action.path[0].source, real_start_ts=now)
 
 
-def _walk(job: Job, world: World, at: int) -> Decision:
+def _walk(job: Job, snapshot: CatalogSnapshot, at: int) -> Decision:
     """One sub-job takes a step, or waits for its reorg, or is found ready for the point."""
     sub = sub_job(job, at)
     action = action_of(sub)
     step = _step_of(sub, action)
-    sub = _begun(sub, action, world.now)
-    verdict = step.after(sub, world) if step.after else None
+    sub = _begun(sub, action, snapshot.now)
+    verdict = step.after(sub, snapshot) if step.after else None
     if isinstance(verdict, Refused):
-        return give_up(job, world, verdict)
+        return give_up(job, snapshot, verdict)
     if isinstance(verdict, Wait):
-        shown = evolve(sub, row_count=world.rows, exuvia_note=world.note)
-        noted = evolve(with_sub_job(job, at, shown), exuvia_note=world.note)
-        return _wait(noted, world, verdict)
+        shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
+        noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
+        return _wait(noted, snapshot, verdict)
     if is_several(job) and is_revertible(job) and step is _step_across(action):
-        return _note_filled(job, world, at, sub)
-    taken = _take(evolve(sub, state=_state_behind(action, step)), world, action, step)
+        return _note_filled(job, snapshot, at, sub)
+    taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
     job = with_sub_job(job, at, taken.job)
-    return _moved(_running_or_done(job), world, [(at, taken)], reorg_order(sub, taken.job))
+    return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
 
 def _state_behind(action: Action, step: Step) -> JobState:
-    is_last = step is (action.tail or action.path)[-1]
+    is_last = step is (action.post_commit or action.path)[-1]
     return JobState.DONE if is_last else JobState.RUNNING
 
 
@@ -200,23 +200,23 @@ def _running_or_done(job: Job) -> Job:
     return evolve(job, state=JobState.DONE if done else JobState.RUNNING)
 
 
-def _note_filled(job: Job, world: World, at: int, sub: Job) -> Decision:
+def _note_filled(job: Job, snapshot: CatalogSnapshot, at: int, sub: Job) -> Decision:
     """Its reorg has ended and is left: whatever of it still runs is refused from now on."""
-    note = world.note if world.filled else ""
-    ready = evolve(sub, state=JobState.RUNNING, row_count=world.rows, exuvia_note=note)
+    note = snapshot.note if snapshot.filled else ""
+    ready = evolve(sub, state=JobState.RUNNING, row_count=snapshot.rows, exuvia_note=note)
     job = evolve(with_sub_job(job, at, ready, exuvia_filled=True), state=JobState.RUNNING)
     job = evolve(job, exuvia_wait="", exuvia_note="")
-    return Decision(job=job, before=world, after=world, keeps=True, reorg=ReorgOrder.LEAVE)
+    return Decision(job=job, before=snapshot, after=snapshot, keeps=True, reorg=ReorgOrder.LEAVE)
 
 
-def _cross(job: Job, world: World) -> Decision:
-    """Every sub-job over the non-revertible point, each on the world the one before it left."""
+def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
+    """Every sub-job over the non-revertible point, each on the snapshot the one before it left."""
     steps: list[tuple[int, Taken]] = []
-    reached = world
+    reached = snapshot
     for at, sub in enumerate(sub_jobs(job)):
         action = action_of(sub)
         step = _step_across(action)
-        begun = evolve(_begun(sub, action, world.now), state=_state_behind(action, step))
+        begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))
         taken = _take(begun, reached, action, step)
         job, reached = with_sub_job(job, at, taken.job, revertible=False), taken.after
         steps.append((at, taken))
@@ -225,23 +225,23 @@ def _cross(job: Job, world: World) -> Decision:
         job = evolve(job, multi_schema_info=info)
     starts = any(reorg_order(t.placed, t.job) == ReorgOrder.START for _, t in steps)
     order = ReorgOrder.START if starts else ReorgOrder.NONE
-    return _moved(_running_or_done(job), world, steps, order)
+    return _moved(_running_or_done(job), snapshot, steps, order)
 
 
 # -- back ------------------------------------------------------------------------------------------
 
 
-def give_up(job: Job, world: World, error: Refused) -> Decision:
+def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
     """The error is the job's end, unless the non-revertible point is behind it.
 
     It came too often, or a person or the data says no."""
     if not is_revertible(job):
         going_on = evolve(failed(job, error), state=JobState.RUNNING)
-        return _wait(going_on, world, Wait(error.message))
-    return _back(evolve(failed(job, error), state=JobState.ROLLINGBACK), world)
+        return _wait(going_on, snapshot, Wait(error.message))
+    return _back(evolve(failed(job, error), state=JobState.ROLLINGBACK), snapshot)
 
 
-def _back(job: Job, world: World) -> Decision:
+def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """The last sub-job that has changed anything goes one state back."""
     at = None
     for n, sub in enumerate(sub_jobs(job)):
@@ -252,19 +252,19 @@ def _back(job: Job, world: World) -> Decision:
         else:
             job = with_sub_job(job, n, evolve(sub, state=JobState.CANCELLED))
     if at is None:
-        return _into_history(evolve(job, state=JobState.CANCELLED), world)
+        return _into_history(evolve(job, state=JobState.CANCELLED), snapshot)
     sub = sub_job(job, at)
     undo = action_of(sub).undo
     if undo is None:
-        return _wait(job, world, Wait(f"{sub.action_text} cannot be undone"))
+        return _wait(job, snapshot, Wait(f"{sub.action_text} cannot be undone"))
     step = undo.step_from(sub.schema_state)
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
-    taken = _take(evolve(sub, state=state), world, undo, step)
+    taken = _take(evolve(sub, state=state), snapshot, undo, step)
     job = with_sub_job(job, at, taken.job)
     over = all(each.state in _TURNED_BACK for each in sub_jobs(job))
     job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
-    return _moved(job, world, [(at, taken)], reorg_order(sub, taken.job))
+    return _moved(job, snapshot, [(at, taken)], reorg_order(sub, taken.job))
 
 
 # -- what a decision is made of --------------------------------------------------------------------
@@ -276,8 +276,8 @@ class Taken(NamedTuple):
     step: Step
     placed: Job
     job: Job
-    before: World
-    after: World
+    before: CatalogSnapshot
+    after: CatalogSnapshot
 
     @property
     def ranges(self) -> tuple[DeleteRange, ...]:
@@ -285,60 +285,62 @@ class Taken(NamedTuple):
         return self.step.leaves(self.placed, self.before) if self.step.leaves else ()
 
     @property
-    def takes(self) -> tuple[int, ...]:
+    def fences_tables(self) -> tuple[int, ...]:
         """Ids of tables it takes away from their writers."""
-        return self.step.takes(self.placed, self.before) if self.step.takes else ()
+        return self.step.fences_tables(self.placed, self.before) if self.step.fences_tables else ()
 
     @property
-    def recalls(self) -> int:
+    def restores_ranges_of(self) -> int:
         """The ended job whose ranges it takes back from deletion, or 0."""
-        return self.step.recalls(self.placed) if self.step.recalls else 0
+        return self.step.restores_ranges_of(self.placed) if self.step.restores_ranges_of else 0
 
-    def events(self, after: World) -> tuple[Event, ...]:
-        """What is published once the job has ended well, in the world its transaction leaves."""
+    def events(self, after: CatalogSnapshot) -> tuple[Event, ...]:
+        """What is published once the job has ended well, in the snapshot its transaction leaves."""
         if self.step.event is None or self.placed.state != JobState.DONE:
             return ()
         events = self.step.event(self.placed, self.before, after)
         return events if isinstance(events, tuple) else (events,)
 
 
-def _take(sub: Job, world: World, action: Action, step: Step) -> Taken:
+def _take(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step) -> Taken:
     """One step of an action from where the sub-job stands; `sub.state` is the one it will have."""
-    placed, edited = step.edit(sub, world) if step.edit else (sub, world)
+    placed, edited = step.edit(sub, snapshot) if step.edit else (sub, snapshot)
     after = action.element.move(placed, edited, step.target)
     moved = evolve(placed, schema_state=step.target)
-    if action.tail and step is action.path[-1]:
-        moved = evolve(moved, schema_state=action.tail[0].source, exuvia_tail=True)
-    if world.filled:
-        moved = evolve(moved, row_count=world.rows, exuvia_note=world.note)
-    return Taken(step, placed, moved, world, after)
+    if action.post_commit and step is action.path[-1]:
+        moved = evolve(moved, schema_state=action.post_commit[0].source, exuvia_tail=True)
+    if snapshot.filled:
+        moved = evolve(moved, row_count=snapshot.rows, exuvia_note=snapshot.note)
+    return Taken(step, placed, moved, snapshot, after)
 
 
-def _moved(job: Job, world: World, steps: list[tuple[int, Taken]], order: ReorgOrder) -> Decision:
+def _moved(
+    job: Job, snapshot: CatalogSnapshot, steps: list[tuple[int, Taken]], order: ReorgOrder
+) -> Decision:
     """The steps of some sub-jobs as one transaction."""
     after = steps[-1][1].after
-    if after.table is not None and after.table != world.table:
-        after = evolve(after, table=evolve(after.table, update_timestamp=world.now))
+    if after.table is not None and after.table != snapshot.table:
+        after = evolve(after, table=evolve(after.table, update_timestamp=snapshot.now))
     job = evolve(job, exuvia_wait="", dependency_id=0)
     if is_several(job):
         job = evolve(job, exuvia_note="")  # each sub-job has its own
     events = [(at, event) for at, taken in steps for event in taken.events(after)]
     return Decision(
-        job=_with_result(job, world, after) if job.state == JobState.DONE else job,
-        before=world,
+        job=_with_result(job, snapshot, after) if job.state == JobState.DONE else job,
+        before=snapshot,
         after=after,
         moves=True,
         ranges=tuple(each for _, taken in steps for each in taken.ranges),
         events=() if is_several(job) else tuple(event for _, event in events),
         sub_job_events=tuple(events) if is_several(job) else (),
-        recalls=max(taken.recalls for _, taken in steps),
+        restores_ranges_of=max(taken.restores_ranges_of for _, taken in steps),
         reorg=order,
-        takes=tuple(each for _, taken in steps for each in taken.takes),
-        silent=all(taken.step.silent for _, taken in steps),
+        fences_tables=tuple(each for _, taken in steps for each in taken.fences_tables),
+        barrier=all(taken.step.barrier for _, taken in steps),
     )
 
 
-def _with_result(job: Job, before: World, after: World) -> Job:
+def _with_result(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Job:
     """A job that has ended keeps what it made, or what was there before it dropped it."""
     binlog = evolve(
         job.binlog,
@@ -359,28 +361,28 @@ def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
     return ReorgOrder.LEAVE if was_in else ReorgOrder.NONE
 
 
-def _wait(job: Job, world: World, verdict: Wait) -> Decision:
+def _wait(job: Job, snapshot: CatalogSnapshot, verdict: Wait) -> Decision:
     """Nothing moves, and the job says why; a plan says what is to run meanwhile."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
     order = ReorgOrder.RUN if verdict.plan else ReorgOrder.NONE
-    return Decision(job=waiting, before=world, after=world, reorg=order, plan=verdict.plan)
+    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, plan=verdict.plan)
 
 
-def _pause(job: Job, world: World) -> Decision:
+def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """It keeps its place; what it fills may go on no more."""
     sub = walking(job)
     fills = sub is not None and action_of(sub).waits_in(sub.schema_state, sub.exuvia_tail)
     return Decision(
         job=evolve(job, state=JobState.PAUSED, exuvia_wait="waiting: ADMIN RESUME DDL JOBS"),
-        before=world,
-        after=world,
+        before=snapshot,
+        after=snapshot,
         parks=True,
         reorg=ReorgOrder.LEAVE if fills else ReorgOrder.NONE,
     )
 
 
-def _into_history(job: Job, world: World) -> Decision:
+def _into_history(job: Job, snapshot: CatalogSnapshot) -> Decision:
     """The job goes to history as it stands."""
-    binlog = evolve(job.binlog, FinishedTS=world.now)
-    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=world.place)
-    return Decision(job=ended, before=world, after=world, archive=True)
+    binlog = evolve(job.binlog, FinishedTS=snapshot.now)
+    ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=snapshot.place)
+    return Decision(job=ended, before=snapshot, after=snapshot, archive=True)

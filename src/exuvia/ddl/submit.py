@@ -4,8 +4,8 @@
     each waits for its job     one of them leads: reads history when "history" moves, or at times
 
 With tidb_enable_fast_create_table, plain CREATE TABLEs of one database that meet here become one
-job for up to MERGED of them (ddl/merging.py), which creates all or none. If it creates none, each
-is asked for again by itself: the error of one statement is not that of another.
+job for up to MERGED of them (ddl/create_table_batch.py), which creates all or none. If it creates
+none, each is asked for again by itself: the error of one statement is not that of another.
 
 Job ids come from the counter of all ids, in the transaction that inserts the jobs: so ids are in
 commit order, and whoever reads the queue up to an id has seen every job below it (seed 001).
@@ -22,12 +22,12 @@ from exuvia.catalog import meta, variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.cluster.member import Member
-from exuvia.ddl import merging, queue
+from exuvia.ddl import create_table_batch, queue
 from exuvia.ddl.action import GetsId
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.table import is_batch
+from exuvia.ddl.create_table_batch import Share
 from exuvia.ddl.job import Job, timestamp
-from exuvia.ddl.merging import Share
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -171,7 +171,7 @@ class Submitter:
     def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
         """The jobs to insert, and whose each is."""
         merges = len(batch) > 1 and variables.read_flag(txn, "tidb_enable_fast_create_table")
-        return merging.shares([(each.job, merges and not each.alone) for each in batch])
+        return create_table_batch.shares([(each.job, merges and not each.alone) for each in batch])
 
     # -- out of history ----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
     read the job row, again, in the step's snapshot
       every front has the last version?   no -> note who and why, look again when one acknowledges
-      decide(job, world)                  a wait -> note for what; the reorg is to run -> `filling`
+      decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `filling`
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           no room, or the disk fails -> noted; it waits, uncounted
@@ -37,11 +37,11 @@ from exuvia.catalog.model import evolve
 from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.apply import apply, read_world, take_epoch
-from exuvia.ddl.filling import Filling, ReorgFactory, raise_it
+from exuvia.ddl.apply import apply, read_snapshot, take_epoch
+from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, failed, timestamp
+from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
-from exuvia.ddl.world import Decision, ReorgOrder, World
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import Plan
@@ -94,7 +94,7 @@ class JobWorker:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lock = threading.RLock()
-        self.filling: Filling | None = None
+        self.filling: ReorgRunner | None = None
         self.assign(0)
 
     def assign(self, job_id: int) -> None:
@@ -150,14 +150,14 @@ class JobWorker:
             txn.rollback()
             return self._wait_for_fronts(job, now)
         self._lags_since = None
-        decision = decide(job, self._world(txn, job))
+        decision = decide(job, self._snapshot(txn, job))
         if commits(decision):
             return self._commit(txn, decision)
         return self._wait(txn, job, decision, now)
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
-        """The step it can commit now, for a transaction of several (ddl/together.py); None if it
-        is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
+        """The step it can commit now, for a transaction of several (ddl/step_batcher.py); None if
+        it is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
         with self._lock:
             job = queue.get(txn, self.job_id) if self.job_id else None
             if job is None:
@@ -166,7 +166,7 @@ class JobWorker:
                 self.due = max(self.due, self._lag_seen_at + LAG_POLL_S)
                 return None
             self._lags_since = None
-            decision = decide(job, self._world(txn, job, ended))
+            decision = decide(job, self._snapshot(txn, job, ended))
             return decision if commits(decision) else None
 
     def committed(self, decision: Decision) -> None:
@@ -177,17 +177,17 @@ class JobWorker:
             if decision.archive:
                 self._end()
 
-    def _world(self, txn: Transaction, job: Job, ended: int = 0) -> World:
-        world = read_world(txn, job, timestamp(self._parts.clock.wall_ns()))
-        world = evolve(world, place=self._parts.ends.place() + ended)
+    def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
+        snapshot = read_snapshot(txn, job, timestamp(self._parts.clock.wall_ns()))
+        snapshot = evolve(snapshot, place=self._parts.ends.place() + ended)
         filling = self.filling
         if filling is None:
-            return world
+            return snapshot
         if filling.lost:
             self.filling = None
-            return world
+            return snapshot
         return evolve(
-            world,
+            snapshot,
             filled=filling.filled,
             failure=filling.failure,
             rows=filling.rows,
@@ -232,7 +232,7 @@ class JobWorker:
         self._parts.campaign.guard(txn)
         epoch = take_epoch(txn, job.id)
         reorg = self._parts.reorg_factory(job.id, epoch, table, plan)
-        self.filling = Filling(reorg, partial(self._parts.unforeseen, job.id))
+        self.filling = ReorgRunner(reorg, partial(self._parts.unforeseen, job.id))
         txn.notify("reorg")
         try:
             txn.commit()
@@ -315,7 +315,7 @@ class JobWorker:
             first = job if job.err else failed(job, refused)
             job = evolve(first, err_count=job.err_count + 1)
             if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
-                decision = give_up(job, self._world(txn, job), reason_to_end(job))
+                decision = give_up(job, self._snapshot(txn, job), reason_to_end(job))
                 if decision.moves or decision.archive:
                     return self._commit(txn, decision)
             self._parts.campaign.guard(txn)

@@ -19,8 +19,8 @@ from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
-from exuvia.ddl.filling import Reorg
 from exuvia.ddl.owner import Ddl
+from exuvia.ddl.reorg_runner import Reorg
 from exuvia.ddl.submit import Submitter
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv.store import Store

@@ -23,7 +23,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, name
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.emptying import Gc
+from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job
 from exuvia.ddl.submit import numbered
 from exuvia.kv.memory import MemoryStore
@@ -296,7 +296,7 @@ class KeysWorld(World):
         """What a dropped index left is emptied late: until then its entries stand as they were."""
         super()._start(each)
         for actor in each.actors:
-            if isinstance(actor.loop, Gc):
+            if isinstance(actor.loop, GcWorker):
                 actor.loop, actor.channel = _Unhurried(actor.loop, self.random), ""
 
     def _teller(self, seed: int) -> None:

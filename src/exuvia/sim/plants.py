@@ -26,9 +26,9 @@ from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.decision import ReorgOrder
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
-from exuvia.ddl.world import ReorgOrder
 from exuvia.events import outbox
 from exuvia.kv import entry, memory, transaction, validate
 from exuvia.kv import keys as k

@@ -16,9 +16,9 @@ from exuvia.cluster.acknowledger import Acknowledger
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl.filling import Reorg as AnyReorg
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl
+from exuvia.ddl.reorg_runner import Reorg as AnyReorg
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.check_reorg import CheckReorg
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, Plan

@@ -13,7 +13,7 @@ from random import Random
 from exuvia.catalog import meta, variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
-from exuvia.ddl import ranges
+from exuvia.ddl import delete_range
 from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore
 from exuvia.sim import laws, news, process
@@ -255,6 +255,6 @@ class World:
             return False
         txn = self.shared.begin()
         try:
-            return not any(True for _ in ranges.waiting(txn))
+            return not any(True for _ in delete_range.waiting(txn))
         finally:
             txn.rollback()

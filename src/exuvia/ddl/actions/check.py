@@ -18,12 +18,12 @@ from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.paths import obeyed, rows_obey
+from exuvia.ddl.actions.paths import add_constraint_path, rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, Wait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.world import Wait, World
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
@@ -66,60 +66,60 @@ def wanted_check(job: Job) -> ConstraintInfo:
     return arguments(job, tuple[ConstraintInfo])[0]
 
 
-def named_check(job: Job, world: World) -> ConstraintInfo | None:
+def named_check(job: Job, snapshot: CatalogSnapshot) -> ConstraintInfo | None:
     """The public constraint that DROP or ALTER names."""
     wanted = str(job.raw_args[0]).lower()
-    found = (each for each in the_table(world).checks if each.constraint_name.L == wanted)
+    found = (each for each in the_table(snapshot).checks if each.constraint_name.L == wanted)
     return next((each for each in found if each.state == PUBLIC), None)
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def check_name_is_taken(job: Job, world: World) -> Refused | None:
+def check_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3822."""
     name = wanted_check(job).constraint_name.L
-    taken = any(each.constraint_name.L == name for each in the_table(world).checks)
+    taken = any(each.constraint_name.L == name for each in the_table(snapshot).checks)
     return ErrCheckConstraintDupName(name) if taken else None
 
 
-def check_column_is_unknown(job: Job, world: World) -> Refused | None:
+def check_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054."""
     wanted = wanted_check(job)
     for each in wanted.constraint_cols:
-        column = the_table(world).column(each.L)
+        column = the_table(snapshot).column(each.L)
         if column is None or column.state != PUBLIC:
             place = f"check constraint {wanted.constraint_name.O} expression"
             return ErrBadField(each.O, place)
     return None
 
 
-def check_is_unknown(job: Job, world: World) -> Refused | None:
+def check_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3940."""
-    return None if named_check(job, world) else ErrConstraintNotFound(job.raw_args[0])
+    return None if named_check(job, snapshot) else ErrConstraintNotFound(job.raw_args[0])
 
 
 # -- what moves ------------------------------------------------------------------------------------
 
 
-def move_check(job: Job, world: World, state: SchemaState) -> World:
+def move_check(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The job's constraint in that state; ABSENT removes it."""
-    table = the_table(world)
+    table = the_table(snapshot)
     (element,) = job.exuvia_elements
     kept = tuple(
         evolve(each, state=state) if each.id == element else each
         for each in table.checks
         if each.id != element or state != ABSENT
     )
-    return evolve(world, table=evolve(table, constraint_info=kept or None))
+    return evolve(snapshot, table=evolve(table, constraint_info=kept or None))
 
 
 CHECK = Element("check constraint", follows_rows=False, move=move_check)
 
 
-def place_check(job: Job, world: World) -> tuple[Job, World]:
+def place_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The constraint gets an id and stands in the table, absent yet."""
-    table = the_table(world)
+    table = the_table(snapshot)
     placed = evolve(wanted_check(job), id=table.max_cst_id + 1, tbl_name=table.name, state=ABSENT)
     table = evolve(table, constraint_info=(*table.checks, placed), max_cst_id=placed.id)
     job = evolve(
@@ -127,44 +127,44 @@ def place_check(job: Job, world: World) -> tuple[Job, World]:
         raw_args=raw((placed,)),
         exuvia_elements=(placed.id,),
     )
-    return job, evolve(world, table=table)
+    return job, evolve(snapshot, table=table)
 
 
-def find_check(job: Job, world: World) -> tuple[Job, World]:
+def find_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The id of the constraint named."""
-    found = named_check(job, world)
+    found = named_check(job, snapshot)
     if found is None:
         raise Broken(f"check {job.raw_args[0]} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(found.id,)), world
+    return evolve(job, exuvia_elements=(found.id,)), snapshot
 
 
-def _enforced(job: Job, world: World, enforced: bool) -> World:
-    table = the_table(world)
+def _enforced(job: Job, snapshot: CatalogSnapshot, enforced: bool) -> CatalogSnapshot:
+    table = the_table(snapshot)
     changed = tuple(
         evolve(each, enforced=enforced) if each.id in job.exuvia_elements else each
         for each in table.checks
     )
-    return evolve(world, table=evolve(table, constraint_info=changed))
+    return evolve(snapshot, table=evolve(table, constraint_info=changed))
 
 
-def enforce(job: Job, world: World) -> tuple[Job, World]:
+def enforce(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Writers obey it from here."""
-    job, world = find_check(job, world)
-    return job, _enforced(job, world, enforced=True)
+    job, snapshot = find_check(job, snapshot)
+    return job, _enforced(job, snapshot, enforced=True)
 
 
-def relax(job: Job, world: World) -> tuple[Job, World]:
+def relax(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nobody has to obey it."""
     if not job.exuvia_elements:
-        job, world = find_check(job, world)
-    return job, _enforced(job, world, enforced=False)
+        job, snapshot = find_check(job, snapshot)
+    return job, _enforced(job, snapshot, enforced=False)
 
 
-def every_row_obeys(job: Job, world: World) -> Refused | Wait | None:
+def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """3819 with the rows that do not."""
     (element,) = job.exuvia_elements
-    found = next(each for each in the_table(world).checks if each.id == element)
-    return rows_obey(job, world, "check", found.enforced)
+    found = next(each for each in the_table(snapshot).checks if each.id == element)
+    return rows_obey(job, snapshot, "check", found.enforced)
 
 
 # -- the paths -------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ ADD_CHECK = load(
         ActionCode.ADD_CHECK,
         CHECK,
         refuses=(table_is_missing, check_name_is_taken, check_column_is_unknown),
-        path=obeyed(place_check, every_row_obeys),
+        path=add_constraint_path(place_check, every_row_obeys),
         undo=DROP_CHECK,
         reorg=True,
         mixes=True,

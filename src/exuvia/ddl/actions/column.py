@@ -31,6 +31,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event
 from exuvia.ddl.elements import (
     indexes_in,
     indexes_on_only,
@@ -40,7 +41,6 @@ from exuvia.ddl.elements import (
     the_table,
 )
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -107,57 +107,57 @@ def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query:
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def column_name_is_taken(job: Job, world: World) -> Refused | None:
+def column_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1060."""
     column = _added(job).column
-    return ErrDupFieldName(column.name.O) if the_table(world).column(column.name.L) else None
+    return ErrDupFieldName(column.name.O) if the_table(snapshot).column(column.name.L) else None
 
 
-def neighbour_is_unknown(job: Job, world: World) -> Refused | None:
+def neighbour_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054: the column of AFTER."""
-    table, after = the_table(world), _added(job).place.after
+    table, after = the_table(snapshot), _added(job).place.after
     known = not after or table.column(after) is not None
     return None if known else ErrBadField(after, table.name.O)
 
 
-def columns_are_too_many(job: Job, world: World) -> Refused | None:
+def columns_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1117."""
-    return ErrTooManyFields() if len(the_table(world).cols) >= COLUMNS else None
+    return ErrTooManyFields() if len(the_table(snapshot).cols) >= COLUMNS else None
 
 
-def its_expression_names_nothing(job: Job, world: World) -> Refused | None:
+def its_expression_names_nothing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054: what the new column is computed from went while the job waited."""
     for name in _added(job).column.dependences or {}:
-        found = the_table(world).column(name)
+        found = the_table(snapshot).column(name)
         if found is None or found.state != SchemaState.PUBLIC:
             return ErrBadField(name, "generated column function")
     return None
 
 
-def column_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+def column_to_drop_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1091."""
-    column = the_table(world).column(_dropped(job).name)
+    column = the_table(snapshot).column(_dropped(job).name)
     there = column is not None and column.state == SchemaState.PUBLIC
     return None if there else ErrCantDropFieldOrKey(_dropped(job).name)
 
 
-def column_is_the_last(job: Job, world: World) -> Refused | None:
+def column_is_the_last(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1090."""
-    return ErrCantRemoveAllFields() if len(the_table(world).public_columns) == 1 else None
+    return ErrCantRemoveAllFields() if len(the_table(snapshot).public_columns) == 1 else None
 
 
-def something_is_computed_from_it(job: Job, world: World) -> Refused | None:
+def something_is_computed_from_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3108, or 3837 where an index on an expression is."""
-    found = computed_from(the_table(world), _dropped(job).name)
+    found = computed_from(the_table(snapshot), _dropped(job).name)
     if not found:
         return None
     kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
     return kind(_dropped(job).name)
 
 
-def column_is_needed_by_an_index(job: Job, world: World) -> Refused | None:
+def column_is_needed_by_an_index(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200: a part of the primary key or of an index of several columns."""
-    table = the_table(world)
+    table = the_table(snapshot)
     column = table.column(_dropped(job).name)
     if column is None:
         return None
@@ -179,9 +179,9 @@ def column_is_needed_by_an_index(job: Job, world: World) -> Refused | None:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def move_column(job: Job, world: World, state: SchemaState) -> World:
+def move_column(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The job's column, and the indexes on it alone, in that state; ABSENT removes them."""
-    table = the_table(world)
+    table = the_table(snapshot)
     (column_id,) = job.exuvia_elements
     table = indexes_in(table, indexes_on_only(table, column_id), state)
     column = table.column_by_id(column_id)
@@ -194,7 +194,7 @@ def move_column(job: Job, world: World, state: SchemaState) -> World:
     table = reflag(renumber(evolve(table, cols=tuple(others))))
     if column.state == SchemaState.PUBLIC != state:
         table = _without_checks_on_only(table, column)
-    return evolve(world, table=with_layout(table))
+    return evolve(snapshot, table=with_layout(table))
 
 
 def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
@@ -223,9 +223,9 @@ def _place_of(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
 COLUMN = Element("column", follows_rows=True, move=move_column)
 
 
-def place_column(job: Job, world: World) -> tuple[Job, World]:
+def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The column gets its id and stands behind the others, absent yet."""
-    table = the_table(world)
+    table = the_table(snapshot)
     column = evolve(
         _added(job).column,
         id=table.max_col_id + 1,
@@ -238,32 +238,32 @@ def place_column(job: Job, world: World) -> tuple[Job, World]:
         raw_args=raw((column, *job.raw_args[1:])),
         exuvia_elements=(column.id,),
     )
-    return job, evolve(world, table=table)
+    return job, evolve(snapshot, table=table)
 
 
-def find_column(job: Job, world: World) -> tuple[Job, World]:
+def find_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The id of the column named."""
-    column = the_table(world).column(_dropped(job).name)
+    column = the_table(snapshot).column(_dropped(job).name)
     if column is None:
         raise Broken(f"column {_dropped(job).name} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(column.id,)), world
+    return evolve(job, exuvia_elements=(column.id,)), snapshot
 
 
-def ranges_of_its_indexes(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def ranges_of_its_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All entries of the indexes that go along with the column."""
-    table = the_table(world)
+    table = the_table(snapshot)
     (column,) = job.exuvia_elements
     return tuple(
         found for index in indexes_on_only(table, column) for found in ranges_of_index(table, index)
     )
 
 
-def column_added(job: Job, before: World, after: World) -> Event:
+def column_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see the column."""
     return Event(type="add column", table=after.table, elements=job.exuvia_elements)
 
 
-def column_dropped(job: Job, before: World, after: World) -> Event:
+def column_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """The column is gone."""
     return Event(
         type="drop column",

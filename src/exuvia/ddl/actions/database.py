@@ -6,14 +6,14 @@
 
 The revision of the database is part of the fence of each of its tables, so one bump a step holds
 for all of them. The last step writes the same few keys however many tables there are: their names
-and infos stay behind, unreachable, as one range that is emptied later (ddl/ranges.py).
+and infos stay behind, unreachable, as one range that is emptied later (ddl/delete_range.py).
 """
 
 from exuvia.base.errors import Broken
 from exuvia.catalog.model import DatabaseInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import going
+from exuvia.ddl.actions.paths import drop_path
 from exuvia.ddl.actions.refusals import (
     Children,
     children_are_asked_for,
@@ -23,9 +23,9 @@ from exuvia.ddl.actions.refusals import (
     table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
 from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE, ranges_of_database
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -63,27 +63,27 @@ def alter_database(database: DatabaseInfo, charset: str, collate: str, *, query:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def place_database(job: Job, world: World) -> tuple[Job, World]:
+def place_database(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database as asked for."""
     return job, evolve(
-        world, database=evolve(arguments(job, tuple[DatabaseInfo])[0], id=job.schema_id)
+        snapshot, database=evolve(arguments(job, tuple[DatabaseInfo])[0], id=job.schema_id)
     )
 
 
-def change_charset(job: Job, world: World) -> tuple[Job, World]:
+def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database with the charset and collation the job bears."""
-    if world.database is None:
+    if snapshot.database is None:
         raise Broken(f"the database of job {job.id} is gone")
-    changed = evolve(world.database, charset=job.charset, collate=job.collate)
-    return job, evolve(world, database=changed)
+    changed = evolve(snapshot.database, charset=job.charset, collate=job.collate)
+    return job, evolve(snapshot, database=changed)
 
 
-def ranges_of_its_tables(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def ranges_of_its_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """Rows and entries of every table, found through its names."""
     return ranges_of_database(job.schema_id)
 
 
-def database_dropped(job: Job, before: World, after: World) -> Event:
+def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """The database and its tables are gone."""
     return Event(type="drop schema", database=before.database, elements=before.tables)
 
@@ -95,7 +95,7 @@ CREATE_DATABASE = load(
         DATABASE,
         refuses=(database_name_is_taken,),
         path=(Step(ABSENT, PUBLIC, edit=place_database),),
-        looks=lambda job: Looks(own_name="database"),
+        reads=lambda job: ReadSet(own_name="database"),
         gets_id=GetsId.DATABASE,
         whole_database=True,
     )
@@ -117,8 +117,8 @@ DROP_DATABASE = load(
         ActionCode.DROP_SCHEMA,
         DATABASE,
         refuses=(database_to_drop_is_missing, table_is_referred_to),
-        path=going(leaves=ranges_of_its_tables, event=database_dropped),
-        looks=lambda job: Looks(database_tables=True, referrers=children_are_asked_for(job)),
+        path=drop_path(leaves=ranges_of_its_tables, event=database_dropped),
+        reads=lambda job: ReadSet(database_tables=True, referrers=children_are_asked_for(job)),
         whole_database=True,
         drops_database=True,
     )

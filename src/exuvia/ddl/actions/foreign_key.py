@@ -1,12 +1,7 @@
-"""Both sides of a foreign key while a step moves it: the key, and what its parent knows.
-
-Tables are found by name among those the job looks at; from then on the link and the ids of columns
-tell, which survive renames.
-
-FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
+"""FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
 
     ADD      absent -> delete only       who writes a child finds its parent and leaves a mark
-             -> write only               (silent) who removes a parent looks for children
+             -> write only               (barrier) who removes a parent looks for children
              -> write reorganization     =every child has a parent=>
              -> public
     DROP     public -> absent
@@ -16,6 +11,8 @@ move. The two duties begin one after the other: who removes a parent trusts the 
 only when no writer is left who leaves none; and the rows are read when no writer of a parent is
 left who did not look (law 1; decision 037; `tests/laws/test_law_1_foreign_keys.py` shows what
 happens otherwise). Undo takes the key away on both sides.
+Tables are found by name among those in the read set; from then on the link and the ids of columns
+tell, which survive renames.
 
 CREATE TABLE with foreign keys.
 
@@ -45,9 +42,9 @@ from exuvia.ddl.actions.paths import rows_obey
 from exuvia.ddl.actions.refusals import database_is_missing, table_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created, table_of
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, ReadSet, Wait
 from exuvia.ddl.elements import move_table, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.world import DeleteRange, Looks, Wait, World
 from exuvia.kv import keys
 
 
@@ -84,21 +81,21 @@ def drop_foreign_key(database: DatabaseInfo, table: TableInfo, key: str, *, quer
     return job_for(ActionCode.DROP_FOREIGN_KEY, database, table, DropForeignKey(key), query)
 
 
-def is_own(key: FkInfo, table: TableInfo, world: World) -> bool:
+def is_own(key: FkInfo, table: TableInfo, snapshot: CatalogSnapshot) -> bool:
     """Whether the table refers to itself."""
-    database = world.database
+    database = snapshot.database
     home = database.db_name.L if database is not None else ""
     return (key.ref_schema.L, key.ref_table.L) == (home, table.name.L)
 
 
-def parent_of(world: World, key: FkInfo, child: TableInfo | None) -> TableInfo | None:
+def parent_of(snapshot: CatalogSnapshot, key: FkInfo, child: TableInfo | None) -> TableInfo | None:
     """The table of that name among those the job looks at."""
-    if child is not None and is_own(key, child, world):
+    if child is not None and is_own(key, child, snapshot):
         return child
-    named = (each for each in world.others if each.name.L == key.ref_table.L)
-    homes = {each.id: each.db_name.L for each in world.databases}
-    if world.database is not None:
-        homes[world.database.id] = world.database.db_name.L
+    named = (each for each in snapshot.others if each.name.L == key.ref_table.L)
+    homes = {each.id: each.db_name.L for each in snapshot.databases}
+    if snapshot.database is not None:
+        homes[snapshot.database.id] = snapshot.database.db_name.L
     return next((e for e in named if homes.get(e.exuvia_db) == key.ref_schema.L), None)
 
 
@@ -129,18 +126,20 @@ def knows(table: TableInfo, link: int) -> bool:
     return any(each.link == link for each in table.exuvia_referred)
 
 
-def forget_key(world: World, links: tuple[int, ...]) -> World:
+def forget_key(snapshot: CatalogSnapshot, links: tuple[int, ...]) -> CatalogSnapshot:
     """No table knows one of the links from here."""
 
     def without(table: TableInfo) -> TableInfo:
         kept = tuple(each for each in table.exuvia_referred if each.link not in links)
         return evolve(table, exuvia_referred=kept)
 
-    table = without(world.table) if world.table is not None else None
-    return evolve(world, table=table, others=tuple(without(each) for each in world.others))
+    table = without(snapshot.table) if snapshot.table is not None else None
+    return evolve(snapshot, table=table, others=tuple(without(each) for each in snapshot.others))
 
 
-def tell_parents(world: World, links: tuple[int, ...], state: SchemaState) -> World:
+def tell_parents(
+    snapshot: CatalogSnapshot, links: tuple[int, ...], state: SchemaState
+) -> CatalogSnapshot:
     """Every table that knows one of the links knows it in that state from here."""
 
     def told(table: TableInfo) -> TableInfo:
@@ -149,11 +148,11 @@ def tell_parents(world: World, links: tuple[int, ...], state: SchemaState) -> Wo
                 table = _known(table, link, state)
         return table
 
-    table = told(world.table) if world.table is not None else None
-    return evolve(world, table=table, others=tuple(told(each) for each in world.others))
+    table = told(snapshot.table) if snapshot.table is not None else None
+    return evolve(snapshot, table=table, others=tuple(told(each) for each in snapshot.others))
 
 
-def introduce(world: World, parent: int, placed: FkInfo) -> World:
+def introduce(snapshot: CatalogSnapshot, parent: int, placed: FkInfo) -> CatalogSnapshot:
     """Put the key into that parent, to be moved with it."""
 
     def introduced(table: TableInfo) -> TableInfo:
@@ -162,8 +161,8 @@ def introduce(world: World, parent: int, placed: FkInfo) -> World:
         known = Referred(placed.exuvia_link, DELETE_ONLY, placed.exuvia_ref_cols)
         return evolve(table, exuvia_referred=(*table.exuvia_referred, known))
 
-    own = introduced(world.table) if world.table is not None else None
-    return evolve(world, table=own, others=tuple(introduced(each) for each in world.others))
+    own = introduced(snapshot.table) if snapshot.table is not None else None
+    return evolve(snapshot, table=own, others=tuple(introduced(each) for each in snapshot.others))
 
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -179,43 +178,43 @@ def wanted_key(job: Job) -> FkInfo:
     return arguments(job, AddForeignKey).key
 
 
-def named_key(job: Job, world: World) -> FkInfo | None:
+def named_key(job: Job, snapshot: CatalogSnapshot) -> FkInfo | None:
     """The public key that DROP names."""
     wanted = str(job.raw_args[0]).lower()
-    found = (each for each in the_table(world).foreign_keys if each.fk_name.L == wanted)
+    found = (each for each in the_table(snapshot).foreign_keys if each.fk_name.L == wanted)
     return next((each for each in found if each.state == PUBLIC), None)
 
 
-def parents(job: Job) -> Looks:
+def parents(job: Job) -> ReadSet:
     """The tables referred to."""
-    return Looks(tables=job.exuvia_tables)
+    return ReadSet(tables=job.exuvia_tables)
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def key_name_is_taken(job: Job, world: World) -> Refused | None:
+def key_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1826."""
     name = wanted_key(job).fk_name
-    taken = any(each.fk_name.L == name.L for each in the_table(world).foreign_keys)
+    taken = any(each.fk_name.L == name.L for each in the_table(snapshot).foreign_keys)
     return ErrFkDupName(name.O) if taken else None
 
 
-def key_column_is_unknown(job: Job, world: World) -> Refused | None:
+def key_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1072."""
     for each in wanted_key(job).cols:
-        column = the_table(world).column(each.L)
+        column = the_table(snapshot).column(each.L)
         if column is None or column.state != PUBLIC:
             return ErrKeyColumnDoesNotExits(each.O)
     return None
 
 
-def parent_is_missing(job: Job, world: World) -> Refused | None:
+def parent_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1824, and 3734 where it lost a column since the statement looked."""
     wanted = wanted_key(job)
     if wanted.exuvia_orphan:
         return None
-    parent = parent_of(world, wanted, the_table(world))
+    parent = parent_of(snapshot, wanted, the_table(snapshot))
     if parent is None or parent.state != PUBLIC:
         return ErrForeignKeyCannotOpenParent(wanted.ref_table.O)
     for each in wanted.ref_cols:
@@ -225,73 +224,73 @@ def parent_is_missing(job: Job, world: World) -> Refused | None:
     return None
 
 
-def key_is_unknown(job: Job, world: World) -> Refused | None:
+def key_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1091."""
-    return None if named_key(job, world) else ErrCantDropFieldOrKey(job.raw_args[0])
+    return None if named_key(job, snapshot) else ErrCantDropFieldOrKey(job.raw_args[0])
 
 
 # -- ADD and DROP ----------------------------------------------------------------------------------
 
 
-def move_key(job: Job, world: World, state: SchemaState) -> World:
+def move_key(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The job's key, and what its parent knows of it, in that state; ABSENT removes both. While
     the key is DELETE_ONLY its parent knows it and owes nothing."""
-    table = the_table(world)
+    table = the_table(snapshot)
     (link,) = job.exuvia_elements
     kept = tuple(
         evolve(each, state=state) if each.exuvia_link == link else each
         for each in table.foreign_keys
         if each.exuvia_link != link or state != ABSENT
     )
-    world = evolve(world, table=evolve(table, fk_info=kept or None))
+    snapshot = evolve(snapshot, table=evolve(table, fk_info=kept or None))
     if state == ABSENT:
-        return forget_key(world, (link,))
-    return tell_parents(world, (link,), ABSENT if state == DELETE_ONLY else state)
+        return forget_key(snapshot, (link,))
+    return tell_parents(snapshot, (link,), ABSENT if state == DELETE_ONLY else state)
 
 
 FOREIGN_KEY = Element("foreign key", follows_rows=False, move=move_key)
 
 
-def place_key(job: Job, world: World) -> tuple[Job, World]:
+def place_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The key gets its link and stands in both tables, absent yet."""
-    table = the_table(world)
+    table = the_table(snapshot)
     (link,) = job.exuvia_ids
     wanted = wanted_key(job)
-    parent = None if wanted.exuvia_orphan else parent_of(world, wanted, table)
+    parent = None if wanted.exuvia_orphan else parent_of(snapshot, wanted, table)
     placed = evolve(
         linked(wanted, table, parent), id=table.max_fk_id + 1, exuvia_link=link, state=ABSENT
     )
     table = evolve(table, fk_info=(*table.foreign_keys, placed), max_fk_id=placed.id)
-    world = evolve(world, table=table)
+    snapshot = evolve(snapshot, table=table)
     if parent is not None and placed.version:
-        world = introduce(world, parent.id, placed)
+        snapshot = introduce(snapshot, parent.id, placed)
     asked = raw((placed, *job.raw_args[1:]))
-    return evolve(job, raw_args=asked, exuvia_elements=(link,)), world
+    return evolve(job, raw_args=asked, exuvia_elements=(link,)), snapshot
 
 
-def find_key(job: Job, world: World) -> tuple[Job, World]:
+def find_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The link of the key named."""
-    found = named_key(job, world)
+    found = named_key(job, snapshot)
     if found is None:
         raise Broken(f"foreign key {job.raw_args[0]} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(found.exuvia_link,)), world
+    return evolve(job, exuvia_elements=(found.exuvia_link,)), snapshot
 
 
-def marks(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def marks(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """What children left at their parents, needed no more."""
     (link,) = job.exuvia_elements
-    own = (world.table,) if world.table is not None else ()
+    own = (snapshot.table,) if snapshot.table is not None else ()
     return tuple(
         DeleteRange(link, keys.span_of(keys.mark_prefix(each.id, link)))
-        for each in (*own, *world.others)
+        for each in (*own, *snapshot.others)
         if knows(each, link)
     )
 
 
-def every_child_has_a_parent(job: Job, world: World) -> Refused | Wait | None:
+def every_child_has_a_parent(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """1452 with the rows that have none; not looked at where foreign_key_checks was OFF."""
     is_asked = arguments(job, AddForeignKey).judged.checks and wanted_key(job).version > 0
-    return rows_obey(job, world, "foreign key", is_asked)
+    return rows_obey(job, snapshot, "foreign key", is_asked)
 
 
 DROP_FOREIGN_KEY = load(
@@ -301,7 +300,7 @@ DROP_FOREIGN_KEY = load(
         FOREIGN_KEY,
         refuses=(table_is_missing, key_is_unknown),
         path=(Step(PUBLIC, ABSENT, edit=find_key, leaves=marks),),
-        looks=parents,
+        reads=parents,
         mixes=True,
     )
 )
@@ -312,10 +311,10 @@ _TAKE_BACK = load(
         ActionCode.DROP_FOREIGN_KEY,
         FOREIGN_KEY,
         path=(
-            Step(WRITE_ONLY, DELETE_ONLY, silent=True),
+            Step(WRITE_ONLY, DELETE_ONLY, barrier=True),
             Step(DELETE_ONLY, ABSENT, leaves=marks),
         ),
-        looks=parents,
+        reads=parents,
     )
 )
 
@@ -327,47 +326,47 @@ ADD_FOREIGN_KEY = load(
         refuses=(table_is_missing, key_name_is_taken, key_column_is_unknown, parent_is_missing),
         path=(
             Step(ABSENT, DELETE_ONLY, edit=place_key),
-            Step(DELETE_ONLY, WRITE_ONLY, silent=True),
+            Step(DELETE_ONLY, WRITE_ONLY, barrier=True),
             Step(WRITE_ONLY, WRITE_REORG),
             Step(WRITE_REORG, PUBLIC, after=every_child_has_a_parent),
         ),
         undo=_TAKE_BACK,
-        looks=lambda job: Looks(tables=job.exuvia_tables, databases=job.exuvia_schemas),
+        reads=lambda job: ReadSet(tables=job.exuvia_tables, databases=job.exuvia_schemas),
         reorg=True,
         mixes=True,
     )
 )
 
 
-def parents_are_missing(job: Job, world: World) -> Refused | None:
+def parents_are_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1824, for CREATE TABLE."""
     wanted = table_of(job)
     for each in wanted.foreign_keys:
-        itself = is_own(each, wanted, world)
-        if not (each.exuvia_orphan or itself or parent_of(world, each, None)):
+        itself = is_own(each, wanted, snapshot)
+        if not (each.exuvia_orphan or itself or parent_of(snapshot, each, None)):
             return ErrForeignKeyCannotOpenParent(each.ref_table.O)
     return None
 
 
-def move_new_table(job: Job, world: World, state: SchemaState) -> World:
+def move_new_table(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The table in that state, and its parents knowing it; ABSENT removes both."""
-    links, moved = job.exuvia_elements, move_table(job, world, state)
+    links, moved = job.exuvia_elements, move_table(job, snapshot, state)
     return forget_key(moved, links) if state == ABSENT else tell_parents(moved, links, state)
 
 
-def place_table_with_keys(job: Job, world: World) -> tuple[Job, World]:
+def place_table_with_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as asked for; its keys are public, since nobody can write it yet."""
-    job, world = place_table(job, world)
-    table = the_table(world)
+    job, snapshot = place_table(job, snapshot)
+    table = the_table(snapshot)
     placed = []
     for at, (key, link) in enumerate(zip(table.foreign_keys, job.exuvia_ids, strict=True), 1):
-        parent = None if key.exuvia_orphan else parent_of(world, key, table)
+        parent = None if key.exuvia_orphan else parent_of(snapshot, key, table)
         placed.append(evolve(linked(key, table, parent), id=at, exuvia_link=link, state=PUBLIC))
         if parent is not None and key.version:
-            world = introduce(world, parent.id, placed[-1])
-    table = evolve(the_table(world), fk_info=tuple(placed), max_fk_id=len(placed))
+            snapshot = introduce(snapshot, parent.id, placed[-1])
+    table = evolve(the_table(snapshot), fk_info=tuple(placed), max_fk_id=len(placed))
     links = tuple(each.exuvia_link for each in placed)
-    return evolve(job, exuvia_elements=links), evolve(world, table=table)
+    return evolve(job, exuvia_elements=links), evolve(snapshot, table=table)
 
 
 NEW_TABLE = Element("table with foreign keys", follows_rows=False, move=move_new_table)
@@ -392,7 +391,7 @@ CREATE_TABLE_WITH_KEYS = load(
             Step(DELETE_ONLY, PUBLIC, event=table_created),
         ),
         undo=_UNCREATE,
-        looks=lambda job: Looks(
+        reads=lambda job: ReadSet(
             tables=job.exuvia_tables, databases=job.exuvia_schemas, own_name="table"
         ),
     )

@@ -51,9 +51,9 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
 from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import FillIndexes
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -154,9 +154,9 @@ def drop_primary_key(database: DatabaseInfo, table: TableInfo, *, query: str = "
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def index_name_is_taken(job: Job, world: World) -> Refused | None:
+def index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1061, also between the indexes of one statement."""
-    taken = {index.idx_name.L for index in the_table(world).indexes}
+    taken = {index.idx_name.L for index in the_table(snapshot).indexes}
     for index in indexes_of(job):
         if index.idx_name.L in taken:
             return ErrDupKeyName(index.idx_name.O)
@@ -164,38 +164,38 @@ def index_name_is_taken(job: Job, world: World) -> Refused | None:
     return None
 
 
-def indexes_are_too_many(job: Job, world: World) -> Refused | None:
+def indexes_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1069 for the table, 1070 for the parts of one index."""
     wanted = indexes_of(job)
-    if len(the_table(world).indexes) + len(wanted) > INDEXES_PER_TABLE:
+    if len(the_table(snapshot).indexes) + len(wanted) > INDEXES_PER_TABLE:
         return ErrTooManyKeys(INDEXES_PER_TABLE)
     longest = max(len(index.idx_cols) for index in wanted)
     return ErrTooManyKeyParts(KEY_PARTS) if longest > KEY_PARTS else None
 
 
-def column_is_unknown(job: Job, world: World) -> Refused | None:
+def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1072."""
     hidden = {column.name.L for column in hidden_columns_wanted(job)}
     for index in indexes_of(job):
         for part in index.idx_cols:
             if part.name.L in hidden:
                 continue
-            column = the_table(world).column(part.name.L)
+            column = the_table(snapshot).column(part.name.L)
             if column is None or column.state != SchemaState.PUBLIC:
                 return ErrKeyColumnDoesNotExits(part.name.O)
     return None
 
 
-def table_has_a_primary_key(job: Job, world: World) -> Refused | None:
+def table_has_a_primary_key(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1068."""
-    table = the_table(world)
+    table = the_table(snapshot)
     primary = table.pk_is_handle or any(index.is_primary for index in table.indexes)
     return ErrMultiplePriKey() if primary else None
 
 
-def hidden_column_is_taken(job: Job, world: World) -> Refused | None:
+def hidden_column_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1060 for its own name, 1054 for what its expression names."""
-    table = the_table(world)
+    table = the_table(snapshot)
     for column in hidden_columns_wanted(job):
         if table.column(column.name.L) is not None:
             return ErrDupFieldName(column.name.O)
@@ -206,25 +206,25 @@ def hidden_column_is_taken(job: Job, world: World) -> Refused | None:
     return None
 
 
-def index_to_drop_is_unknown(job: Job, world: World) -> Refused | None:
+def index_to_drop_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1091."""
     for text in _dropped(job):
-        index = the_table(world).index(text)
+        index = the_table(snapshot).index(text)
         if index is None or index.state != SchemaState.PUBLIC:
             return ErrCantDropFieldOrKey(text)
     return None
 
 
-def primary_key_is_missing(job: Job, world: World) -> Refused | None:
+def primary_key_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1091."""
-    table = the_table(world)
+    table = the_table(snapshot)
     there = table.pk_is_handle or any(index.is_primary for index in table.indexes)
     return None if there else ErrCantDropFieldOrKey("PRIMARY")
 
 
-def primary_key_is_clustered(job: Job, world: World) -> Refused | None:
+def primary_key_is_clustered(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200: rows are kept under it."""
-    table = the_table(world)
+    table = the_table(snapshot)
     if table.pk_is_handle or table.is_common_handle:
         return ErrUnsupportedDDLOperation(
             "drop primary key when the table is using clustered index"
@@ -232,22 +232,22 @@ def primary_key_is_clustered(job: Job, world: World) -> Refused | None:
     return None
 
 
-def primary_key_is_named(job: Job, world: World) -> Refused | None:
+def primary_key_is_named(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """DROP INDEX `PRIMARY` of a clustered key is refused like DROP PRIMARY KEY (8200)."""
     named: list[IndexInfo] = [
         index
         for text in _dropped(job)
-        if (index := the_table(world).index(text)) is not None and index.exuvia_clustered
+        if (index := the_table(snapshot).index(text)) is not None and index.exuvia_clustered
     ]
-    return primary_key_is_clustered(job, world) if named else None
+    return primary_key_is_clustered(job, snapshot) if named else None
 
 
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def place_indexes(job: Job, world: World) -> tuple[Job, World]:
+def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The indexes get ids and stand in the table, absent yet, as do their hidden columns."""
-    table = _with_hidden(the_table(world), hidden_columns_wanted(job))
+    table = _with_hidden(the_table(snapshot), hidden_columns_wanted(job))
     placed = tuple(
         _placed(table, index, table.max_idx_id + 1 + n) for n, index in enumerate(indexes_of(job))
     )
@@ -264,7 +264,7 @@ def place_indexes(job: Job, world: World) -> tuple[Job, World]:
         ),
         exuvia_elements=tuple(index.id for index in placed),
     )
-    return job, evolve(world, table=table)
+    return job, evolve(snapshot, table=table)
 
 
 def _with_hidden(table: TableInfo, hidden: tuple[ColumnInfo, ...]) -> TableInfo:
@@ -285,10 +285,10 @@ def _part(table: TableInfo, part: IndexColumn) -> IndexColumn:
     return evolve(part, offset=column.offset, exuvia_column=column.id) if column else part
 
 
-def place_primary(job: Job, world: World) -> tuple[Job, World]:
+def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """As `place_indexes`; and from now on writers put no NULL into the key's columns."""
-    job, world = place_indexes(job, world)
-    return job, evolve(world, table=_not_null_from_now(the_table(world), job.exuvia_elements))
+    job, snapshot = place_indexes(job, snapshot)
+    return job, evolve(snapshot, table=_not_null_from_now(the_table(snapshot), job.exuvia_elements))
 
 
 def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo:
@@ -310,9 +310,9 @@ def _parts_of(table: TableInfo, elements: tuple[int, ...]) -> set[int]:
     return {part.exuvia_column for index in indexes for part in index.idx_cols}
 
 
-def settle_not_null(job: Job, world: World) -> tuple[Job, World]:
+def settle_not_null(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """No row has a NULL in the key: its columns say so."""
-    table = the_table(world)
+    table = the_table(snapshot)
     parts = _parts_of(table, job.exuvia_elements)
     columns = tuple(
         evolve(column, type=column.exuvia_changing_type, exuvia_changing_type=None)
@@ -320,49 +320,49 @@ def settle_not_null(job: Job, world: World) -> tuple[Job, World]:
         else column
         for column in table.cols
     )
-    return job, evolve(world, table=evolve(table, cols=columns))
+    return job, evolve(snapshot, table=evolve(table, cols=columns))
 
 
-def let_null_in(job: Job, world: World) -> tuple[Job, World]:
+def let_null_in(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Undone: the key's columns are as they were."""
-    table = the_table(world)
+    table = the_table(snapshot)
     parts = _parts_of(table, job.exuvia_elements)
     columns = tuple(
         evolve(column, exuvia_changing_type=None) if column.id in parts else column
         for column in table.cols
     )
-    return job, evolve(world, table=evolve(table, cols=columns))
+    return job, evolve(snapshot, table=evolve(table, cols=columns))
 
 
-def find_indexes(job: Job, world: World) -> tuple[Job, World]:
+def find_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The ids of the indexes named."""
-    named = [the_table(world).index(text) for text in _dropped(job)]
-    return evolve(job, exuvia_elements=tuple(index.id for index in named if index)), world
+    named = [the_table(snapshot).index(text) for text in _dropped(job)]
+    return evolve(job, exuvia_elements=tuple(index.id for index in named if index)), snapshot
 
 
-def fill_and_verify(job: Job, world: World) -> Refused | Wait | None:
+def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """Every row is in the index, and the pipeline has compared them (law 9)."""
-    if world.failure is not None:
-        return world.failure
-    if world.table_is_empty or world.filled:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.table_is_empty or snapshot.filled:
         return None
     return Wait("", FillIndexes(job.exuvia_elements))
 
 
-def index_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All entries of the job's indexes."""
-    table = the_table(world)
+    table = the_table(snapshot)
     return tuple(
         found for element in job.exuvia_elements for found in ranges_of_index(table, element)
     )
 
 
-def index_tombstones(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def index_tombstones(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """What removals left to stop the fill, needed no more once it is over."""
-    return tuple(evolve(each, tombstones_only=True) for each in index_ranges(job, world))
+    return tuple(evolve(each, tombstones_only=True) for each in index_ranges(job, snapshot))
 
 
-def index_added(job: Job, before: World, after: World) -> Event:
+def index_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """The indexes are there and full."""
     return Event(type="add index", table=after.table, elements=job.exuvia_elements)
 
@@ -450,29 +450,29 @@ ADD_PRIMARY_KEY = load(
 )
 
 
-def index_is_unknown(job: Job, world: World) -> Refused | None:
+def index_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1176."""
     wanted = str(job.raw_args[0])
-    index = the_table(world).index(wanted)
+    index = the_table(snapshot).index(wanted)
     there = index is not None and index.state == PUBLIC
-    return None if there else ErrKeyDoesNotExist(wanted, the_table(world).name.O)
+    return None if there else ErrKeyDoesNotExist(wanted, the_table(snapshot).name.O)
 
 
-def new_index_name_is_taken(job: Job, world: World) -> Refused | None:
+def new_index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1061."""
     source, target = arguments(job, RenameIndex)
-    held = the_table(world).index(target)
+    held = the_table(snapshot).index(target)
     taken = held is not None and held.idx_name.L != source.lower()
     return ErrDupKeyName(target) if taken else None
 
 
-def change_name(job: Job, world: World) -> tuple[Job, World]:
+def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another name, for its hidden columns too."""
-    table = the_table(world)
+    table = the_table(snapshot)
     asked = arguments(job, RenameIndex)
     found = table.index(asked.name)
     if found is None:
-        return job, world
+        return job, snapshot
     renamed = evolve(found, idx_name=name(asked.new_name))
     hidden = set(hidden_columns_of(table, (found.id,)))
     names = {each.id: _new_name(each, found, renamed) for each in table.cols if each.id in hidden}
@@ -483,22 +483,22 @@ def change_name(job: Job, world: World) -> tuple[Job, World]:
         evolve(part, name=names.get(part.exuvia_column, part.name)) for part in found.idx_cols
     )
     table = evolve(_with_index(table, evolve(renamed, idx_cols=parts)), cols=columns)
-    return job, evolve(world, table=table)
+    return job, evolve(snapshot, table=table)
 
 
 def _new_name(column: ColumnInfo, old: IndexInfo, new: IndexInfo) -> Name:
     return name(column.name.O.replace(f"_{old.idx_name.O}_", f"_{new.idx_name.O}_", 1))
 
 
-def change_visibility(job: Job, world: World) -> tuple[Job, World]:
+def change_visibility(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Seen by plans or not."""
-    table = the_table(world)
+    table = the_table(snapshot)
     asked = arguments(job, AlterIndex)
     found = table.index(asked.name)
     if found is None:
-        return job, world
+        return job, snapshot
     changed = evolve(found, is_invisible=not asked.visible)
-    return job, evolve(world, table=_with_index(table, changed))
+    return job, evolve(snapshot, table=_with_index(table, changed))
 
 
 def _with_index(table: TableInfo, index: IndexInfo) -> TableInfo:

@@ -17,9 +17,9 @@ from exuvia.ddl.actions.foreign_key import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import DROP_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, ReadSet, Wait
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Looks, Wait, World
 from exuvia.pipeline.plans import FillIndexes
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -31,21 +31,21 @@ def loader_of(job: Job) -> str:
     return str(further.get("loader", "")) if isinstance(further, dict) else ""
 
 
-def looks_at_its_loader(job: Job) -> Looks:
+def looks_at_its_loader(job: Job) -> ReadSet:
     """Whether it lives, and whether it is done."""
-    return Looks(loader=loader_of(job), own_name="table")
+    return ReadSet(loader=loader_of(job), own_name="table")
 
 
-def rows_are_loaded(job: Job, world: World) -> Refused | Wait | None:
+def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """Every row is in the table, or will never be; then every entry (law 9)."""
-    if world.failure is not None:
-        return world.failure
-    if not world.is_loaded:
-        if not world.loader_lives:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if not snapshot.is_loaded:
+        if not snapshot.loader_lives:
             return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
         return Wait("waiting: rows of the query")
-    indexes = tuple(each.id for each in the_table(world).indexes if not each.exuvia_clustered)
-    if world.table_is_empty or world.filled or not indexes:
+    indexes = tuple(each.id for each in the_table(snapshot).indexes if not each.exuvia_clustered)
+    if snapshot.table_is_empty or snapshot.filled or not indexes:
         return None
     return Wait("", FillIndexes(indexes))
 
@@ -55,7 +55,7 @@ CREATE_LOADED = load(
         "create table",
         ActionCode.CREATE_TABLE,
         TABLE,
-        looks=looks_at_its_loader,
+        reads=looks_at_its_loader,
         refuses=(database_is_missing, table_name_is_taken),
         path=(
             Step(ABSENT, WRITE_ONLY, edit=place_table),

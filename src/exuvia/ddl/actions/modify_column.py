@@ -56,9 +56,9 @@ from exuvia.catalog.values import origin_default_of
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
 from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import ChangeColumn
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -397,9 +397,9 @@ _NOUN = "column that changes"
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def column_to_change_is_unknown(job: Job, world: World) -> Refused | None:
+def column_to_change_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054, also for the neighbour it is to stand behind."""
-    found, table = modification_of(job), the_table(world)
+    found, table = modification_of(job), the_table(snapshot)
     column = table.column_by_id(found.column.id)
     if column is None or column.state != PUBLIC:
         return ErrBadField(found.old_column_name, table.name.O)
@@ -408,17 +408,17 @@ def column_to_change_is_unknown(job: Job, world: World) -> Refused | None:
     return None
 
 
-def new_name_is_taken(job: Job, world: World) -> Refused | None:
+def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1060."""
     found = modification_of(job)
-    held = the_table(world).column(found.column.name.L)
+    held = the_table(snapshot).column(found.column.name.L)
     taken = held is not None and held.id != found.column.id
     return ErrDupFieldName(found.column.name.O) if taken else None
 
 
-def something_is_computed_from_the_old_name(job: Job, world: World) -> Refused | None:
+def something_is_computed_from_the_old_name(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3108, 3837: an expression names a column that is to be renamed."""
-    modification, table = modification_of(job), the_table(world)
+    modification, table = modification_of(job), the_table(snapshot)
     column = table.column_by_id(modification.column.id)
     if column is None or column.name.L == modification.column.name.L:
         return None
@@ -429,9 +429,9 @@ def something_is_computed_from_the_old_name(job: Job, world: World) -> Refused |
     return kind(column.name.O)
 
 
-def column_has_changed_since(job: Job, world: World) -> Refused | None:
+def column_has_changed_since(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1412: another job changed it, or its indexes, since the statement chose what to do."""
-    found, table = modification_of(job), the_table(world)
+    found, table = modification_of(job), the_table(snapshot)
     column = table.column_by_id(found.column.id)
     meant = column is not None and is_still_meant(found, table, column)
     return None if meant else ErrTableDefChanged()
@@ -440,43 +440,47 @@ def column_has_changed_since(job: Job, world: World) -> Refused | None:
 # -- what the steps do -----------------------------------------------------------------------------
 
 
-def _change_in_place(job: Job, world: World) -> tuple[Job, World]:
-    table = without_announced_type(the_table(world), modification_of(job))
-    return job, evolve(world, table=changed(table, modification_of(job)))
+def _change_in_place(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    table = without_announced_type(the_table(snapshot), modification_of(job))
+    return job, evolve(snapshot, table=changed(table, modification_of(job)))
 
 
-def _announce(job: Job, world: World) -> tuple[Job, World]:
-    return job, evolve(world, table=with_announced_type(the_table(world), modification_of(job)))
+def _announce(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    return job, evolve(
+        snapshot, table=with_announced_type(the_table(snapshot), modification_of(job))
+    )
 
 
-def _withdraw(job: Job, world: World) -> tuple[Job, World]:
-    return job, evolve(world, table=without_announced_type(the_table(world), modification_of(job)))
+def _withdraw(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    return job, evolve(
+        snapshot, table=without_announced_type(the_table(snapshot), modification_of(job))
+    )
 
 
-def _place_hidden(job: Job, world: World) -> tuple[Job, World]:
-    table, found = with_hidden_elements(the_table(world), modification_of(job))
-    return with_modification(job, found), evolve(world, table=table)
+def _place_hidden(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    table, found = with_hidden_elements(the_table(snapshot), modification_of(job))
+    return with_modification(job, found), evolve(snapshot, table=table)
 
 
-def _walk(job: Job, world: World, state: SchemaState) -> World:
+def _walk(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """Hidden elements up to the swap; behind it what was replaced, down."""
-    found, table = modification_of(job), the_table(world)
+    found, table = modification_of(job), the_table(snapshot)
     if job.exuvia_tail:
         target = ABSENT if state == PUBLIC else state
-        return evolve(world, table=replaced_in_state(table, found, target))
+        return evolve(snapshot, table=replaced_in_state(table, found, target))
     if state == PUBLIC:
-        return evolve(world, table=swapped(table, found))
-    return evolve(world, table=hidden_in_state(table, found, state))
+        return evolve(snapshot, table=swapped(table, found))
+    return evolve(snapshot, table=hidden_in_state(table, found, state))
 
 
 # -- conditions, remains, events -------------------------------------------------------------------
 
 
-def rows_are_rewritten_or_checked(job: Job, world: World) -> Refused | Wait | None:
+def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """Every row has been read, or written, and what was made of them compared (law 9)."""
-    if world.failure is not None:
-        return world.failure
-    if world.table_is_empty or world.filled:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.table_is_empty or snapshot.filled:
         return None
     found = modification_of(job)
     hidden = tuple(index for _, index in found.changing_idxs)
@@ -484,28 +488,28 @@ def rows_are_rewritten_or_checked(job: Job, world: World) -> Refused | Wait | No
     return Wait("", ChangeColumn(found.column.id, changing, hidden))
 
 
-def _ranges(job: Job, world: World, ids: list[int]) -> tuple[DeleteRange, ...]:
-    table = the_table(world)
+def _ranges(job: Job, snapshot: CatalogSnapshot, ids: list[int]) -> tuple[DeleteRange, ...]:
+    table = the_table(snapshot)
     return tuple(found for each in ids for found in ranges_of_index(table, each))
 
 
-def hidden_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def hidden_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All entries of the hidden indexes."""
-    return _ranges(job, world, [hidden for _, hidden in modification_of(job).changing_idxs])
+    return _ranges(job, snapshot, [hidden for _, hidden in modification_of(job).changing_idxs])
 
 
-def hidden_tombstones(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def hidden_tombstones(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """What removals left in them to stop the fill."""
-    return tuple(evolve(each, tombstones_only=True) for each in hidden_ranges(job, world))
+    return tuple(evolve(each, tombstones_only=True) for each in hidden_ranges(job, snapshot))
 
 
-def old_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All entries of the indexes that were replaced."""
-    replaced = replaced_indexes(the_table(world), modification_of(job))
-    return _ranges(job, world, sorted(replaced))
+    replaced = replaced_indexes(the_table(snapshot), modification_of(job))
+    return _ranges(job, snapshot, sorted(replaced))
 
 
-def column_modified(job: Job, before: World, after: World) -> Event:
+def column_modified(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """The column is what was asked for."""
     found = modification_of(job)
     return Event(
@@ -533,9 +537,13 @@ def _action(
     element: Element,
     path: tuple[Step, ...],
     undo: Action | None = None,
-    tail: tuple[Step, ...] = (),
+    post_commit: tuple[Step, ...] = (),
 ) -> Action:
-    return load(Action(_LABEL, ActionCode.MODIFY_COLUMN, element, path, _REFUSES, undo, tail=tail))
+    return load(
+        Action(
+            _LABEL, ActionCode.MODIFY_COLUMN, element, path, _REFUSES, undo, post_commit=post_commit
+        )
+    )
 
 
 def _undo(element: Element, path: tuple[Step, ...]) -> Action:
@@ -548,7 +556,7 @@ CHECKED = _action(
     _IN_PLACE,
     (
         Step(ABSENT, WRITE_ONLY, edit=_announce),
-        Step(WRITE_ONLY, WRITE_REORG, silent=True),
+        Step(WRITE_ONLY, WRITE_REORG, barrier=True),
         Step(
             WRITE_REORG,
             PUBLIC,
@@ -578,7 +586,7 @@ def _rebuilding(removal: Action) -> Action:
             ),
         ),
         undo=removal,
-        tail=(
+        post_commit=(
             Step(WRITE_ONLY, DELETE_ONLY),
             Step(DELETE_ONLY, PUBLIC, leaves=old_ranges, event=column_modified),
         ),
@@ -614,21 +622,21 @@ def column_with_default(job: Job) -> ColumnInfo:
     return arguments(job, tuple[ColumnInfo])[0]
 
 
-def column_is_gone(job: Job, world: World) -> Refused | None:
+def column_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054."""
-    wanted, table = column_with_default(job), the_table(world)
+    wanted, table = column_with_default(job), the_table(snapshot)
     column = table.column_by_id(wanted.id)
     there = column is not None and column.state == PUBLIC
     return None if there else ErrBadField(wanted.name.O, table.name.O)
 
 
-def put_default(job: Job, world: World) -> tuple[Job, World]:
+def put_default(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The column's default, and the flag that says it has none."""
-    wanted, table = column_with_default(job), the_table(world)
+    wanted, table = column_with_default(job), the_table(snapshot)
     cols = tuple(
         _with_default(each, wanted) if each.id == wanted.id else each for each in table.cols
     )
-    return job, evolve(world, table=evolve(table, cols=cols))
+    return job, evolve(snapshot, table=evolve(table, cols=cols))
 
 
 def _with_default(column: ColumnInfo, wanted: ColumnInfo) -> ColumnInfo:

@@ -14,9 +14,9 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Edit, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import World
 
 CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -60,19 +60,21 @@ def change_option(
     return job_for(code, database, table, asked, query)
 
 
-def change_comment(job: Job, world: World) -> tuple[Job, World]:
+def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another comment."""
-    return job, _with(world, evolve(the_table(world), comment=arguments(job, TableComment).comment))
+    return job, _with(
+        snapshot, evolve(the_table(snapshot), comment=arguments(job, TableComment).comment)
+    )
 
 
-def change_charset(job: Job, world: World) -> tuple[Job, World]:
+def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another default for columns to come and, if asked, for every text column there is."""
     charset, collate, columns_too = arguments(job, TableCharset)
-    table = evolve(the_table(world), charset=charset, collate=collate)
+    table = evolve(the_table(snapshot), charset=charset, collate=collate)
     if columns_too:
         columns = tuple(_converted(each, charset, collate) for each in table.cols)
         table = with_layout(evolve(table, cols=columns))
-    return job, _with(world, table)
+    return job, _with(snapshot, table)
 
 
 def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
@@ -81,39 +83,41 @@ def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
     return evolve(column, type=evolve(column.type, Charset=charset, Collate=collate))
 
 
-def rebase_ids(job: Job, world: World) -> tuple[Job, World]:
+def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Ids go on at another number; blocks that nodes hold are void."""
     following, forced = arguments(job, RebaseAutoId)
-    table = the_table(world)
-    return job, _with(world, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced)))
+    table = the_table(snapshot)
+    return job, _with(
+        snapshot, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced))
+    )
 
 
-def change_id_cache(job: Job, world: World) -> tuple[Job, World]:
+def change_id_cache(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nodes take so many ids at once from now on."""
     size = arguments(job, Number).value
-    table = evolve(the_table(world), auto_id_cache=size, exuvia_ids_forced=False)
-    return job, _with(world, _anew(table))
+    table = evolve(the_table(snapshot), auto_id_cache=size, exuvia_ids_forced=False)
+    return job, _with(snapshot, _anew(table))
 
 
-def change_shard_bits(job: Job, world: World) -> tuple[Job, World]:
+def change_shard_bits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Kept and shown; hidden row ids are handed out as before."""
-    table, bits = the_table(world), arguments(job, Number).value
+    table, bits = the_table(snapshot), arguments(job, Number).value
     most = max(bits, table.max_shard_row_id_bits)
-    return job, _with(world, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
+    return job, _with(snapshot, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
 
 
-def change_cached(job: Job, world: World) -> tuple[Job, World]:
+def change_cached(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Kept and shown, and what other changes refuse it for: rows are read as before."""
     status = CACHED if job.type == ActionCode.CACHE_TABLE else 0
-    return job, _with(world, evolve(the_table(world), cache_table_status=status))
+    return job, _with(snapshot, evolve(the_table(snapshot), cache_table_status=status))
 
 
 def _anew(table: TableInfo) -> TableInfo:
     return evolve(table, exuvia_ids_epoch=table.exuvia_ids_epoch + 1)
 
 
-def _with(world: World, table: TableInfo) -> World:
-    return evolve(world, table=table)
+def _with(snapshot: CatalogSnapshot, table: TableInfo) -> CatalogSnapshot:
+    return evolve(snapshot, table=table)
 
 
 def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) -> Action:

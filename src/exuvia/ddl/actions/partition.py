@@ -28,12 +28,12 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Element, Step, Tell, load
+from exuvia.ddl.action import Action, Element, Publish, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event
 from exuvia.ddl.elements import range_of_physical, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import DeleteRange, Event, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
@@ -83,28 +83,28 @@ def truncate_partition(
     return evolve(job, exuvia_ids=(0,) * len(names))
 
 
-def partition_of(world: World) -> PartitionInfo:
+def partition_of(snapshot: CatalogSnapshot) -> PartitionInfo:
     """The table's partitions, which the refusals have made sure of. Raises Broken."""
-    found = the_table(world).partition
+    found = the_table(snapshot).partition
     if found is None:
         raise Broken("the partitions of a running job are gone")
     return found
 
 
-def with_partition(world: World, partition: PartitionInfo | None) -> World:
-    """The world with the table cut so."""
-    return evolve(world, table=evolve(the_table(world), partition=partition))
+def with_partition(snapshot: CatalogSnapshot, partition: PartitionInfo | None) -> CatalogSnapshot:
+    """The snapshot with the table cut so."""
+    return evolve(snapshot, table=evolve(the_table(snapshot), partition=partition))
 
 
-def move_partition(job: Job, world: World, state: SchemaState) -> World:
+def move_partition(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The state and the action stand in the partitions while they change."""
-    partition = the_table(world).partition
+    partition = the_table(snapshot).partition
     if partition is None:
-        return world
+        return snapshot
     at_rest = state in _AT_REST
     code = 0 if at_rest else int(job.type)
     moved = evolve(partition, ddl_state=ABSENT if at_rest else state, ddl_action=code)
-    return with_partition(world, moved)
+    return with_partition(snapshot, moved)
 
 
 PARTITION = Element("partition", follows_rows=False, move=move_partition)
@@ -136,62 +136,62 @@ def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def table_is_not_partitioned(job: Job, world: World) -> Refused | None:
+def table_is_not_partitioned(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1505."""
-    return None if the_table(world).partition is not None else ErrPartitionMgmtOnNonpartitioned()
+    return None if the_table(snapshot).partition is not None else ErrPartitionMgmtOnNonpartitioned()
 
 
-def partition_name_is_taken(job: Job, world: World) -> Refused | None:
+def partition_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1517."""
     for each in definitions_of(job):
-        if partition_of(world).definition(each.name.L) is not None:
+        if partition_of(snapshot).definition(each.name.L) is not None:
             return ErrSameNamePartition(each.name.O)
     return None
 
 
-def partition_is_unknown(job: Job, world: World) -> Refused | None:
+def partition_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1507."""
-    table = the_table(world)
+    table = the_table(snapshot)
     words: dict[Any, str] = {ActionCode.DROP_PARTITION: "DROP"}
     names = _names(job)
     if len(named(names, table)) == len(names):
         return None
     if job.type in words:
         return ErrDropPartitionNonExistent(words[job.type])
-    unknown = next(t for t in names if partition_of(world).definition(t) is None)
+    unknown = next(t for t in names if partition_of(snapshot).definition(t) is None)
     return ErrUnknownPartition(unknown, table.name.O)
 
 
-def partitions_are_all(job: Job, world: World) -> Refused | None:
+def partitions_are_all(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1508."""
-    all_of_them = len(partition_of(world).definitions) == len(_names(job))
+    all_of_them = len(partition_of(snapshot).definitions) == len(_names(job))
     return ErrDropLastPartition() if all_of_them else None
 
 
 # -- ADD -------------------------------------------------------------------------------------------
 
 
-def place_added(job: Job, world: World) -> tuple[Job, World]:
+def place_added(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new ones stand beside the others; nobody reads or writes them."""
-    partition = evolve(partition_of(world), adding_definitions=definitions_of(job))
-    return job, with_partition(world, partition)
+    partition = evolve(partition_of(snapshot), adding_definitions=definitions_of(job))
+    return job, with_partition(snapshot, partition)
 
 
-def show_added(job: Job, world: World) -> tuple[Job, World]:
+def show_added(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new ones are behind the others."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     definitions = (*partition.definitions, *partition.adding_definitions)
     shown = evolve(partition, definitions=definitions, adding_definitions=(), num=len(definitions))
-    return job, with_partition(world, shown)
+    return job, with_partition(snapshot, shown)
 
 
-def forget_changes(job: Job, world: World) -> tuple[Job, World]:
+def forget_changes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """As if nothing had begun."""
-    partition = evolve(partition_of(world), adding_definitions=(), dropping_definitions=())
-    return job, with_partition(world, partition)
+    partition = evolve(partition_of(snapshot), adding_definitions=(), dropping_definitions=())
+    return job, with_partition(snapshot, partition)
 
 
-def partitions_added(job: Job, before: World, after: World) -> Event:
+def partitions_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see them."""
     return Event(type="add partition", table=after.table, added=definitions_of(job))
 
@@ -199,33 +199,33 @@ def partitions_added(job: Job, before: World, after: World) -> Event:
 # -- DROP ------------------------------------------------------------------------------------------
 
 
-def hide_dropped(job: Job, world: World) -> tuple[Job, World]:
+def hide_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """They are neither read nor written; values of theirs go nowhere."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     return job, with_partition(
-        world, evolve(partition, dropping_definitions=named(_names(job), the_table(world)))
+        snapshot, evolve(partition, dropping_definitions=named(_names(job), the_table(snapshot)))
     )
 
 
-def remove_dropped(job: Job, world: World) -> tuple[Job, World]:
+def remove_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Others take their values."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     gone = {each.id for each in partition.dropping_definitions}
     kept = tuple(each for each in partition.definitions if each.id not in gone)
-    return job, with_partition(world, evolve(partition, definitions=kept, num=len(kept)))
+    return job, with_partition(snapshot, evolve(partition, definitions=kept, num=len(kept)))
 
 
-def forget_dropped(job: Job, world: World) -> tuple[Job, World]:
+def forget_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of them is left in the table."""
-    return job, with_partition(world, evolve(partition_of(world), dropping_definitions=()))
+    return job, with_partition(snapshot, evolve(partition_of(snapshot), dropping_definitions=()))
 
 
-def dropped_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def dropped_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All that lies under the dropped ids."""
-    return ranges_of(partition_of(world).dropping_definitions)
+    return ranges_of(partition_of(snapshot).dropping_definitions)
 
 
-def _emptied(event: Tell) -> tuple[Step, ...]:
+def _emptied(event: Publish) -> tuple[Step, ...]:
     """Two revisions after they were used last the dropped ids are left to be emptied."""
     return (
         Step(DELETE_ONLY, DELETE_REORG),
@@ -233,7 +233,7 @@ def _emptied(event: Tell) -> tuple[Step, ...]:
     )
 
 
-def partitions_dropped(job: Job, before: World, after: World) -> Event:
+def partitions_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """They are gone."""
     gone = partition_of(before).dropping_definitions
     return Event(type="drop partition", table=after.table, removed=gone)
@@ -242,26 +242,26 @@ def partitions_dropped(job: Job, before: World, after: World) -> Event:
 # -- TRUNCATE --------------------------------------------------------------------------------------
 
 
-def prepare_empty(job: Job, world: World) -> tuple[Job, World]:
+def prepare_empty(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The same partitions under new ids stand ready."""
-    old = named(_names(job), the_table(world))
+    old = named(_names(job), the_table(snapshot))
     pairs = zip(old, job.exuvia_ids, strict=True)
     new = tuple(evolve(each, id=number) for each, number in pairs)
-    partition = evolve(partition_of(world), adding_definitions=new, dropping_definitions=old)
-    return job, with_partition(world, partition)
+    partition = evolve(partition_of(snapshot), adding_definitions=new, dropping_definitions=old)
+    return job, with_partition(snapshot, partition)
 
 
-def use_empty(job: Job, world: World) -> tuple[Job, World]:
+def use_empty(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new ids take the places of the old ones."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     new = {each.name.L: each for each in partition.adding_definitions}
     definitions = tuple(new.get(each.name.L, each) for each in partition.definitions)
     return job, with_partition(
-        world, evolve(partition, definitions=definitions, adding_definitions=())
+        snapshot, evolve(partition, definitions=definitions, adding_definitions=())
     )
 
 
-def partitions_truncated(job: Job, before: World, after: World) -> Event:
+def partitions_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """They are empty, under new ids."""
     gone = partition_of(before).dropping_definitions
     new = named(_names(job), the_table(after))
@@ -321,7 +321,7 @@ TRUNCATE_PARTITION = load(
             Step(PUBLIC, WRITE_ONLY, edit=prepare_empty),
             Step(WRITE_ONLY, DELETE_ONLY, edit=use_empty),
         ),
-        tail=_emptied(partitions_truncated),
+        post_commit=_emptied(partitions_truncated),
         undo=KEEP_ROWS,
     )
 )

@@ -2,9 +2,9 @@
 
     absent -> write only                 either side refuses rows that do not fit the other (1737):
                                          its bounds, and the CHECKs of where they are to go
-    write only -> write reorganization   (silent) no writer is left who does not
+    write only -> write reorganization   (barrier) no writer is left who does not
         =validate: every row of both sides fits=>
-    write reorganization -> delete reorganization   (silent) older writers are waited for
+    write reorganization -> delete reorganization   (barrier) older writers are waited for
     delete reorganization -> public      the ids of the two physical tables change places
 
 Both tables keep their own ids: the partition's definition gets the id that the table's rows lie
@@ -32,9 +32,9 @@ from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, Event, ReadSet, Wait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import Event, Looks, Wait, World
 from exuvia.pipeline.plans import FitRows
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -72,21 +72,21 @@ def asked(job: Job) -> Exchanging:
     return arguments(job, tuple[Exchanging])[0]
 
 
-def looks_at_the_table(job: Job) -> Looks:
+def looks_at_the_table(job: Job) -> ReadSet:
     """The table that is to change places with the partition."""
-    return Looks(tables=(asked(job).table_id,))
+    return ReadSet(tables=(asked(job).table_id,))
 
 
-def plain_of(job: Job, world: World) -> TableInfo:
+def plain_of(job: Job, snapshot: CatalogSnapshot) -> TableInfo:
     """That table. Raises Broken."""
-    found = world.other(asked(job).table_id)
+    found = snapshot.other(asked(job).table_id)
     if found is None:
         raise Broken("a table that is exchanged is gone")
     return found
 
 
-def _definition(job: Job, world: World) -> PartitionDefinition:
-    found = partition_of(world).definition(asked(job).partition)
+def _definition(job: Job, snapshot: CatalogSnapshot) -> PartitionDefinition:
+    found = partition_of(snapshot).definition(asked(job).partition)
     if found is None:
         raise Broken("a partition that is exchanged is gone")
     return found
@@ -145,12 +145,12 @@ def _without_keys(layout: Layout) -> Layout:
     return evolve(layout, columns=plain)
 
 
-def exchange_is_impossible(job: Job, world: World) -> Refused | None:
+def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1735, 1146, 1732, 1736."""
-    table, wanted = the_table(world), asked(job)
-    if partition_of(world).definition(wanted.partition) is None:
+    table, wanted = the_table(snapshot), asked(job)
+    if partition_of(snapshot).definition(wanted.partition) is None:
         return ErrUnknownPartition(wanted.partition, table.name.O)
-    plain = world.other(wanted.table_id)
+    plain = snapshot.other(wanted.table_id)
     if plain is None or plain.state != PUBLIC:
         return ErrNoSuchTable(job.schema_name, "the table to exchange")
     if plain.partition is not None:
@@ -161,18 +161,18 @@ def exchange_is_impossible(job: Job, world: World) -> Refused | None:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def _replaced(world: World, table: TableInfo, plain: TableInfo) -> World:
-    others = tuple(plain if each.id == plain.id else each for each in world.others)
-    return evolve(world, table=table, others=others)
+def _replaced(snapshot: CatalogSnapshot, table: TableInfo, plain: TableInfo) -> CatalogSnapshot:
+    others = tuple(plain if each.id == plain.id else each for each in snapshot.others)
+    return evolve(snapshot, table=table, others=others)
 
 
-def refuse_misfits(job: Job, world: World) -> tuple[Job, World]:
+def refuse_misfits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Rows of either must fit where they are to go; both read the rows of either."""
-    table, plain = the_table(world), plain_of(job, world)
+    table, plain = the_table(snapshot), plain_of(job, snapshot)
     layouts = _layouts(table, plain) or ()
     theirs = ExchangeInfo(
         exchange_partition_table_id=plain.id,
-        exchange_partition_def_id=_definition(job, world).id,
+        exchange_partition_def_id=_definition(job, snapshot).id,
         exuvia_validate=asked(job).validate,
         exuvia_checks=_obeyed(job, plain),
     )
@@ -184,7 +184,7 @@ def refuse_misfits(job: Job, world: World) -> tuple[Job, World]:
     )
     plain = evolve(plain, exuvia_exchange=own, exuvia_layouts=layouts)
     return job, _replaced(
-        world, evolve(table, exuvia_exchange=theirs, exuvia_layouts=layouts), plain
+        snapshot, evolve(table, exuvia_exchange=theirs, exuvia_layouts=layouts), plain
     )
 
 
@@ -195,39 +195,39 @@ def _obeyed(job: Job, table: TableInfo) -> tuple[ConstraintInfo, ...]:
     return tuple(each for each in table.checks if each.binds)
 
 
-def touch(job: Job, world: World) -> tuple[Job, World]:
+def touch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table's revision moves on along with that of the partitioned one."""
-    table, plain = the_table(world), plain_of(job, world)
+    table, plain = the_table(snapshot), plain_of(job, snapshot)
     rule = plain.exuvia_exchange
     if rule is None:
         raise Broken("a table that is exchanged has lost its rule")
     rule = evolve(rule, exuvia_steps=rule.exuvia_steps + 1)
-    return job, _replaced(world, table, evolve(plain, exuvia_exchange=rule))
+    return job, _replaced(snapshot, table, evolve(plain, exuvia_exchange=rule))
 
 
-def close_both(job: Job, world: World) -> tuple[Job, World]:
+def close_both(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """As `touch`; and no transaction begins to write either from here."""
-    job, world = touch(job, world)
-    return job, _replaced(world, closing(the_table(world)), closing(plain_of(job, world)))
+    job, snapshot = touch(job, snapshot)
+    return job, _replaced(snapshot, closing(the_table(snapshot)), closing(plain_of(job, snapshot)))
 
 
-def every_row_fits(job: Job, world: World) -> Refused | Wait | None:
+def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """1737, unless WITHOUT VALIDATION."""
-    if world.failure is not None:
-        return world.failure
-    if world.filled or not asked(job).validate:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.filled or not asked(job).validate:
         return None
-    table, plain = the_table(world), plain_of(job, world)
-    sides = plain.physical_ids[0], _definition(job, world).id
+    table, plain = the_table(snapshot), plain_of(job, snapshot)
+    sides = plain.physical_ids[0], _definition(job, snapshot).id
     checks = bool(_obeyed(job, table) or _obeyed(job, plain))
     return Wait("", FitRows(asked(job).router, *sides, checks))
 
 
-def exchange(job: Job, world: World) -> tuple[Job, World]:
+def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The two ids change places; ids of rows go on behind those of both."""
-    table, plain, gone = the_table(world), plain_of(job, world), _definition(job, world)
+    table, plain, gone = the_table(snapshot), plain_of(job, snapshot), _definition(job, snapshot)
     came = evolve(gone, id=plain.physical_ids[0])
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     definitions = tuple(came if each == gone else each for each in partition.definitions)
     table = evolve(
         table,
@@ -241,25 +241,25 @@ def exchange(job: Job, world: World) -> tuple[Job, World]:
         exuvia_physical=0 if gone.id == plain.id else gone.id,
         exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
     )
-    carried = evolve(world, carries=((table.id, plain.id), (plain.id, table.id)))
+    carried = evolve(snapshot, carries=((table.id, plain.id), (plain.id, table.id)))
     return job, _replaced(carried, opened(table), opened(plain))
 
 
-def forget_rule(job: Job, world: World) -> tuple[Job, World]:
+def forget_rule(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """As if nothing had begun."""
     table, plain = (
         evolve(opened(each), exuvia_exchange=None)
-        for each in (the_table(world), plain_of(job, world))
+        for each in (the_table(snapshot), plain_of(job, snapshot))
     )
-    return job, _replaced(world, table, plain)
+    return job, _replaced(snapshot, table, plain)
 
 
-def both_tables(job: Job, world: World) -> tuple[int, ...]:
+def both_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
     """Ids whose writers must plan anew."""
     return (job.table_id, asked(job).table_id)
 
 
-def partition_exchanged(job: Job, before: World, after: World) -> Event:
+def partition_exchanged(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """They have changed places."""
     came = _definition(job, after)
     table, plain = after.table, plain_of(job, after)
@@ -271,10 +271,10 @@ KEEP_PLACES = Action(
     ActionCode.EXCHANGE_PARTITION,
     PARTITION,
     path=(
-        Step(DELETE_REORG, WRITE_ONLY, edit=touch, silent=True),
+        Step(DELETE_REORG, WRITE_ONLY, edit=touch, barrier=True),
         Step(WRITE_ONLY, ABSENT, edit=forget_rule),
     ),
-    looks=looks_at_the_table,
+    reads=looks_at_the_table,
 )
 EXCHANGE_PARTITION = load(
     Action(
@@ -284,18 +284,18 @@ EXCHANGE_PARTITION = load(
         refuses=(table_is_missing, table_is_not_partitioned, exchange_is_impossible),
         path=(
             Step(ABSENT, WRITE_ONLY, edit=refuse_misfits),
-            Step(WRITE_ONLY, WRITE_REORG, edit=touch, silent=True),
-            Step(WRITE_REORG, DELETE_REORG, edit=close_both, after=every_row_fits, silent=True),
+            Step(WRITE_ONLY, WRITE_REORG, edit=touch, barrier=True),
+            Step(WRITE_REORG, DELETE_REORG, edit=close_both, after=every_row_fits, barrier=True),
             Step(
                 DELETE_REORG,
                 PUBLIC,
                 edit=exchange,
-                takes=both_tables,
+                fences_tables=both_tables,
                 event=partition_exchanged,
             ),
         ),
         undo=KEEP_PLACES,
-        looks=looks_at_the_table,
+        reads=looks_at_the_table,
         reorg=True,
     )
 )

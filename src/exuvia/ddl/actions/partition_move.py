@@ -35,9 +35,9 @@ from exuvia.ddl.actions.partition import (
 )
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import DeleteRange, Event, Wait, World
 from exuvia.pipeline.plans import MoveRows
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -76,27 +76,27 @@ def target_of(job: Job) -> PartitionInfo:
     return arguments(job, MovePartitions).target.with_ids(job.exuvia_ids)
 
 
-def as_partitioned(world: World) -> PartitionInfo:
+def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
     """The table's partitions; for a table without, the one that is all of it."""
-    table = the_table(world)
+    table = the_table(snapshot)
     if table.partition is not None:
         return table.partition
     whole = PartitionDefinition(id=table.physical_ids[0], name=name(WHOLE_TABLE))
     return PartitionInfo(type=PartitionType.NONE, definitions=(whole,), num=1)
 
 
-def partitions_to_move_are_there(job: Job, world: World) -> Refused | None:
+def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1505, 1567."""
-    wanted, partition = arguments(job, MovePartitions).names, the_table(world).partition
+    wanted, partition = arguments(job, MovePartitions).names, the_table(snapshot).partition
     if partition is None:
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
     return None if known else ErrWrongPartitionName()
 
 
-def place_new(job: Job, world: World) -> tuple[Job, World]:
+def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new set stands beside the old one."""
-    partition, target = as_partitioned(world), target_of(job)
+    partition, target = as_partitioned(snapshot), target_of(job)
     names = arguments(job, MovePartitions).names
     gone = tuple(each for each in partition.definitions if not names or each.name.L in names)
     placed = evolve(
@@ -108,22 +108,22 @@ def place_new(job: Job, world: World) -> tuple[Job, World]:
         ddl_columns=target.columns,
         exuvia_ddl_empty_columns=target.is_empty_columns,
     )
-    return job, with_partition(world, placed)
+    return job, with_partition(snapshot, placed)
 
 
-def switch(job: Job, world: World) -> tuple[Job, World]:
+def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Readers read the new set; the other one is the old."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     return job, with_partition(
-        world, _crossed(partition, partition.dropping_definitions, partition.adding_definitions)
+        snapshot, _crossed(partition, partition.dropping_definitions, partition.adding_definitions)
     )
 
 
-def switch_back(job: Job, world: World) -> tuple[Job, World]:
+def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Readers read the old set again."""
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     return job, with_partition(
-        world, _crossed(partition, partition.adding_definitions, partition.dropping_definitions)
+        snapshot, _crossed(partition, partition.adding_definitions, partition.dropping_definitions)
     )
 
 
@@ -153,21 +153,21 @@ def _crossed(
     )
 
 
-def forget_old(job: Job, world: World) -> tuple[Job, World]:
+def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the old set is left; a table with one whole partition has none."""
-    partition = _at_rest(partition_of(world))
+    partition = _at_rest(partition_of(snapshot))
     if partition.type != PartitionType.NONE:
-        return job, with_partition(world, partition)
+        return job, with_partition(snapshot, partition)
     (whole,) = partition.definitions
-    table = evolve(the_table(world), partition=None, exuvia_physical=whole.id)
-    return job, evolve(world, table=table)
+    table = evolve(the_table(snapshot), partition=None, exuvia_physical=whole.id)
+    return job, evolve(snapshot, table=table)
 
 
-def forget_new(job: Job, world: World) -> tuple[Job, World]:
+def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Nothing of the new set is left."""
-    partition = _at_rest(partition_of(world))
+    partition = _at_rest(partition_of(snapshot))
     kept = None if partition.type == PartitionType.NONE else partition
-    return job, with_partition(world, kept)
+    return job, with_partition(snapshot, kept)
 
 
 def _at_rest(partition: PartitionInfo) -> PartitionInfo:
@@ -182,29 +182,29 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
     )
 
 
-def move_and_verify(job: Job, world: World) -> Refused | Wait | None:
+def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
     """Every row is in both sets, and they have been compared (law 9)."""
-    if world.failure is not None:
-        return world.failure
-    if world.filled:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.filled:
         return None
-    partition = partition_of(world)
+    partition = partition_of(snapshot)
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
     return Wait("", MoveRows(arguments(job, MovePartitions).router, sources, targets))
 
 
-def old_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All that lies under the ids of the old set."""
-    return ranges_of(partition_of(world).dropping_definitions)
+    return ranges_of(partition_of(snapshot).dropping_definitions)
 
 
-def new_ranges(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """All that lies under the ids of the new set."""
-    return ranges_of(partition_of(world).adding_definitions)
+    return ranges_of(partition_of(snapshot).adding_definitions)
 
 
-def partitions_moved(job: Job, before: World, after: World) -> Event:
+def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Readers have other partitions."""
     kinds = {
         ActionCode.REORGANIZE_PARTITION: "reorganize partition",
@@ -248,7 +248,7 @@ def _move(label: str, code: ActionCode) -> Action:
                 Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),
                 Step(DELETE_REORG, PUBLIC),
             ),
-            tail=(
+            post_commit=(
                 Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=partitions_moved),
             ),
             undo=_undo(code),

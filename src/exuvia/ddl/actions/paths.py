@@ -2,9 +2,9 @@
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import After, Edit, Leave, Step, Tell
+from exuvia.ddl.action import After, Edit, Leave, Publish, Step
+from exuvia.ddl.decision import CatalogSnapshot, Wait
 from exuvia.ddl.job import Job
-from exuvia.ddl.world import Wait, World
 from exuvia.pipeline.plans import CheckRows
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
@@ -12,7 +12,7 @@ WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 WRITE_REORG = SchemaState.WRITE_REORG
 
 
-def going(leaves: Leave | None = None, event: Tell | None = None) -> tuple[Step, ...]:
+def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tuple[Step, ...]:
     """DROP of what has a name of its own: no client finds it from the first step on, whoever has
     it may finish, and with the last one it is gone."""
     return (
@@ -22,7 +22,7 @@ def going(leaves: Leave | None = None, event: Tell | None = None) -> tuple[Step,
     )
 
 
-def obeyed(place: Edit, judge: After) -> tuple[Step, ...]:
+def add_constraint_path(place: Edit, judge: After) -> tuple[Step, ...]:
     """ADD of a rule for rows: who writes obeys it before the rows that stand are judged."""
     return (
         Step(ABSENT, WRITE_ONLY, edit=place),
@@ -31,11 +31,13 @@ def obeyed(place: Edit, judge: After) -> tuple[Step, ...]:
     )
 
 
-def rows_obey(job: Job, world: World, kind: str, is_asked: bool) -> Refused | Wait | None:
+def rows_obey(
+    job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
+) -> Refused | Wait | None:
     """Whether the rows that stand obey the job's rule, of that kind (pipeline/checking.py)."""
-    if world.failure is not None:
-        return world.failure
-    if world.table_is_empty or world.filled or not is_asked:
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.table_is_empty or snapshot.filled or not is_asked:
         return None
     (element,) = job.exuvia_elements
     return Wait("", CheckRows(kind, element))

@@ -2,9 +2,10 @@
 
     absent -> public
 
-The dropped element's ranges are taken back from deletion in the same transaction (ddl/ranges.py):
-if any of them was begun to be emptied it is too late, 8055. The table has the id it had, and a
-revision that no writer of its former life can have planned with (catalog/meta.py).
+The dropped element's ranges are taken back from deletion in the same transaction
+(ddl/delete_range.py): if any of them was begun to be emptied it is too late, 8055. The table has
+the id it had, and a revision that no writer of its former life can have planned with
+(catalog/meta.py).
 
 A database comes back by itself: its tables' names and infos have been where they were.
 """
@@ -21,6 +22,7 @@ from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
 from exuvia.ddl.elements import (
     DATABASE_IN_PLACE,
     TABLE_IN_PLACE,
@@ -28,7 +30,6 @@ from exuvia.ddl.elements import (
     ranges_of_table,
 )
 from exuvia.ddl.job import Job, arguments, job_for, timestamp_text
-from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -83,73 +84,75 @@ def flashback_database(
     )
 
 
-def looks_at_what_was_left(job: Job) -> Looks:
+def looks_at_what_was_left(job: Job) -> ReadSet:
     """The drop's ranges, and the name the table is to have."""
     names = ((job.schema_id, job.table_name),) if job.table_id else ()
-    return Looks(
+    return ReadSet(
         names=names, left_by=recalled_job_of(job), own_name="" if job.table_id else "database"
     )
 
 
-def name_is_taken(job: Job, world: World) -> Refused | None:
+def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050."""
-    held = world.holder(job.schema_id, job.table_name)
+    held = snapshot.holder(job.schema_id, job.table_name)
     return ErrTableExists(job.table_name) if held else None
 
 
-def table_is_there_already(job: Job, world: World) -> Refused | None:
+def table_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050: it was recovered before."""
-    if world.table is None:
+    if snapshot.table is None:
         return None
-    said = f"'{job.table_name}' already been recover to '{world.table.name.O}'"
+    said = f"'{job.table_name}' already been recover to '{snapshot.table.name.O}'"
     return ErrTableExists.with_text(f"Table {said}, can't be recover repeatedly")
 
 
-def database_is_there_already(job: Job, world: World) -> Refused | None:
+def database_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1007: it was recovered before."""
-    if world.database is None:
+    if snapshot.database is None:
         return None
-    said = f"'{job.schema_name}' already been recover to '{world.database.db_name.O}'"
+    said = f"'{job.schema_name}' already been recover to '{snapshot.database.db_name.O}'"
     return ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
 
 
-def rows_are_gone(job: Job, world: World) -> Refused | None:
+def rows_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTable).table), world)
+    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTable).table), snapshot)
 
 
-def tables_are_gone(job: Job, world: World) -> Refused | None:
+def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges_of_database(job.schema_id), world)
+    return _unless_all_are_left(ranges_of_database(job.schema_id), snapshot)
 
 
-def _unless_all_are_left(wanted: tuple[DeleteRange, ...], world: World) -> Refused | None:
-    if set(wanted) <= set(world.left):
+def _unless_all_are_left(
+    wanted: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
+) -> Refused | None:
+    if set(wanted) <= set(snapshot.left):
         return None
-    until = timestamp_text(world.now)
+    until = timestamp_text(snapshot.now)
     return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
 
 
-def place_table_again(job: Job, world: World) -> tuple[Job, World]:
+def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as it was, under the name asked for."""
     table = evolve(
         arguments(job, RecoverTable).table, id=job.table_id, exuvia_db=job.schema_id, state=PUBLIC
     )
-    return job, evolve(world, table=table)
+    return job, evolve(snapshot, table=table)
 
 
-def place_database_again(job: Job, world: World) -> tuple[Job, World]:
+def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database as it was, under the name asked for."""
     database = evolve(arguments(job, FlashbackDatabase).database, id=job.schema_id, state=PUBLIC)
-    return job, evolve(world, database=database)
+    return job, evolve(snapshot, database=database)
 
 
-def table_recovered(job: Job, before: World, after: World) -> Event:
+def table_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see the table: a new one to those who heard of the drop."""
     return Event(type="create table", table=after.table)
 
 
-def database_recovered(job: Job, before: World, after: World) -> Event:
+def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see its tables again: new ones to those who heard of the drop."""
     return Event(type="flashback schema", database=after.database)
 
@@ -159,7 +162,7 @@ RECOVER_TABLE = load(
         "recover table",
         ActionCode.RECOVER_TABLE,
         TABLE_IN_PLACE,
-        looks=looks_at_what_was_left,
+        reads=looks_at_what_was_left,
         refuses=(database_is_missing, table_is_there_already, name_is_taken, rows_are_gone),
         path=(
             Step(
@@ -167,7 +170,7 @@ RECOVER_TABLE = load(
                 PUBLIC,
                 edit=place_table_again,
                 event=table_recovered,
-                recalls=recalled_job_of,
+                restores_ranges_of=recalled_job_of,
             ),
         ),
         names=own_name,
@@ -179,7 +182,7 @@ FLASHBACK_DATABASE = load(
         "flashback schema",
         ActionCode.FLASHBACK_SCHEMA,
         DATABASE_IN_PLACE,
-        looks=looks_at_what_was_left,
+        reads=looks_at_what_was_left,
         refuses=(database_is_there_already, database_name_is_taken, tables_are_gone),
         path=(
             Step(
@@ -187,7 +190,7 @@ FLASHBACK_DATABASE = load(
                 PUBLIC,
                 edit=place_database_again,
                 event=database_recovered,
-                recalls=recalled_job_of,
+                restores_ranges_of=recalled_job_of,
             ),
         ),
     )

@@ -1,14 +1,9 @@
-"""Why a job cannot be done, judged in its first step: the statement's check is older by a queue.
+"""Refusals that several actions share; those of one action stand beside it.
 
-Each takes (job, world) and returns MySQL's error or None.
-
-Who refers to the tables that a DROP or a TRUNCATE takes away, judged in the job's first step.
-
-The statement looked a queue ago: a child may have come since. From the first step on none can, for
-who makes one involves its parent, and waits for this job.
-
-    raw_args   [{"fk_check": true, "going": [ids]}]   going: tables that the same statement drops
-               []                                     foreign_key_checks was OFF: nobody asks
+Each takes (job, snapshot) and returns MySQL's error, or None. They are judged in the job's first
+step: the statement's own check is older by a queue. Who refers to the tables that a DROP or a
+TRUNCATE takes away may have come since; from the first step on nobody can, for who makes a child
+involves its parent, and waits for this job.
 """
 
 from collections.abc import Iterator
@@ -28,43 +23,43 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.state import SchemaState
+from exuvia.ddl.decision import CatalogSnapshot, Referrer
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments
-from exuvia.ddl.world import Referrer, World
 
 
-def database_name_is_taken(job: Job, world: World) -> Refused | None:
+def database_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1007."""
-    return ErrDBCreateExists(job.schema_name) if world.name_is_taken else None
+    return ErrDBCreateExists(job.schema_name) if snapshot.name_is_taken else None
 
 
-def database_to_drop_is_missing(job: Job, world: World) -> Refused | None:
+def database_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1008."""
-    there = world.database is not None and world.database.state == SchemaState.PUBLIC
+    there = snapshot.database is not None and snapshot.database.state == SchemaState.PUBLIC
     return None if there else ErrDBDropExists(job.schema_name)
 
 
-def database_is_missing(job: Job, world: World) -> Refused | None:
+def database_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1049."""
-    there = world.database is not None and world.database.state == SchemaState.PUBLIC
+    there = snapshot.database is not None and snapshot.database.state == SchemaState.PUBLIC
     return None if there else ErrBadDB(job.schema_name)
 
 
-def table_name_is_taken(job: Job, world: World) -> Refused | None:
+def table_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050."""
-    taken = world.name_is_taken
+    taken = snapshot.name_is_taken
     return ErrTableExists(f"{job.schema_name}.{job.table_name}") if taken else None
 
 
-def table_to_drop_is_missing(job: Job, world: World) -> Refused | None:
+def table_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1051."""
-    there = world.table is not None and world.table.state == SchemaState.PUBLIC
+    there = snapshot.table is not None and snapshot.table.state == SchemaState.PUBLIC
     return None if there else ErrBadTable(f"{job.schema_name}.{job.table_name}")
 
 
-def table_is_missing(job: Job, world: World) -> Refused | None:
+def table_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1146."""
-    there = world.table is not None and world.table.state == SchemaState.PUBLIC
+    there = snapshot.table is not None and snapshot.table.state == SchemaState.PUBLIC
     return None if there else ErrNoSuchTable(job.schema_name, job.table_name)
 
 
@@ -92,26 +87,26 @@ def children_are_asked_for(job: Job) -> bool:
     return not job.begun and bool(job.raw_args)
 
 
-def _children(job: Job, world: World) -> Iterator[Referrer]:
+def _children(job: Job, snapshot: CatalogSnapshot) -> Iterator[Referrer]:
     """Keys of tables that stay."""
     if not children_are_asked_for(job):
         return
     (asked,) = arguments(job, tuple[Children])
-    going = {job.table_id, *world.tables, *(asked.going or ())}
-    yield from (each for each in world.referrers if each.child not in going)
+    going = {job.table_id, *snapshot.tables, *(asked.going or ())}
+    yield from (each for each in snapshot.referrers if each.child not in going)
 
 
-def table_is_referred_to(job: Job, world: World) -> Refused | None:
+def table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3730, for DROP TABLE and DROP DATABASE."""
-    for each in _children(job, world):
+    for each in _children(job, snapshot):
         return ErrForeignKeyCannotDropParent(each.parent, each.key, each.child_table)
     return None
 
 
-def truncated_table_is_referred_to(job: Job, world: World) -> Refused | None:
+def truncated_table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1701."""
-    the_table(world)
-    for each in _children(job, world):
+    the_table(snapshot)
+    for each in _children(job, snapshot):
         text = f"`{each.child_database}`.`{each.child_table}` CONSTRAINT `{each.key}`"
         return ErrTruncateIllegalForeignKey(text)
     return None

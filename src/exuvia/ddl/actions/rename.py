@@ -17,9 +17,9 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -61,56 +61,56 @@ def _names(job: Job) -> Iterator[tuple[int, str]]:
         yield each.new_schema_id, each.new_name.lower()
 
 
-def looks_at_all_places(job: Job) -> Looks:
+def looks_at_all_places(job: Job) -> ReadSet:
     """Every table but the job's own, every database they go to, every name they take."""
     wanted = renamings_of(job)
-    return Looks(
+    return ReadSet(
         tables=tuple(each.table_id for each in wanted if each.table_id != job.table_id),
         databases=tuple(dict.fromkeys(each.new_schema_id for each in wanted)),
         names=tuple((each.new_schema_id, each.new_name) for each in wanted),
     )
 
 
-def table_to_rename_is_missing(job: Job, world: World) -> Refused | None:
+def table_to_rename_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1146: it is not, or no longer, where the statement found it."""
     for each in renamings_of(job):
-        table = _table(world, each.table_id)
+        table = _table(snapshot, each.table_id)
         place = None if table is None else (table.exuvia_db, table.name.L, table.state)
         if place != (each.old_schema_id, each.old_name.lower(), PUBLIC):
             return ErrNoSuchTable(each.old_schema, each.old_name)
     return None
 
 
-def place_to_go_is_missing(job: Job, world: World) -> Refused | None:
+def place_to_go_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1049."""
-    public = {each.id for each in world.databases if each.state == PUBLIC}
+    public = {each.id for each in snapshot.databases if each.state == PUBLIC}
     for each in renamings_of(job):
         if each.new_schema_id not in public:
             return ErrBadDB(each.new_schema)
     return None
 
 
-def name_to_take_is_taken(job: Job, world: World) -> Refused | None:
+def name_to_take_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050, unless its holder goes away in the same step."""
     wanted = renamings_of(job)
     leaving = {each.table_id for each in wanted}
     for each in wanted:
-        if world.holder(each.new_schema_id, each.new_name) not in (0, *leaving):
+        if snapshot.holder(each.new_schema_id, each.new_name) not in (0, *leaving):
             return ErrTableExists(f"{each.new_schema}.{each.new_name}")
     return None
 
 
-def rename_all(job: Job, world: World) -> tuple[Job, World]:
+def rename_all(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Every table where it goes."""
     wanted = {each.table_id: each for each in renamings_of(job)}
-    own = None if world.table is None else _renamed(world.table, wanted)
-    others = tuple(_renamed(each, wanted) for each in world.others)
-    return job, evolve(world, table=own, others=others)
+    own = None if snapshot.table is None else _renamed(snapshot.table, wanted)
+    others = tuple(_renamed(each, wanted) for each in snapshot.others)
+    return job, evolve(snapshot, table=own, others=others)
 
 
-def _table(world: World, table_id: int) -> TableInfo | None:
-    own = world.table
-    return own if own is not None and own.id == table_id else world.other(table_id)
+def _table(snapshot: CatalogSnapshot, table_id: int) -> TableInfo | None:
+    own = snapshot.table
+    return own if own is not None and own.id == table_id else snapshot.other(table_id)
 
 
 def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:
@@ -128,7 +128,7 @@ def _renaming(label: str, code: ActionCode) -> Action:
             label,
             code,
             TABLE_IN_PLACE,
-            looks=looks_at_all_places,
+            reads=looks_at_all_places,
             refuses=(table_to_rename_is_missing, place_to_go_is_missing, name_to_take_is_taken),
             path=(Step(ABSENT, PUBLIC, edit=rename_all),),
             names=_names,

@@ -13,14 +13,14 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import going
+from exuvia.ddl.actions.paths import drop_path
 from exuvia.ddl.actions.refusals import database_is_missing
 from exuvia.ddl.actions.table import own_name, table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -42,9 +42,9 @@ def drop_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "
     return job_for(ActionCode.DROP_SEQUENCE, database, sequence, query=query)
 
 
-def sequence_is_missing(job: Job, world: World) -> Refused | None:
+def sequence_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """4139; 1347 for what is no sequence."""
-    table = world.table
+    table = snapshot.table
     if table is None or table.state != SchemaState.PUBLIC:
         return ErrUnknownSequence(f"{job.schema_name}.{job.table_name}")
     if table.sequence is None:
@@ -52,11 +52,11 @@ def sequence_is_missing(job: Job, world: World) -> Refused | None:
     return None
 
 
-def change_options(job: Job, world: World) -> tuple[Job, World]:
+def change_options(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The options as asked for; the comment of a sequence is its table's."""
     (wanted,) = arguments(job, tuple[SequenceInfo])
-    table = evolve(the_table(world), sequence=wanted, comment=wanted.sequence_comment)
-    return job, evolve(world, table=table)
+    table = evolve(the_table(snapshot), sequence=wanted, comment=wanted.sequence_comment)
+    return job, evolve(snapshot, table=table)
 
 
 CREATE_SEQUENCE = load(
@@ -66,7 +66,7 @@ CREATE_SEQUENCE = load(
         TABLE,
         refuses=(database_is_missing, name_is_anothers),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
-        looks=name_and_former,
+        reads=name_and_former,
         gets_id=GetsId.TABLE,
         names=own_name,
     )
@@ -88,7 +88,7 @@ DROP_SEQUENCE = load(
         ActionCode.DROP_SEQUENCE,
         TABLE,
         refuses=(sequence_is_missing,),
-        path=going(leaves=table_range),
+        path=drop_path(leaves=table_range),
         names=own_name,
     )
 )

@@ -20,7 +20,7 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInf
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import going
+from exuvia.ddl.actions.paths import drop_path
 from exuvia.ddl.actions.refusals import (
     Children,
     children_are_asked_for,
@@ -30,9 +30,9 @@ from exuvia.ddl.actions.refusals import (
     table_to_drop_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
 from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -89,21 +89,21 @@ def create_tables(jobs: Sequence[Job]) -> Job:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def place_table(job: Job, world: World) -> tuple[Job, World]:
+def place_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as asked for."""
     wanted = table_of(job)
     if wanted.partition is not None:
         wanted = evolve(wanted, partition=wanted.partition.with_ids(job.exuvia_ids))
-    return job, evolve(world, table=placed(wanted, job.table_id, job.schema_id))
+    return job, evolve(snapshot, table=placed(wanted, job.table_id, job.schema_id))
 
 
-def place_tables(job: Job, world: World) -> tuple[Job, World]:
+def place_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """All the tables as asked for, under the ids the job was given."""
     made = tuple(
         placed(wanted, table_id, job.schema_id)
         for wanted, table_id in zip(tables_of(job), job.exuvia_ids, strict=True)
     )
-    return job, evolve(world, others=made)
+    return job, evolve(snapshot, others=made)
 
 
 def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
@@ -150,16 +150,16 @@ def may_be_batched(job: Job) -> bool:
     return not job.raw_args[0].get("fk_info") and job.reorg_meta is None
 
 
-def looks_at_their_names(job: Job) -> Looks:
+def looks_at_their_names(job: Job) -> ReadSet:
     """The names several new tables are to have."""
-    return Looks(names=tuple((job.schema_id, each.name.L) for each in tables_of(job)))
+    return ReadSet(names=tuple((job.schema_id, each.name.L) for each in tables_of(job)))
 
 
-def one_name_is_taken(job: Job, world: World) -> Refused | None:
+def one_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050, by another table or by one of the same job."""
     seen: set[str] = set()
     for each in tables_of(job):
-        if each.name.L in seen or world.holder(job.schema_id, each.name.L):
+        if each.name.L in seen or snapshot.holder(job.schema_id, each.name.L):
             return ErrTableExists(f"{job.schema_name}.{each.name.O}")
         seen.add(each.name.L)
     return None
@@ -174,22 +174,22 @@ def _part(part: IndexColumn, column: ColumnInfo | None) -> IndexColumn:
     return evolve(part, offset=column.offset, exuvia_column=column.id) if column else part
 
 
-def table_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def table_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """Rows and entries of the table."""
-    return ranges_of_table(the_table(world))
+    return ranges_of_table(the_table(snapshot))
 
 
-def tables_created(job: Job, before: World, after: World) -> tuple[Event, ...]:
+def tables_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Event, ...]:
     """Clients see all of them."""
     return tuple(Event(type="create table", table=each) for each in after.others)
 
 
-def table_created(job: Job, before: World, after: World) -> Event:
+def table_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see the table."""
     return Event(type="create table", table=after.table)
 
 
-def table_dropped(job: Job, before: World, after: World) -> Event:
+def table_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """The table is gone."""
     return Event(type="drop table", table=before.table)
 
@@ -201,7 +201,7 @@ CREATE_TABLE = load(
         TABLE,
         refuses=(database_is_missing, table_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_table, event=table_created),),
-        looks=lambda job: Looks(own_name="table"),
+        reads=lambda job: ReadSet(own_name="table"),
         gets_id=GetsId.TABLE,
         names=own_name,
     )
@@ -212,7 +212,7 @@ CREATE_TABLES = load(
         "create tables",
         ActionCode.CREATE_TABLES,
         TABLE_IN_PLACE,
-        looks=looks_at_their_names,
+        reads=looks_at_their_names,
         refuses=(database_is_missing, one_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_tables, event=tables_created),),
         names=names_of_all,
@@ -225,8 +225,8 @@ DROP_TABLE = load(
         ActionCode.DROP_TABLE,
         TABLE,
         refuses=(table_to_drop_is_missing, table_is_referred_to),
-        path=going(leaves=table_range, event=table_dropped),
-        looks=lambda job: Looks(referrers=children_are_asked_for(job)),
+        path=drop_path(leaves=table_range, event=table_dropped),
+        reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
         names=own_name,
     )
 )

@@ -1,8 +1,8 @@
 """TRUNCATE TABLE: another table, empty, takes the name; the old one is left to be emptied.
 
-    absent -> write only   (silent) whoever wrote the table with an older plan is waited for, as any
-                           step waits for the metadata lock; transactions that would write it first
-                           wait for the end (catalog/closing.py)
+    absent -> write only   (barrier) whoever wrote the table with an older plan is waited for, as
+                           any step waits for the metadata lock; transactions that would write it
+                           first wait for the end (catalog/closing.py)
     write only -> public   the new id takes the name; the old id is taken away from its writers
 
 Statements that are transactions of their own go on, and are run again where they come too late: the
@@ -22,9 +22,9 @@ from exuvia.ddl.actions.refusals import (
     truncated_table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, job_for
-from exuvia.ddl.world import DeleteRange, Event, Looks, World
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -40,31 +40,31 @@ def truncate_table(
     return evolve(job, exuvia_ids=(0,) * (1 + parts))
 
 
-def close_table(job: Job, world: World) -> tuple[Job, World]:
+def close_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """No transaction begins to write it from here."""
-    return job, evolve(world, table=closing(the_table(world)))
+    return job, evolve(snapshot, table=closing(the_table(snapshot)))
 
 
-def place_empty_table(job: Job, world: World) -> tuple[Job, World]:
+def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The same table under the ids asked for: its own first, then one for each partition."""
-    old, (new_id, *partition_ids) = opened(the_table(world)), job.exuvia_ids
+    old, (new_id, *partition_ids) = opened(the_table(snapshot)), job.exuvia_ids
     new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
     if old.partition is not None:
         new = evolve(new, partition=old.partition.with_ids(partition_ids))
-    return evolve(job, exuvia_dropped=old), evolve(world, table=with_layout(new))
+    return evolve(job, exuvia_dropped=old), evolve(snapshot, table=with_layout(new))
 
 
-def old_range(job: Job, world: World) -> tuple[DeleteRange, ...]:
+def old_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """Rows and entries of the table as it was."""
-    return ranges_of_table(the_table(world))
+    return ranges_of_table(the_table(snapshot))
 
 
-def old_table(job: Job, world: World) -> tuple[int, ...]:
+def old_table(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
     """The id that loses its writers."""
     return (job.table_id,)
 
 
-def table_truncated(job: Job, before: World, after: World) -> Event:
+def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
     """Clients see an empty table, which is another one."""
     old: TableInfo = the_table(before)
     return Event(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
@@ -77,16 +77,16 @@ TRUNCATE_TABLE = load(
         TABLE_IN_PLACE,
         refuses=(table_is_missing, truncated_table_is_referred_to),
         path=(
-            Step(ABSENT, WRITE_ONLY, edit=close_table, silent=True),
+            Step(ABSENT, WRITE_ONLY, edit=close_table, barrier=True),
             Step(
                 WRITE_ONLY,
                 PUBLIC,
                 edit=place_empty_table,
                 leaves=old_range,
                 event=table_truncated,
-                takes=old_table,
+                fences_tables=old_table,
             ),
         ),
-        looks=lambda job: Looks(referrers=children_are_asked_for(job)),
+        reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
     )
 )

@@ -14,13 +14,13 @@ from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import going
+from exuvia.ddl.actions.paths import drop_path
 from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
 from exuvia.ddl.actions.table import own_name, table_of
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job, job_for
-from exuvia.ddl.world import Looks, World
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -47,34 +47,34 @@ def drop_view(database: DatabaseInfo, view: TableInfo, *, query: str = "") -> Jo
     return job_for(ActionCode.DROP_VIEW, database, view, query=query)
 
 
-def name_and_former(job: Job) -> Looks:
+def name_and_former(job: Job) -> ReadSet:
     """Who holds the name, and the view that is replaced."""
-    return Looks(tables=job.exuvia_tables, names=((job.schema_id, job.table_name),))
+    return ReadSet(tables=job.exuvia_tables, names=((job.schema_id, job.table_name),))
 
 
-def name_is_anothers(job: Job, world: World) -> Refused | None:
+def name_is_anothers(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050; where a view is replaced, 1347 for what is no view."""
-    holder = world.holder(job.schema_id, job.table_name)
+    holder = snapshot.holder(job.schema_id, job.table_name)
     if holder in (0, job.table_id):
         return None
     if holder not in job.exuvia_tables:
         return ErrTableExists(f"{job.schema_name}.{job.table_name}")
-    former = world.other(holder)
+    former = snapshot.other(holder)
     if former is not None and former.view is None:
         return ErrWrongObject(job.schema_name, job.table_name, "VIEW")
     return None
 
 
-def place_view(job: Job, world: World) -> tuple[Job, World]:
+def place_view(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The view as asked for, in the place of the former one."""
     view = evolve(table_of(job), id=job.table_id, exuvia_db=job.schema_id)
-    kept = tuple(each for each in world.others if each.id not in job.exuvia_tables)
-    return job, evolve(world, table=view, others=kept)
+    kept = tuple(each for each in snapshot.others if each.id not in job.exuvia_tables)
+    return job, evolve(snapshot, table=view, others=kept)
 
 
-def it_is_no_view(job: Job, world: World) -> Refused | None:
+def it_is_no_view(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1347."""
-    if the_table(world).view is not None:
+    if the_table(snapshot).view is not None:
         return None
     return ErrWrongObject(job.schema_name, job.table_name, "VIEW")
 
@@ -86,7 +86,7 @@ CREATE_VIEW = load(
         TABLE,
         refuses=(database_is_missing, name_is_anothers),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
-        looks=name_and_former,
+        reads=name_and_former,
         gets_id=GetsId.TABLE,
         names=own_name,
     )
@@ -98,7 +98,7 @@ DROP_VIEW = load(
         ActionCode.DROP_VIEW,
         TABLE,
         refuses=(table_to_drop_is_missing, it_is_no_view),
-        path=going(),
+        path=drop_path(),
         names=own_name,
     )
 )

@@ -34,11 +34,11 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import combined, sub_jobs
-from exuvia.ddl.world import World
 from exuvia.sql import nodes
 from exuvia.sql.define import (
     alter_column,
@@ -154,7 +154,7 @@ def _say_what_is_ignored(at: AlterContext, text: str) -> None:
 def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
     """The table as the job will leave it: its own decisions, in memory."""
     asked = evolve(job, id=1)
-    world = World(database=altering.database, table=table, table_is_empty=True, now=1)
+    world = CatalogSnapshot(database=altering.database, table=table, table_is_empty=True, now=1)
     for decision in decisions(asked, world):
         if decision.job.err is not None:
             return table

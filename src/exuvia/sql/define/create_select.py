@@ -23,7 +23,7 @@ from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.catalog.values import STRICT
-from exuvia.ddl import admin, loading, queue, requests
+from exuvia.ddl import admin, ctas_handshake, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql.context import Context
 from exuvia.sql.define.jobs import ended
@@ -206,7 +206,7 @@ def _load(session: Running, job_id: int, found: Rows) -> int:
             return 0
         rows = session.run(lambda context: found.load(context, table, job_id, epoch)).affected
         txn = session.services.store.begin()
-        loading.finish(txn, session.services.member, job_id, epoch, rows)
+        ctas_handshake.finish(txn, session.services.member, job_id, epoch, rows)
         txn.commit()
         return rows
     except Deposed:
@@ -229,9 +229,9 @@ def _place(session: Running, job_id: int) -> tuple[Table | None, int]:
             job: Job | None = queue.get(txn, job_id)
             if job is None:
                 return None, 0
-            if loading.may_begin(job):
+            if ctas_handshake.may_begin(job):
                 table = session.services.schemas.table_by_id(txn, job.table_id)
-                return table, loading.epoch_of(txn, job_id)
+                return table, ctas_handshake.epoch_of(txn, job_id)
         finally:
             txn.rollback()
         store.wait("version", seen, POLL_S)

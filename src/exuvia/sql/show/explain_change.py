@@ -22,13 +22,13 @@ import msgspec
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.catalog.model import evolve
 from exuvia.cluster.asking import told_elsewhere
-from exuvia.ddl import foresee, queue
-from exuvia.ddl.apply import read_world
+from exuvia.ddl import explain_cost, queue
+from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.submit import numbered
-from exuvia.ddl.world import Decision
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes
 from exuvia.sql.nodes.session import ExplainChange
@@ -118,13 +118,13 @@ def _rows(session: Running, jobs: list[Job]) -> Iterator[Row]:
 
 def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterator[Row]:
     store = session.services.store
-    world = read_world(txn, job, now)
+    world = read_snapshot(txn, job, now)
     runs: list[Decision] = []
     steps = list(decisions(job, world, runs))
-    works = [work for run in runs if (work := foresee.work_of(store, txn, run))]
+    works = [work for run in runs if (work := explain_cost.work_of(store, txn, run))]
     place = ".".join(each for each in (job.schema_name, job.table_name) if each)
     rows = sum(work.rows for work in works)
-    versions = sum(step.moves and not step.silent for step in steps)
+    versions = sum(step.moves and not step.barrier for step in steps)
     touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
     info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
     worker = "reorg worker" if queue.is_reorg(job) else "general worker"
@@ -133,16 +133,18 @@ def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterato
     for step in steps:
         lines.append(["Step", "", "owner", place, step_text(before, step)])
         before = step
-    pace = foresee.pace_of(txn, job)
+    pace = explain_cost.pace_of(txn, job)
     for work in works:
         size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
         told = f"{size}, {pace.tell(work.rows)}"
-        lines.append(["Reorg", f"{work.rows:.2f}", foresee.runner(txn, work), work.what, told])
+        lines.append(["Reorg", f"{work.rows:.2f}", explain_cost.runner(txn, work), work.what, told])
     services = session.services
     elsewhere = partial(told_elsewhere, services.store, services.member, services.clock)
-    for wait in foresee.waits_of(txn, job, services.locks, elsewhere):
+    for wait in explain_cost.waits_of(txn, job, services.locks, elsewhere):
         lines.append(["Waits", "", "", wait, "now"])
-    lines.append(["Refuses", "", "owner", place, "; ".join(foresee.refusals_of(job)) or "nothing"])
+    lines.append(
+        ["Refuses", "", "owner", place, "; ".join(explain_cost.refusals_of(job)) or "nothing"]
+    )
     for n, (title, *others) in enumerate(lines, 1):
         mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
         yield [f"{mark}{title}_{n}", *others]

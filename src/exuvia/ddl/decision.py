@@ -1,9 +1,9 @@
 """What a decision looks at and what it says, both plain data.
 
-    job, world --decide--> Decision --apply--> one transaction        (law 4)
+    job, snapshot --decide--> Decision --apply--> one transaction        (law 4)
 
-The world before and after a step says what happens to the catalog: an info that appears is created,
-one that is replaced is written, one that is gone is removed.
+The catalog's snapshot before and after a step says what happens to it: an info that appears is
+created, one that is replaced is written, one that is gone is removed.
 """
 
 from enum import IntEnum
@@ -19,17 +19,21 @@ from exuvia.kv.packet import Span
 from exuvia.pipeline.plans import Plan
 
 
-class Looks(NamedTuple):
-    """What else an action must see: read in the step's own snapshot into `World`."""
+class ReadSet(NamedTuple):
+    """What else an action must see: read in the step's own snapshot into `CatalogSnapshot`."""
 
-    tables: tuple[int, ...] = ()  # other tables' ids -> World.others
-    databases: tuple[int, ...] = ()  # other databases' ids -> World.databases
-    names: tuple[tuple[int, str], ...] = ()  # (database id, table name) -> World.names
-    left_by: int = 0  # id of an ended job -> World.left
-    own_name: Literal["", "database", "table"] = ""  # whose the job's own is -> World.name_is_taken
-    database_tables: bool = False  # -> World.tables
-    referrers: bool = False  # children of tables that go -> World.referrers
-    loader: str = ""  # the member that loads rows -> World.loader_lives, World.is_loaded
+    tables: tuple[int, ...] = ()  # other tables' ids -> CatalogSnapshot.others
+    databases: tuple[int, ...] = ()  # other databases' ids -> CatalogSnapshot.databases
+    names: tuple[tuple[int, str], ...] = ()  # (database id, table name) -> CatalogSnapshot.names
+    left_by: int = 0  # id of an ended job -> CatalogSnapshot.left
+    own_name: Literal["", "database", "table"] = (
+        ""  # whose the job's own is -> CatalogSnapshot.name_is_taken
+    )
+    database_tables: bool = False  # -> CatalogSnapshot.tables
+    referrers: bool = False  # children of tables that go -> CatalogSnapshot.referrers
+    loader: str = (
+        ""  # the member that loads rows -> CatalogSnapshot.loader_lives, CatalogSnapshot.is_loaded
+    )
 
 
 class Referrer(NamedTuple):
@@ -42,7 +46,7 @@ class Referrer(NamedTuple):
     key: str
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What the transaction's snapshot shows of the elements a job is about."""
 
     database: DatabaseInfo | None = None
@@ -117,8 +121,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One step as data. Without `moves` and `archive` it is a wait; `job.exuvia_wait` says why."""
 
     job: Job
-    before: World
-    after: World
+    before: CatalogSnapshot
+    after: CatalogSnapshot
     moves: bool = False  # the catalog changes: one schema version, revisions bumped
     archive: bool = False  # the job goes to history
     parks: bool = False  # the job keeps its place and needs no worker
@@ -126,8 +130,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()  # of a plain job that has ended well
     sub_job_events: tuple[tuple[int, Event], ...] = ()  # of several, by the number of the sub-job
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
-    recalls: int = 0  # id of the job whose ranges are taken back from deletion
+    restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
     plan: Plan | None = None  # what the reorg that is to run does
-    takes: tuple[int, ...] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)
-    silent: bool = False  # a revision moves and is acknowledged, but no schema version is spent
+    fences_tables: tuple[
+        int, ...
+    ] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)
+    barrier: bool = False  # a revision moves and is acknowledged, but no schema version is spent

@@ -1,25 +1,26 @@
 """Steps of independent jobs that are due at one moment are committed together.
 
-    worker 1: prepare -> a decision  \\
+    worker 1: prepare -> a decision  \
     worker 2: prepare -> a decision   > applied in turn to one transaction -> one commit
     worker 3: prepare -> waits       /  it is stepped by itself, as ever
 
-Each step keeps what a step is: its own decision on a world that holds the steps before it, its own
-version, its own row; all or nothing of it. Jobs that run at one moment touch different tables, so
-their order is free. What cannot be foreseen (a conflict with a session, an error of one job) undoes
-the whole transaction, and then each is stepped by itself: so a fault is met by its own job only.
+Each step keeps what a step is: its own decision on a snapshot that holds the steps before it, its
+own version, its own row; all or nothing of it. Jobs that run at one moment touch different tables,
+so their order is free. What cannot be foreseen (a conflict with a session, an error of one job)
+undoes the whole transaction, and then each is stepped by itself: so a fault is met by its own job
+only.
 """
 
 from collections.abc import Sequence
 
 from exuvia.base.errors import Deposed
 from exuvia.ddl.apply import apply
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.worker import JobWorker, Parts
-from exuvia.ddl.world import Decision
 from exuvia.kv.transaction import Transaction
 
 
-class Together:
+class StepBatcher:
     """See the module; the manager's lock is held."""
 
     def __init__(self, parts: Parts) -> None:

@@ -1,4 +1,4 @@
-"""What a finished step tells the world: a job's plain Event as the SchemaChange subscribers get."""
+"""What a finished step publishes: a job's plain Event as the SchemaChange that subscribers get."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,7 +9,7 @@ from exuvia.base.errors import Broken
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.partition_info import PartitionDefinition
-from exuvia.ddl.world import Event
+from exuvia.ddl.decision import Event
 from exuvia.events import publish
 from exuvia.events.at_rest import DroppedTable, Kind, Partition
 from exuvia.events.change import SchemaChange

@@ -15,11 +15,11 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.ddl import lists, queue
 from exuvia.ddl.actions import action_of, kind_of
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
-from exuvia.ddl.world import Decision
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

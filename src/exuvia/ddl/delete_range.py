@@ -1,6 +1,6 @@
 """Ranges of keys that finished jobs left behind, as rows.
 
-    mysql.gc_delete_range --ddl/emptying.py--> mysql.gc_delete_range_done
+    mysql.gc_delete_range --ddl/gc_worker.py--> mysql.gc_delete_range_done
 
     element_id    > 0   everything in the range goes: its index, table or partition is gone
                   < 0   only tombstones go: the index of that number became public (law 6)
@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.model import evolve
+from exuvia.ddl.decision import DeleteRange
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
-from exuvia.ddl.world import DeleteRange
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
@@ -31,7 +31,7 @@ _JOB, _ELEMENT, _START, _END, _STAMP = 0, 1, 2, 3, 4
 _NAMES = keys.meta("name")
 
 
-class Left:
+class PendingRange:
     """A row of mysql.gc_delete_range. `since_ms`: wall time at which it was left."""
 
     def __init__(self, handle: bytes, row: Row) -> None:
@@ -77,28 +77,28 @@ def _handle(job_id: int, ordinal: int) -> bytes:
     return keys.i64(job_id << _ORDINAL_BITS | ordinal)
 
 
-def waiting(txn: Transaction) -> list[Left]:
+def waiting(txn: Transaction) -> list[PendingRange]:
     """The ranges not emptied yet, oldest first."""
     return list(scan(txn))
 
 
-def scan(txn: Transaction, span: Span | None = None) -> Iterator[Left]:
+def scan(txn: Transaction, span: Span | None = None) -> Iterator[PendingRange]:
     """The same, read as far as they are looked at."""
     for handle, row in reader.scan(txn, system_table(txn, "gc_delete_range"), span):
-        yield Left(handle, row)
+        yield PendingRange(handle, row)
 
 
 # -- while they are emptied ------------------------------------------------------------------------
 
 
-def reached(txn: Transaction, left: Left, start: bytes) -> None:
+def reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
     """Everything of the range below that key is gone."""
     row = [*left.row]
     row[_START] = start.hex()
     writer.update(txn, system_table(txn, "gc_delete_range"), left.handle, left.row, row)
 
 
-def done(txn: Transaction, left: Left) -> None:
+def done(txn: Transaction, left: PendingRange) -> None:
     """The range is empty; with a table's last row its counters of ids go."""
     writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
     gone = left.may_return and not left.holds_names
@@ -107,7 +107,7 @@ def done(txn: Transaction, left: Left) -> None:
     writer.insert(txn, system_table(txn, "gc_delete_range_done"), left.row, left.handle)
 
 
-def expand(txn: Transaction, left: Left, most: int) -> bytes | None:
+def expand(txn: Transaction, left: PendingRange, most: int) -> bytes | None:
     """Some tables of a dropped database leave their own ranges; where to go on, None at the end."""
     ordinal = _last_ordinal(txn, left.job_id)
     found = list(txn.scan(left.span, limit=most))

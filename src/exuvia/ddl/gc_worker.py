@@ -18,16 +18,16 @@ The same owner removes lock marks (ddl/lock_marks.py).
 
 While clients commit, a batch is short and a longer rest follows it (pipeline/pace.py).
 
-The clock says only how long data is kept, never whether it may be taken: see ddl/ranges.py.
+The clock says only how long data is kept, never whether it may be taken: see ddl/delete_range.py.
 """
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import variables
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import queue, ranges
+from exuvia.ddl import delete_range, queue
+from exuvia.ddl.delete_range import PendingRange
 from exuvia.ddl.lock_marks import LockMarks
-from exuvia.ddl.ranges import Left
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import delete
@@ -41,7 +41,7 @@ FIRST_KEYS = 250
 IDLE_S = 1.0
 
 
-class Gc:
+class GcWorker:
     """See the module. One transaction a step."""
 
     channel = "history"
@@ -86,7 +86,7 @@ class Gc:
         finally:
             txn.rollback()
 
-    def _next(self, txn: Transaction, notices: int) -> Left | None:
+    def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
         """The oldest range that may be emptied now. Many that are kept are not looked at again
         before the first is due."""
         now_ms = self._clock.wall_ns() // 1_000_000
@@ -95,7 +95,7 @@ class Gc:
         if seen == self._quiet and now_ms < self._due_ms:
             return None
         due_ms = float("inf")
-        for left in ranges.scan(txn):
+        for left in delete_range.scan(txn):
             kept_until_ms = left.since_ms + kept_ms if left.may_return else 0
             if kept_until_ms > now_ms:
                 due_ms = min(due_ms, kept_until_ms)
@@ -104,15 +104,15 @@ class Gc:
         self._quiet, self._due_ms = seen, due_ms
         return None
 
-    def _take(self, txn: Transaction, left: Left, most: int) -> None:
+    def _take(self, txn: Transaction, left: PendingRange, most: int) -> None:
         if left.holds_names:
-            start = ranges.expand(txn, left, BATCH_TABLES)
+            start = delete_range.expand(txn, left, BATCH_TABLES)
         elif left.tombstones_only:
             start = delete.purge(txn, left.span, most)
         else:
             start = delete.empty(txn, left.span, most)
         if start is None:
-            ranges.done(txn, left)
+            delete_range.done(txn, left)
         else:
-            ranges.reached(txn, left, start)
+            delete_range.reached(txn, left, start)
         txn.commit()

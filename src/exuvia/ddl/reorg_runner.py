@@ -40,7 +40,7 @@ class ReorgFactory(Protocol):
         """The reorg of a job at that epoch of it."""
 
 
-class Filling:
+class ReorgRunner:
     """See the module. Written by one thread only."""
 
     def __init__(self, reorg: Reorg, unforeseen: Callable[[Exception], None]) -> None:

@@ -26,7 +26,7 @@ NOTES_A_STEP = 50
 PACE_S = 0.05
 
 
-class Notes:
+class QueueStatusWriter:
     """When to look at which waiting job. `busy(reorg)`: (busy workers, workers) of a pool."""
 
     def __init__(
