@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet, Wait
@@ -35,6 +36,15 @@ Restore = Callable[[Job], int]
 Reads = Callable[[Job], ReadSet]
 Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
+
+
+class Judged(Enum):
+    """Which rule that an action brings rows that stand may break: a session looks at those of a
+    small table before it asks."""
+
+    NOTHING = 0
+    INDEXES = 1
+    CHECK = 2
 
 
 class GetsId(Enum):
@@ -88,6 +98,8 @@ class Action(NamedTuple):
     mixes: bool = False  # it may be one of several changes of an ALTER TABLE
     merges: bool = False  # several of one statement become one, with the arguments of all
     names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
+    judged: Judged = Judged.NOTHING
+    dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered
     gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job
     names: Names | None = None  # names of tables that it takes or gives up
     whole_database: bool = False  # it makes or drops a database

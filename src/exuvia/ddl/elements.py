@@ -139,6 +139,7 @@ def _key_flag(index: IndexInfo, column_id: int) -> Flag:
 
 
 def indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
+    """The table with those indexes in that state; ABSENT removes them."""
     kept = [
         evolve(index, state=state) if index.id in ids else index
         for index in table.indexes

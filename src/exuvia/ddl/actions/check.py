@@ -17,7 +17,7 @@ from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, Err
 from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, Judged, Step, load
 from exuvia.ddl.actions.paths import add_constraint_path, rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
@@ -64,6 +64,16 @@ def alter_check(
 def wanted_check(job: Job) -> ConstraintInfo:
     """The constraint ADD asks for."""
     return arguments(job, tuple[ConstraintInfo])[0]
+
+
+def check_to_obey(job: Job, table: TableInfo) -> ConstraintInfo | None:
+    """What rows of the table are to obey from ADD or ALTER on; None where nothing is asked."""
+    if job.type == ActionCode.ADD_CHECK:
+        wanted = wanted_check(job)
+        return evolve(wanted, id=table.max_cst_id + 1) if wanted.enforced else None
+    asked = arguments(job, AlterCheck)
+    found = (each for each in table.checks if each.constraint_name.L == asked.name.lower())
+    return next(found, None) if asked.enforced else None
 
 
 def named_check(job: Job, snapshot: CatalogSnapshot) -> ConstraintInfo | None:
@@ -190,6 +200,7 @@ ADD_CHECK = load(
         undo=DROP_CHECK,
         reorg=True,
         mixes=True,
+        judged=Judged.CHECK,
     )
 )
 
@@ -233,5 +244,6 @@ ALTER_CHECK = load(
         choose=chosen_alter,
         reorg=True,
         mixes=True,
+        judged=Judged.CHECK,
     )
 )

@@ -48,7 +48,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, Judged, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
@@ -416,6 +416,7 @@ ADD_INDEX = load(
         alterable=True,
         mixes=True,
         merges=True,
+        judged=Judged.INDEXES,
     )
 )
 
@@ -446,6 +447,7 @@ ADD_PRIMARY_KEY = load(
         reorg=True,
         alterable=True,
         mixes=True,
+        judged=Judged.INDEXES,
     )
 )
 

@@ -228,5 +228,6 @@ DROP_TABLE = load(
         path=drop_path(leaves=table_range, event=table_dropped),
         reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
         names=own_name,
+        dropped_table=lambda job: job.binlog.TableInfo,
     )
 )

@@ -88,5 +88,6 @@ TRUNCATE_TABLE = load(
             ),
         ),
         reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
+        dropped_table=lambda job: job.exuvia_dropped,
     )
 )

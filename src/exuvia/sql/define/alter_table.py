@@ -3,7 +3,8 @@
     spec -> builder (BUILDERS) -> job        each looks at the table as it is before the statement
     no job      nothing to do
     one         submitted as it is
-    several     one job of several changes (ddl/multi_schema_change.py), all of them seen at once or none
+    several     one job of several changes, all of them seen at once or none
+                (ddl/multi_schema_change.py)
 
 A spec of a column, an index, a constraint, a partition or an option has its builder in the file of
 that element: alter_column, alter_index, check, foreign_key, alter_partition, table_options, rename.
@@ -33,7 +34,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
 )
 from exuvia.catalog.model import TableInfo, evolve
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.action import Judged
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.explain import decisions
@@ -71,14 +73,6 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
-LOOKED_AT = frozenset(  # changes that rows may break, and that are not looked at by their builders
-    {
-        ActionCode.ADD_INDEX,
-        ActionCode.ADD_PRIMARY_KEY,
-        ActionCode.ADD_CHECK,
-        ActionCode.ALTER_CHECK,
-    }
-)
 
 
 def alter_table(session: Running, node: AlterTable, text: str) -> Result:
@@ -109,7 +103,7 @@ def alter(
 
 
 def _look_at_rows(altering: AlterContext, jobs: Sequence[Job]) -> None:
-    if any(part.type in LOOKED_AT for job in jobs for part in sub_jobs(job)):
+    if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
         from exuvia.sql.define import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
@@ -219,30 +213,6 @@ BUILDERS: dict[type[nodes.Spec], Build] = {
 # -- what may stand together -----------------------------------------------------------------------
 
 
-TOGETHER = frozenset(
-    {
-        ActionCode.ADD_COLUMN,
-        ActionCode.DROP_COLUMN,
-        ActionCode.MODIFY_COLUMN,
-        ActionCode.SET_DEFAULT,
-        ActionCode.ADD_INDEX,
-        ActionCode.DROP_INDEX,
-        ActionCode.ADD_PRIMARY_KEY,
-        ActionCode.DROP_PRIMARY_KEY,
-        ActionCode.RENAME_INDEX,
-        ActionCode.INDEX_VISIBILITY,
-        ActionCode.REBASE_AUTO_ID,
-        ActionCode.TABLE_COMMENT,
-        ActionCode.TABLE_CHARSET,
-        ActionCode.ADD_FOREIGN_KEY,
-        ActionCode.DROP_FOREIGN_KEY,
-        ActionCode.ADD_CHECK,
-        ActionCode.DROP_CHECK,
-        ActionCode.ALTER_CHECK,
-        ActionCode.MULTI_SCHEMA_CHANGE,
-    }
-)
-
 Built = Sequence[tuple[nodes.Spec, Job]]
 
 
@@ -255,7 +225,7 @@ class _Use(NamedTuple):
 
 def check_kind(job: Job) -> None:
     """Raises 8200 for a change that stands alone."""
-    if job.type not in TOGETHER:
+    if not kind_of(job).mixes:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
 
@@ -350,7 +320,7 @@ def _used_in(column: str | None, expression: Any) -> Iterator[_Use]:
 
 def _dependences(job: Job) -> Iterator[str]:
     """Columns that a generated column is computed from."""
-    if job.type in (ActionCode.ADD_COLUMN, ActionCode.MODIFY_COLUMN):
+    if kind_of(job).names_for_later:
         for argument in job.raw_args:
             found = argument.get("dependences") if isinstance(argument, dict) else None
             yield from found or ()
@@ -360,7 +330,7 @@ def _indexes(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
     match spec:
         case nodes.AddIndex():
             for each in sub_jobs(job):
-                if each.type in (ActionCode.ADD_INDEX, ActionCode.ADD_PRIMARY_KEY):
+                if kind_of(each).judged == Judged.INDEXES:
                     yield _Use("add", each.raw_args[0]["idx_name"]["L"])
         case nodes.DropIndex():
             yield _Use("drop", spec.name.lower())

@@ -21,14 +21,14 @@ from exuvia.catalog import variables, vector
 from exuvia.catalog.change import Kind
 from exuvia.catalog.change_values import Change, converter
 from exuvia.catalog.columns import Vector
-from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl.actions.check import wanted_check
+from exuvia.ddl.action import Judged
+from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions.check import check_to_obey
 from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.pipeline import checking, twice
@@ -136,12 +136,12 @@ def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[
 
 def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
     """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
-    parts = [part for job in jobs for part in sub_jobs(job) if part.type in _LOOKS]
+    parts = [part for job in jobs for part in sub_jobs(job) if kind_of(part).judged in _LOOKS]
     table = at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
     if not _is_small(at, table):
         return
     for part in parts:
-        _LOOKS[part.type](at, table, part)
+        _LOOKS[kind_of(part).judged](at, table, part)
 
 
 def _is_small(at: AlterContext, table: Table) -> bool:
@@ -173,7 +173,7 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
 
 
 def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
-    info, wanted = table.info, _constraint(table, job)
+    info, wanted = table.info, check_to_obey(job, table.info)
     there = {column.name.L for column in table.columns}
     if wanted is None or any(each.L not in there for each in wanted.constraint_cols):
         return
@@ -189,24 +189,12 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
         _raise(checking.refusal(rule, found.number, found.first))
 
 
-def _constraint(table: Table, job: Job) -> ConstraintInfo | None:
-    """What rows are to obey from now on; None where the job asks nothing of them."""
-    if job.type == ActionCode.ADD_CHECK:
-        asked = wanted_check(job)
-        return evolve(asked, id=table.info.max_cst_id + 1) if asked.enforced else None
-    name, enforced = str(job.raw_args[0]).lower(), bool(job.raw_args[1])
-    found = (each for each in table.info.checks if each.constraint_name.L == name)
-    return next(found, None) if enforced else None
-
-
 def _raise(error: Refused | None) -> None:
     if error is not None:
         raise error
 
 
-_LOOKS: dict[ActionCode, Callable[[AlterContext, Table, Job], None]] = {
-    ActionCode.ADD_INDEX: _check_indexes,
-    ActionCode.ADD_PRIMARY_KEY: _check_indexes,
-    ActionCode.ADD_CHECK: _check_constraint,
-    ActionCode.ALTER_CHECK: _check_constraint,
+_LOOKS: dict[Judged, Callable[[AlterContext, Table, Job], None]] = {
+    Judged.INDEXES: _check_indexes,
+    Judged.CHECK: _check_constraint,
 }

@@ -23,7 +23,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import queue, requests
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.column_definition import check_name
@@ -33,7 +33,6 @@ from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
 from exuvia.sql.result import Result
 from exuvia.sql.session.running import Running
 
-_DROPS = (ActionCode.DROP_TABLE, ActionCode.TRUNCATE_TABLE)
 Found = tuple[Job, DatabaseInfo, TableInfo]
 
 
@@ -61,7 +60,7 @@ def _dropped_by(txn: Transaction, job_id: int) -> Found:
     job = queue.finished(txn, job_id)
     if job is None:
         raise ErrDDLJobNotFound(job_id)
-    if job.type not in _DROPS or _dropped(job) is None:
+    if _dropped(job) is None:
         said = f"Job {job.id} type is {job.action_text}, not dropped/truncated table"
         raise ErrUnknown(said)
     found = _found(txn, job)
@@ -75,7 +74,7 @@ def _newest_drop(session: Running, txn: Transaction, name: TableName, jobs: int 
     if not wanted[0]:
         raise ErrNoDB()
     for job in queue.newest(txn, jobs):
-        if job.type in _DROPS and job.state == JobState.SYNCED:
+        if kind_of(job).dropped_table and job.state == JobState.SYNCED:
             found = _found(txn, job)
             if found is not None and (found[1].db_name.L, found[2].name.L) == wanted:
                 return found
@@ -92,8 +91,8 @@ def _found(txn: Transaction, job: Job) -> Found | None:
 
 
 def _dropped(job: Job) -> TableInfo | None:
-    truncated = job.type == ActionCode.TRUNCATE_TABLE
-    return job.exuvia_dropped if truncated else job.binlog.TableInfo
+    dropped_table = kind_of(job).dropped_table
+    return dropped_table(job) if dropped_table else None
 
 
 def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> Result:
@@ -117,7 +116,7 @@ def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> 
 
 def _dropped_database(txn: Transaction, name: str) -> Job:
     for job in queue.newest(txn, None):
-        is_drop = job.type == ActionCode.DROP_SCHEMA and job.state == JobState.SYNCED
+        is_drop = kind_of(job).drops_database and job.state == JobState.SYNCED
         if is_drop and job.binlog.DBInfo and job.binlog.DBInfo.db_name.L == name.lower():
             return job
     raise _no_such_drop(name)
