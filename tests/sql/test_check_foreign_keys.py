@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.sql.show import admin
+from exuvia.sql.admin import maintenance
 from support.world import rows, run
 
 KEYS = {
@@ -77,7 +77,7 @@ def test_keys_that_are_not_obeyed_promise_nothing(session):
 
 def test_a_key_that_is_dropped_meanwhile_is_no_alarm(session, another, monkeypatch):
     made(session, "id")
-    find = admin.existing_table
+    find = maintenance.existing_table
 
     def late(asking, name):
         found = find(asking, name)
@@ -85,7 +85,7 @@ def test_a_key_that_is_dropped_meanwhile_is_no_alarm(session, another, monkeypat
         run(another, "DELETE FROM p")
         return found
 
-    monkeypatch.setattr(admin, "existing_table", late)
+    monkeypatch.setattr(maintenance, "existing_table", late)
     run(session, "ADMIN CHECK TABLE c")
 
 

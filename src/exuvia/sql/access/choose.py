@@ -21,7 +21,7 @@ from exuvia.sql.access.match import Match, match
 from exuvia.sql.access.paths import IndexRange, KeyRange, Path, Points, UniquePoints
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.terms import Terms
-from exuvia.sql.show.schema_keys import shown_indexes
+from exuvia.sql.information_schema.keys import shown_indexes
 
 
 class Wanted(NamedTuple):

@@ -33,8 +33,8 @@ from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.context import Context
-from exuvia.sql.define.account_names import check_lengths
 from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named, look, submit
 from exuvia.sql.nodes import CreateView, DropTable, TableName

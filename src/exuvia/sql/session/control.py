@@ -13,8 +13,8 @@ from exuvia.base.mysql_errors import (
     ErrUnknownStmtHandler,
 )
 from exuvia.sql import constants
+from exuvia.sql.accounts.users import change
 from exuvia.sql.context import Context
-from exuvia.sql.define.accounts import change
 from exuvia.sql.nodes.session import (
     Begin,
     Commit,

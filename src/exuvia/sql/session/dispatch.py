@@ -10,45 +10,35 @@ from collections.abc import Callable
 from typing import Any
 
 from exuvia.sql import nodes
+from exuvia.sql.accounts import grants as ddl_grants
+from exuvia.sql.accounts import roles as ddl_roles
+from exuvia.sql.accounts import users as ddl_accounts
+from exuvia.sql.admin import jobs, maintenance
+from exuvia.sql.admin import statistics as admin_statistics
 from exuvia.sql.context import Context
-from exuvia.sql.define import accounts as ddl_accounts
 from exuvia.sql.define import alter_table as ddl_alter
 from exuvia.sql.define import create as ddl_create
 from exuvia.sql.define import drop as ddl_drop
-from exuvia.sql.define import grants as ddl_grants
 from exuvia.sql.define import recover as ddl_recover
 from exuvia.sql.define import rename as ddl_rename
-from exuvia.sql.define import roles as ddl_roles
 from exuvia.sql.define import sequence as ddl_sequence
 from exuvia.sql.define import view as ddl_view
 from exuvia.sql.nodes import accounts, files, sequences, session, statistics
 from exuvia.sql.result import Result
 from exuvia.sql.session import batch, control, set_variables
 from exuvia.sql.session.running import Running
-from exuvia.sql.show import (
-    admin,
-    admin_jobs,
-    admin_notifier,
-    admin_repair,
-    analyze,
-    explain,
-    explain_change,
-    grants,
-    maintenance,
-    show,
-    stats_locks,
-)
+from exuvia.sql.show import explain, explain_change, grants, show
 from exuvia.sql.write.load_data import load_data
 
 Inside = Callable[[Context, Any], Result]
 Beside = Callable[[Running, Any, str], Result]
 
 INSIDE: dict[type, Inside] = {
-    session.AdminShowDdl: admin.show_ddl,
-    session.AdminShowDdlJobs: admin_jobs.show_ddl_jobs,
-    session.AdminShowDdlNotifier: admin_notifier.show_ddl_notifier,
-    session.AdminShowDdlJobQueries: admin_jobs.show_ddl_job_queries,
-    session.AdminShowNextRowId: admin.show_next_row_id,
+    session.AdminShowDdl: maintenance.show_ddl,
+    session.AdminShowDdlJobs: jobs.show_ddl_jobs,
+    session.AdminShowDdlNotifier: jobs.show_ddl_notifier,
+    session.AdminShowDdlJobQueries: jobs.show_ddl_job_queries,
+    session.AdminShowNextRowId: maintenance.show_next_row_id,
     session.Describe: show.describe,
     session.Do: maintenance.do,
     session.Explain: explain.explain,
@@ -57,13 +47,13 @@ INSIDE: dict[type, Inside] = {
 }
 
 BESIDE: dict[type, Beside] = {
-    session.AdminAlterJob: admin_jobs.alter,
-    session.AdminCheckIndex: admin.check_index_statement,
-    session.AdminChecksum: admin_repair.checksum,
-    session.AdminCheckTable: admin.check_table,
-    session.AdminJobs: admin_jobs.command,
-    session.AdminRepairIndex: admin_repair.repair,
-    session.AdminSkipEvent: admin_notifier.skip_event,
+    session.AdminAlterJob: jobs.alter,
+    session.AdminCheckIndex: maintenance.check_index_statement,
+    session.AdminChecksum: maintenance.checksum,
+    session.AdminCheckTable: maintenance.check_table,
+    session.AdminJobs: jobs.command,
+    session.AdminRepairIndex: maintenance.repair,
+    session.AdminSkipEvent: jobs.skip_event,
     nodes.Batch: batch.run_batch,
     session.Begin: control.begin,
     session.Commit: control.commit,
@@ -83,9 +73,9 @@ BESIDE: dict[type, Beside] = {
     session.UnlockTables: control.unlock_tables,
     session.Unsupported: control.unsupported,
     session.Use: control.use,
-    statistics.AnalyzeTable: analyze.analyze,
-    statistics.DropStats: stats_locks.drop_stats,
-    statistics.LockStats: stats_locks.lock_stats,
+    statistics.AnalyzeTable: admin_statistics.analyze,
+    statistics.DropStats: admin_statistics.drop_stats,
+    statistics.LockStats: admin_statistics.lock_stats,
     sequences.AlterSequence: ddl_sequence.alter_sequence,
     sequences.CreateSequence: ddl_sequence.create_sequence,
     nodes.AlterDatabase: ddl_create.alter_database,

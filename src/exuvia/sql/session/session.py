@@ -22,6 +22,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.cluster.row_locks import SHORT
 from exuvia.sql.context import Context, Virtual
+from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.near import Misplaced, placed
@@ -43,7 +44,6 @@ from exuvia.sql.session.services import Services
 from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.session.transacting import Transacting, Work
 from exuvia.sql.session.transactions import OpenTransaction
-from exuvia.sql.show import information_schema
 
 Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
@@ -324,9 +324,9 @@ class Session(Transacting, Identity):
     def virtual(self, context: Context, database: str, name: str) -> Virtual | None:
         """A table of information_schema, or a computed one of mysql, or None."""
         if database.lower() == "mysql":
-            return information_schema.system_view(context, name)
+            return registry.system_view(context, name)
         if database.lower() == "performance_schema":
-            return information_schema.performance_table(context, name)
+            return registry.performance_table(context, name)
         if database.lower() != "information_schema":
             return None
-        return information_schema.table(context, name)
+        return registry.table(context, name)

@@ -11,8 +11,8 @@ from exuvia.catalog.partition_info import (
 )
 from exuvia.kv import keys
 from exuvia.sql.context import Context
+from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
-from exuvia.sql.show.schema_tables import all_tables
 from exuvia.sql.show.type_text import identifier, quoted
 
 _BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)

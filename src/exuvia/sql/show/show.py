@@ -14,6 +14,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import variables
 from exuvia.sql.context import Context
+from exuvia.sql.information_schema.server import character_sets, collations, engines, processes_seen
 from exuvia.sql.nodes.session import Describe, Show
 from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
@@ -23,7 +24,6 @@ from exuvia.sql.show import tables as show_tables
 from exuvia.sql.show.create import create_database_text
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.show.privileges import privilege_rows
-from exuvia.sql.show.schema_server import character_sets, collations, engines, processes_seen
 from exuvia.sql.show.status import status_rows
 
 Shower = Callable[[Context, Show], Result]

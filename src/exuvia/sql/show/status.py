@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from exuvia.catalog import meta, variables
 from exuvia.sql.context import Context
+from exuvia.sql.information_schema.server import processes_seen
 from exuvia.sql.result import Row
-from exuvia.sql.show.schema_server import processes_seen
 
 _VARIABLES = "VARIABLE_NAME VARIABLE_VALUE:1024"
 

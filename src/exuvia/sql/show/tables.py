@@ -8,25 +8,25 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, ViewInfo, 
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.zones import column_in, table_in
 from exuvia.sql.context import Context, Virtual
-from exuvia.sql.nodes import TableName
-from exuvia.sql.nodes.session import Show
-from exuvia.sql.privileges import guard
-from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.show.constraints import constraint_lines
-from exuvia.sql.show.create import create_table_text
-from exuvia.sql.show.information_schema import definitions
-from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.show.objects import created_sequence, created_view
-from exuvia.sql.show.schema_keys import shown_indexes
-from exuvia.sql.show.schema_tables import (
+from exuvia.sql.information_schema.keys import shown_indexes
+from exuvia.sql.information_schema.registry import definitions
+from exuvia.sql.information_schema.tables import (
     PRIVILEGES,
+    Sizes,
     kind_of,
     next_auto,
     next_random,
     options_text,
     row_count,
 )
-from exuvia.sql.show.sizes import Sizes
+from exuvia.sql.nodes import TableName
+from exuvia.sql.nodes.session import Show
+from exuvia.sql.privileges import guard
+from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.show.constraints import constraint_lines
+from exuvia.sql.show.create import create_table_text
+from exuvia.sql.show.listing import columns_of, listing
+from exuvia.sql.show.objects import created_sequence, created_view
 from exuvia.sql.show.type_text import (
     default_text,
     expression_of,

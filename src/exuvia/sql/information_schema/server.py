@@ -1,15 +1,26 @@
-"""information_schema: what the server is and does. Columns as in TiDB 8.5."""
+"""information_schema: what the server is and does, the nodes of the cluster, system variables.
 
-from collections.abc import Iterable
+Columns as in TiDB 8.5; nodes are the members that live. A back is listed with its front's address.
+What one node alone knows of itself (its status port, its program's version) is shown for the node
+that is asked and empty for the others.
+"""
 
+from collections.abc import Iterable, Iterator
+
+from exuvia import __version__
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.types import packed_moment
+from exuvia.catalog import variables
+from exuvia.catalog.variable import Kind, Variable
+from exuvia.cluster import member as members
+from exuvia.cluster.member import MemberInfo
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.context import Context
+from exuvia.sql.information_schema.tables import nothing
 from exuvia.sql.result import Row
 from exuvia.sql.session.services import Process
-from exuvia.sql.show.schema_tables import nothing
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
 
@@ -87,6 +98,98 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
 _GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+_NS_PER_S = 1_000_000_000
+
+
+def _fronts(context: Context) -> list[MemberInfo]:
+    found = [each for each in members.live(context.txn) if each.kind == "front"]
+    return sorted(found, key=lambda each: each.started)
+
+
+def _cluster_info(context: Context) -> Iterable[Row]:
+    services = context.session.services
+    now_ns, own = services.clock.wall_ns(), services.member.id
+    for each in _fronts(context):
+        up_s = max(0, now_ns - each.started) // _NS_PER_S
+        hours, rest = divmod(up_s, 3600)
+        uptime = f"{hours}h{rest // 60}m{rest % 60}s"
+        version = __version__ if each.id == own else ""
+        began = packed_moment(each.started)
+        yield ["tidb", each.address, "", version, "", began, uptime, each.number]
+
+
+def _servers(context: Context) -> Iterable[Row]:
+    own = context.session.services.member.id
+    for each in _fronts(context):
+        host, _, port = each.address.rpartition(":")
+        version = __version__ if each.id == own else ""
+        number = int(port) if port.isdigit() else 0
+        yield [each.id, host, number, 0, f"{each.lease_s:g}s", version, "", "Off", ""]
+
+
+_TABLES_OF_NODES = (
+    (
+        "CLUSTER_INFO",
+        "TYPE INSTANCE STATUS_ADDRESS VERSION GIT_HASH START_TIME@ UPTIME SERVER_ID#",
+        _cluster_info,
+    ),
+    (
+        "TIDB_SERVERS_INFO",
+        "DDL_ID IP PORT# STATUS_PORT# LEASE VERSION GIT_HASH BINLOG_STATUS LABELS:128",
+        _servers,
+    ),
+)
+
+
+# -- variables -------------------------------------------------------------------------------------
+
+
+_NUMBERS = (Kind.INTEGER, Kind.REAL, Kind.SIZE)
+_SCOPES = {"GS": "SESSION,GLOBAL", "G": "GLOBAL", "S": "SESSION"}
+
+
+def _session(context: Context) -> Iterable[Row]:
+    for name, text in sorted(context.session.texts().items()):
+        yield [name, text]
+
+
+def _info(context: Context) -> Iterator[Row]:
+    now = variables.all_globals(context.txn)
+    own = context.session.texts()
+    for name, each in sorted(variables.VARIABLES.items()):
+        current = now[name] if "G" in each.scope else own[name]
+        idle = "YES" if each.idle else "NO"
+        yield [name, _scope(each), each.default, current, *_bounds(each), _choices(each), idle]
+
+
+def _scope(each: Variable) -> str:
+    return "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope]
+
+
+def _bounds(each: Variable) -> Row:
+    if each.kind not in _NUMBERS or (each.idle and not each.most):
+        return [None, None]
+    return [int(each.least), int(each.most)]
+
+
+def _choices(each: Variable) -> str | None:
+    return ",".join(each.choices) or None
+
+
+_TABLES_OF_VARIABLES = (
+    ("SESSION_VARIABLES", "VARIABLE_NAME VARIABLE_VALUE:1024", _session),
+    (
+        "VARIABLES_INFO",
+        "VARIABLE_NAME VARIABLE_SCOPE DEFAULT_VALUE CURRENT_VALUE MIN_VALUE# MAX_VALUE#"
+        " POSSIBLE_VALUES:256 IS_NOOP",
+        _info,
+    ),
+)
+
 TABLES = (
     ("ENGINES", "ENGINE SUPPORT COMMENT:80 TRANSACTIONS XA SAVEPOINTS", engines),
     (
@@ -154,4 +257,6 @@ TABLES = (
     ),
     ("COLUMN_STATISTICS", "SCHEMA_NAME TABLE_NAME COLUMN_NAME HISTOGRAM:65535", nothing),
     ("TABLESPACES", "TABLESPACE_NAME ENGINE TABLESPACE_TYPE", nothing),
+    *_TABLES_OF_NODES,
+    *_TABLES_OF_VARIABLES,
 )

@@ -7,6 +7,7 @@ change does, and is no job. Every node has read the new rows within milliseconds
 from collections.abc import Callable, Sequence
 
 from exuvia.base.errors import Conflict
+from exuvia.base.limits import HOST_CHARS, USER_CHARS
 from exuvia.base.mysql_errors import (
     ErrBadUser,
     ErrCannotUser,
@@ -15,10 +16,10 @@ from exuvia.base.mysql_errors import (
     ErrPasswordNoMatch,
     ErrPluginIsNotLoaded,
     ErrUserAlreadyExists,
+    ErrWrongStringLength,
 )
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.account_names import check_lengths
-from exuvia.sql.define.account_rows import move, put_account, remove
+from exuvia.sql.accounts.rows import move, put_account, remove
 from exuvia.sql.nodes.accounts import (
     AlterUser,
     CreateUser,
@@ -194,3 +195,13 @@ def set_password(session: Running, node: SetPassword, text: str) -> Result:
 
     change(session, work)
     return Result()
+
+
+_TOLD_CHARS = 70  # of a name that is too long
+
+
+def check_lengths(user: str, host: str) -> None:
+    """Raises 1470."""
+    for text, what, most in ((user, "user name", USER_CHARS), (host, "host name", HOST_CHARS)):
+        if len(text) > most:
+            raise ErrWrongStringLength(text[:_TOLD_CHARS], what, most)

@@ -16,16 +16,9 @@ from exuvia.base.mysql_errors import (
     ErrUserAlreadyExists,
 )
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.account_rows import (
-    move,
-    put_account,
-    put_default,
-    put_edge,
-    remove,
-    remove_edge,
-)
-from exuvia.sql.define.accounts import Name, change, named
-from exuvia.sql.define.accounts import shown as quoted
+from exuvia.sql.accounts.rows import move, put_account, put_default, put_edge, remove, remove_edge
+from exuvia.sql.accounts.users import Name, change, named
+from exuvia.sql.accounts.users import shown as quoted
 from exuvia.sql.nodes.accounts import (
     CreateRole,
     DropRole,

@@ -1,12 +1,13 @@
 """information_schema: tables that are computed from the statement's snapshot when they are read.
 
-    show/schema_tables.py   SCHEMATA TABLES COLUMNS ...
-    show/objects.py         VIEWS SEQUENCES
-    show/schema_keys.py     STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
-    show/schema_server.py   ENGINES CHARACTER_SETS COLLATIONS PROCESSLIST DDL_JOBS ...
-    show/schema_variables   SESSION_VARIABLES VARIABLES_INFO
-    show/analyze_queue.py   AUTO_ANALYZE_QUEUE
-    show/statistics.py      ANALYZE_STATUS
+    tables           SCHEMATA TABLES COLUMNS ...
+    keys             STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
+    server           ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
+    analyze_queue    AUTO_ANALYZE_QUEUE
+    mysql_only       what MySQL 8 has and TiDB has not
+    mysql_database   tables of `mysql`
+    show/            VIEWS SEQUENCES PARTITIONS, privileges, ANALYZE_STATUS, performance_schema:
+                     beside the SHOW that tells the same
 
 A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
 bigint, `name%` a double, `name@` a datetime.
@@ -19,23 +20,16 @@ from typing import NamedTuple
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql.context import Context, Virtual
-from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
-from exuvia.sql.show import (
-    absent_tables,
+from exuvia.sql.information_schema import (
     analyze_queue,
-    cluster,
-    grants,
-    mdl_view,
-    objects,
-    partitions,
-    schema_keys,
-    schema_others,
-    schema_server,
-    schema_tables,
-    schema_variables,
-    statistics,
-    status,
+    keys,
+    mysql_database,
+    mysql_only,
+    server,
+    tables,
 )
+from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
+from exuvia.sql.show import grants, objects, partitions, statistics, status
 
 Rows = Callable[[Context], Iterable[Row]]
 
@@ -75,16 +69,14 @@ def _columns(line: str) -> tuple[ColumnInfo, ...]:
 def definitions() -> dict[str, Definition]:
     """Every table by its lower-case name."""
     found = (
-        *schema_tables.TABLES,
+        *tables.TABLES,
         *partitions.TABLES,
-        *schema_keys.TABLES,
+        *keys.TABLES,
         *objects.TABLES,
-        *schema_server.TABLES,
-        *schema_others.TABLES,
-        *schema_variables.TABLES,
+        *server.TABLES,
+        *mysql_only.TABLES,
         *grants.TABLES,
         *analyze_queue.TABLES,
-        *cluster.TABLES,
         *statistics.TABLES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
@@ -107,10 +99,10 @@ def performance_table(context: Context, wanted: str) -> Virtual | None:
 def system_view(context: Context, wanted: str) -> Virtual | None:
     """A computed table of the database `mysql`, or None."""
     name = wanted.lower()
-    if name == mdl_view.NAME:
-        columns = _columns(mdl_view.COLUMNS)
-        return Virtual("mysql", name, columns, lambda: mdl_view.rows(context))
-    line = absent_tables.TABLES.get(name)
+    if name == mysql_database.MDL_VIEW:
+        columns = _columns(mysql_database.MDL_VIEW_COLUMNS)
+        return Virtual("mysql", name, columns, lambda: mysql_database.mdl_view_rows(context))
+    line = mysql_database.WITHOUT_ROWS.get(name)
     return None if line is None else Virtual("mysql", name, _columns(line), lambda: ())
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from exuvia.sql.context import Context
+from exuvia.sql.information_schema.tables import all_tables, nothing
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.parse.words import RESERVED
 from exuvia.sql.privileges.accounts import read
 from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import Row
-from exuvia.sql.show.schema_tables import all_tables, nothing
 
 _ATTRIBUTES = "ENGINE_ATTRIBUTE:65535 SECONDARY_ENGINE_ATTRIBUTE:65535"
 _PLACE = "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME"

@@ -1,9 +1,14 @@
 """ADMIN statements about schema changes: what runs and ran, and what an operator does to it.
 
-ADMIN SHOW DDL JOBS [n] [WHERE ...]             a row a job, one more for each of its sub-jobs
-ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
-ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
-ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
+    ADMIN SHOW DDL JOBS [n] [WHERE ...]             a row a job, one more for each of its sub-jobs
+    ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
+    ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
+    ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
+    ADMIN SHOW DDL NOTIFIER                         a row for each handler of finished changes
+    ADMIN SKIP DDL EVENT job [PART n] FOR HANDLER id    it passes over the event that it refuses
+
+Columns of a handler: LAG, events it has not seen; WAITS_FOR, the event it refuses, as job or
+job/part, with ATTEMPTS and LAST_ERROR; SKIPPED, the newest events it passed over, by whom.
 """
 
 from collections.abc import Iterable
@@ -11,8 +16,11 @@ from collections.abc import Iterable
 from exuvia.base import limits
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
+from exuvia.events import handlers, outbox
+from exuvia.events.trouble import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
 from exuvia.sql import constants
 from exuvia.sql.context import Context
@@ -22,6 +30,8 @@ from exuvia.sql.nodes.session import (
     AdminJobs,
     AdminShowDdlJobQueries,
     AdminShowDdlJobs,
+    AdminShowDdlNotifier,
+    AdminSkipEvent,
 )
 from exuvia.sql.result import Result, Row, Value
 from exuvia.sql.session.running import Running
@@ -120,3 +130,48 @@ def _number(name: str, value: Value) -> int:
 
 def _wrong(said: str) -> Refused:
     return ErrUnknown(said)
+
+
+# -- handlers of finished changes ------------------------------------------------------------------
+
+
+_COLUMNS = "HANDLER_ID# HANDLER LAG# WAITS_FOR ATTEMPTS# LAST_ERROR:1024 OWNER_ID SKIPPED:1024"
+SHOWN_SKIPPED = 5
+
+
+def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
+    """One row a handler, by id."""
+    held = owner.owner_of(context.txn, "stats")
+    refused = troubles(context.txn)
+    flags = [event.flag for event in outbox.pending(context.txn)]
+    rows: list[Row] = []
+    for number, name in sorted(handlers.NAMES.items()):
+        trouble = refused.get(number)
+        passed_over = skipped(context.txn, number)[-SHOWN_SKIPPED:]
+        rows.append(
+            [
+                number,
+                name,
+                sum(not flag & 1 << number for flag in flags),
+                "" if trouble is None else trouble.event,
+                0 if trouble is None else trouble.attempts,
+                "" if trouble is None else trouble.error,
+                "" if held is None else held.member,
+                ", ".join(f"{each.trouble.event} by {each.by}" for each in passed_over),
+            ]
+        )
+    return Result(columns_of(_COLUMNS), rows)
+
+
+def skip_event(session: Running, node: AdminSkipEvent, text: str) -> Result:
+    """ADMIN SKIP DDL EVENT. What is open is committed. Raises 1105."""
+
+    def work(context: Context) -> Result:
+        part = outbox.WHOLE_JOB if node.part is None else node.part
+        by = f"{context.session.user}@{context.session.host}"
+        now_ns = context.session.services.clock.wall_ns()
+        skip(context.txn, node.handler, (node.job, part), by, now_ns)
+        return Result()
+
+    session.commit()
+    return session.run(work)

@@ -1,5 +1,5 @@
 """GRANT and REVOKE: rows of mysql.user (*.*), mysql.db (db.*), mysql.tables_priv (db.t),
-mysql.columns_priv (of columns) and mysql.global_grants (dynamic ones). Roles: define/roles.py.
+mysql.columns_priv (of columns) and mysql.global_grants (dynamic ones). Roles: roles.py.
 
 Who grants must hold what is granted, and GRANT OPTION, in the same place: 1045 everywhere, 1044 in
 a database, 1142 on a table.
@@ -27,13 +27,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.account_rows import (
-    put_account,
-    put_column,
-    put_database,
-    put_table,
-)
-from exuvia.sql.define.accounts import Name, change, named
+from exuvia.sql.accounts.rows import put_account, put_column, put_database, put_table
+from exuvia.sql.accounts.users import Name, change, named
 from exuvia.sql.nodes.accounts import Grant, OnColumns, Place, Revoke
 from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
 from exuvia.sql.privileges.names import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE

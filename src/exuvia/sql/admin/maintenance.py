@@ -1,13 +1,23 @@
-"""ADMIN SHOW ..., and ADMIN statements that act on tables and indexes (TiDB 8.5's columns).
+"""ADMIN SHOW DDL and NEXT_ROW_ID, and statements that check, count or mend tables and indexes.
 
-inside a snapshot    ADMIN SHOW DDL, NEXT_ROW_ID           (of jobs: show/admin_jobs.py)
-beside it            ADMIN CHECK TABLE | INDEX: the pipeline reads its own snapshots
+    ADMIN CHECK TABLE | INDEX, CHECK TABLE      8223, 1452
+    ADMIN CHECKSUM TABLE                        TiDB 8.5's columns
+    ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX    entries that lack are put, others go
+    OPTIMIZE, REPAIR, SPLIT TABLE               nothing to do: a table is one run of keys
+    DO                                          expressions evaluated, their values forgotten
+
+Checks and repairs run on the pipeline's kernels in this process, each in snapshots of its own,
+beside writers; a KILL ends them between two waves.
 
 8223   an index is not its table
 1452   a row of a child has no parent: counted and listed as ADD FOREIGN KEY does it. It may have
        come with foreign_key_checks=OFF, so this is no fault of the store.
 """
 
+from collections.abc import Generator
+
+from exuvia.base.errors import Refused
+from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet
 from exuvia.catalog import meta
 from exuvia.catalog.auto_random import random_column
@@ -17,14 +27,20 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
 from exuvia.ddl import queue
+from exuvia.kv.packet import Span
 from exuvia.pipeline.plans import CheckRows
+from exuvia.sql import constants
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import (
     AdminCheckIndex,
+    AdminChecksum,
     AdminCheckTable,
+    AdminRepairIndex,
     AdminShowDdl,
     AdminShowNextRowId,
+    Do,
+    TableMaintenance,
 )
 from exuvia.sql.result import Result, Row
 from exuvia.sql.session.running import Running
@@ -148,3 +164,117 @@ def _check(session: Running, table: Table, index: IndexInfo) -> None:
     report = check_index(session.services.store, table, index, "fast" if fast else "slow")
     if report.faults:
         raise report.faults[0].refusal(table.info.name.O)
+
+
+# -- ADMIN CHECKSUM, RECOVER, CLEANUP --------------------------------------------------------------
+
+
+_CHECKSUM = "Db_name Table_name Checksum_crc64_xor:22 Total_kvs# Total_bytes#"
+
+
+def checksum(session: Running, node: AdminChecksum, text: str) -> Result:
+    """ADMIN CHECKSUM TABLE: of rows and public indexes. Raises 1046, 1146."""
+    rows: list[Row] = []
+    for name in node.tables:
+        table = existing_table(session, name)
+        total, pairs, size = 0, 0, 0
+        for part in table.parts:
+            for found in _checksums(session, part):
+                total, pairs, size = total ^ found[0], pairs + found[1], size + found[2]
+        rows.append([table.database.db_name.O, table.info.name.O, str(total), pairs, size])
+    return Result(columns_of(_CHECKSUM), rows)
+
+
+def _checksums(session: Running, part: Table) -> list[tuple[int, int, int]]:
+    from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.task import Outcome, Task
+    from exuvia.pipeline.verify import done_here, order_for
+
+    store = session.services.store
+    sides: list[tuple[int, Span]] = [(0, part.row_span())]
+    for index in part.info.indexes:
+        if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
+            sides.append((index.id, part.index_span(index)))
+    order = order_for(part, ())
+    tasks: list[Task] = []
+    for index_id, whole in sides:
+        for span in cut(store, [whole], SPAN_ROWS, store.count(whole), 1):
+            each = Task(
+                kind="checksum", order=order, span=span, ordinal=len(tasks), index_id=index_id
+            )
+            tasks.append(each)
+
+    def waves() -> Generator[list[Task], list[Outcome], list[tuple[int, int, int]]]:
+        found = []
+        for task in tasks:
+            session.check_interrupt()
+            outcomes = yield [task]
+            found.append(outcomes[0].result)
+        return found
+
+    return done_here(store, waves())
+
+
+def repair(session: Running, node: AdminRepairIndex, text: str) -> Result:
+    """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
+    from exuvia.pipeline.repair import Repair  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify import done_here, order_for
+
+    table = existing_table(session, node.table)
+    index = table.info.index(node.index)
+    if index is None or index.state != SchemaState.PUBLIC:
+        raise ErrKeyDoesNotExist(node.index, table.info.name.O)
+    services = session.services
+    done = scanned = 0
+    for part in () if index.exuvia_clustered else table.parts:
+        session.check_interrupt()
+        mending = Repair(services.store, part, index, services.member.guard)
+        method = mending.recover if node.kind == "recover" else mending.cleanup
+        scanned += done_here(services.store, method(order_for(part, (index.id,))))
+        done += mending.done
+    if node.kind == "recover":
+        return Result(columns_of("ADDED_COUNT# SCAN_COUNT#"), [[done, scanned]])
+    return Result(columns_of("REMOVED_COUNT#"), [[done]])
+
+
+# -- CHECK, OPTIMIZE, REPAIR, SPLIT TABLE ----------------------------------------------------------
+
+
+_COLUMNS = "Table Op Msg_type Msg_text:1024"
+
+
+def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
+    """CHECK TABLE compares indexes with rows.
+
+    OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys."""
+    if node.kind == "split":
+        existing_table(session, node.tables[0])
+        return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
+    if node.kind == "checksum":
+        raise ErrNotSupportedYet("CHECKSUM TABLE")
+    rows = [row for table in node.tables for row in _maintain(session, node.kind, table)]
+    return Result(columns_of(_COLUMNS), rows)
+
+
+def _maintain(session: Running, kind: str, table: TableName) -> list[Row]:
+    shown = f"{table.db or session.database}.{table.name}"
+    try:
+        if kind == "check":
+            check_table(session, AdminCheckTable((table,)), "")
+        else:
+            existing_table(session, table)
+    except Refused as error:
+        return [[shown, kind, "Error", error.message], [shown, kind, "status", "Operation failed"]]
+    if kind in ("optimize", "repair"):
+        return [[shown, kind, "note", "Nothing to do: rows and indexes need no upkeep"]]
+    return [[shown, kind, "status", "OK"]]
+
+
+# -- DO --------------------------------------------------------------------------------------------
+
+
+def do(context: Context, node: Do) -> Result:
+    """DO: evaluate and forget."""
+    for tree in node.expressions:
+        constants.evaluate(tree, context)
+    return Result()
