@@ -8,9 +8,11 @@
     present         every read FOR UPDATE, lists begin as rows    to be judged serializable
     absent          every read FOR UPDATE, no list is there yet   likewise
 
-Every read asks by the primary key and by a secondary index (a unique one, which can be locked where
-there is no row), and both must tell the same. The test itself asks what needs no checker: what was
-acknowledged is there once, in one order, and what was refused is not.
+A statement reads or appends to one list or several. Every read asks by the primary key and by a
+secondary index (a unique one, which can be locked where there is no row), and both must tell the
+same. Meanwhile the table is changed (in the long runs) and one node is killed now and then. The
+test itself asks what needs no checker: what was acknowledged is there once, in one order, and what
+was refused is not.
 """
 
 import itertools
@@ -28,9 +30,21 @@ import pytest
 from support.node_processes import NodeProcess, until
 from support.torture import Nodes, nodes_to_hurt, run
 
-CLIENTS, LISTS, APPENDS, LEAST = 6, 5, 40, 120
+CLIENTS, LISTS, APPENDS, LEAST = 6, 96, 20, 120
+APPENDED = (1, 1, 2, 4)  # lists at a time
+READ = {"snapshot": (1, 4, 16, 48), "present": (1, 2, 8, 16), "absent": (1, 2, 8, 16)}
+PAUSE_S = 20.0  # between two kills
 GONE = (0, 2003, 2006, 2013)
 REFUSED = (1213, 1205, 1062, 8028, 1412, 8027, 3572)
+CHANGES = (
+    "ADD COLUMN c INT NOT NULL DEFAULT 7",
+    "ADD INDEX by_c (c, name)",
+    "MODIFY c BIGINT NOT NULL DEFAULT 7",
+    "ADD UNIQUE once (name, c)",
+    "DROP INDEX by_c",
+    "DROP INDEX once",
+    "DROP COLUMN c",
+)
 Ops = list[tuple[str, str, Any]]
 
 
@@ -91,18 +105,21 @@ class Client(threading.Thread):
         """One transaction; whether the connection is of further use."""
         newest = next(self.values)
         first = newest // APPENDS
-        asked: Ops = []
+        statements: list[Ops] = []
         for _ in range(self._random.choice((1, 2, 2, 3, 4))):
-            key = f"k{first + self._random.randrange(LISTS)}"
-            if self._random.random() < 0.5:
-                asked.append(("append", key, next(self.values)))
+            appends = self._random.random() < 0.5
+            width = self._random.choice(APPENDED if appends else READ[self._mode])
+            lists = [f"k{first + n}" for n in self._random.sample(range(LISTS), width)]
+            if appends:
+                statements.append([("append", key, next(self.values)) for key in lists])
             else:
-                asked.append(("r", key, None))
+                statements.append([("r", key, None) for key in lists])
+        asked = [each for ops in statements for each in ops]
         self._history.add(self._process, "invoke", asked)
         outcome, done, of_use = "fail", asked, True
         try:
             cursor.execute("BEGIN OPTIMISTIC" if self._mode == "snapshot" else "BEGIN PESSIMISTIC")
-            done = [self._do(cursor, *op) for op in asked]
+            done = [each for ops in statements for each in self._do(cursor, ops)]
             outcome = "info"
             cursor.execute("COMMIT")
             outcome = "ok"
@@ -124,26 +141,61 @@ class Client(threading.Thread):
                 return False
         return of_use
 
-    def _do(self, cursor: pymysql.cursors.Cursor, f: str, key: str, value: Any) -> Any:
-        number = int(key[1:])
-        if f == "append":
+    def _do(self, cursor: pymysql.cursors.Cursor, ops: Ops) -> Ops:
+        """One statement that appends, or two that read the same."""
+        numbers = [int(key[1:]) for _, key, _ in ops]
+        if ops[0][0] == "append":
+            rows = ((n, key, value) for n, (_, key, value) in zip(numbers, ops, strict=True))
             cursor.execute(
-                f"INSERT INTO lists VALUES ({number}, '{key}', '{value},')"
-                f" ON DUPLICATE KEY UPDATE items = CONCAT(items, '{value},')"
+                "INSERT INTO lists (id, name, items) VALUES "
+                + ", ".join(f"({n}, '{key}', '{value},')" for n, key, value in rows)
+                + " ON DUPLICATE KEY UPDATE items = CONCAT(items, VALUES(items))"
             )
-            return f, key, value
+            return ops
+        names = ", ".join(f"'{key}'" for _, key, _ in ops)
         lock = "" if self._mode == "snapshot" else " FOR UPDATE"
-        found = []
-        for way in (f"id = {number}", f"name = '{key}'"):
-            cursor.execute(f"SELECT items FROM lists WHERE {way}{lock}")
-            found.append([list(map(int, row[0].split(",")[:-1])) for row in cursor.fetchall()])
+        found: list[dict[str, list[int]]] = []
+        for way in (f"id IN ({', '.join(map(str, numbers))})", f"name IN ({names})"):
+            cursor.execute(f"SELECT name, items FROM lists WHERE {way}{lock}")
+            found.append({name: numbers_of(items) for name, items in cursor.fetchall()})
         if found[0] != found[1]:
-            self.errors.append(f"{key} by its key {found[0]}, by its index {found[1]}")
-        return f, key, found[0][0] if found[0] else []
+            self.errors.append(f"{names} by their keys {found[0]}, by their index {found[1]}")
+        return [(f, key, found[0].get(key, [])) for f, key, _ in ops]
 
 
-def play(nodes: Nodes, mode: str, seconds: float, seed: int, kills: bool) -> History:
-    """Clients on both nodes for so long; one node is killed now and then."""
+class Changer(threading.Thread):
+    """Changes the table round and round on the node that lives."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        super().__init__(daemon=True)
+        self.done, self.errors = 0, list[str]()
+        self._node, self._stopping = node, threading.Event()
+
+    def run(self) -> None:
+        for change in itertools.cycle(CHANGES):
+            if self._stopping.wait(1.0):
+                return
+            try:
+                run(self._node, f"ALTER TABLE lists {change}")
+                self.done += 1
+            except Exception as error:
+                self.errors.append(f"{change}: {error!r}")
+                return
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(90)
+        assert not self.is_alive()
+
+
+def numbers_of(items: str) -> list[int]:
+    """'3,4,' is [3, 4]."""
+    return [int(each) for each in items.split(",")[:-1]]
+
+
+def play(nodes: Nodes, mode: str, seconds: float, seed: int, accidents: bool) -> History:
+    """Clients on both nodes for so long; with accidents, one node is killed now and then and the
+    table changes."""
     first = nodes.slots[0]
     run(first, "CREATE DATABASE IF NOT EXISTS test")
     run(
@@ -159,24 +211,29 @@ def play(nodes: Nodes, mode: str, seconds: float, seed: int, kills: bool) -> His
     clients = [Client(nodes, number, mode, history, seed) for number in range(CLIENTS)]
     for client in clients:
         client.start()
+    changer = Changer(first)
+    if accidents:
+        changer.start()
     until(lambda: len(history.lines) > 2 * LEAST, 90)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        clients[0]._stopping.wait(min(5.0, max(0.0, end - time.monotonic())))
-        if kills and time.monotonic() < end:
+        clients[0]._stopping.wait(min(PAUSE_S, max(0.0, end - time.monotonic())))
+        if accidents and time.monotonic() < end:
             nodes.kill_node(1)
             nodes.begin_again(1).wait_ready()
+    if accidents:
+        changer.stop()
     for client in clients:
         client.stop()
-    errors = [error for client in clients for error in client.errors]
+    history.write(f"{mode}-{seed}")
+    errors = [error for each in (*clients, changer) for error in each.errors]
     assert errors == []
     final = {
-        f"k{number}": [int(each) for each in items.split(",")[:-1]]
+        f"k{number}": numbers_of(items)
         for number, items in run(nodes.slots[0], "SELECT id, items FROM test.lists")
     }
     run(nodes.slots[0], "ADMIN CHECK TABLE test.lists")
     judge(history, final)
-    history.write(f"{mode}-{seed}")
     return history
 
 
@@ -207,7 +264,7 @@ def told(history: History, mode: str, seed: int) -> None:
 )
 def test_lists_of_two_nodes(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        told(play(nodes, mode, 1.0, 1, kills=False), mode, 1)
+        told(play(nodes, mode, 1.0, 1, accidents=False), mode, 1)
 
 
 @pytest.mark.torture
@@ -217,4 +274,4 @@ def test_lists_of_two_nodes_for_long(
 ) -> None:
     seconds, seed = float(os.environ.get("TORTURE_S", "600")), int(os.environ.get("SEED", "1"))
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        told(play(nodes, mode, seconds / 10, seed, kills=True), mode, seed)
+        told(play(nodes, mode, seconds / 10, seed, accidents=True), mode, seed)
