@@ -2,6 +2,7 @@
 
 import pytest
 
+from exuvia.base.errors import Refused
 from exuvia.sql.session.session import Session
 from support.world import error, rows, run
 
@@ -73,3 +74,65 @@ def test_a_failed_statement_of_many_rows_leaves_nothing(session: Session) -> Non
     values = ", ".join(f"({n % 500})" for n in range(501))
     assert error(session, f"INSERT INTO f VALUES {values}") == (1062, "23000")
     assert rows(session, "SELECT COUNT(*) FROM f") == [[0]]
+
+
+NUMBERS_ANYWHERE = (
+    "SELECT {}",
+    "SELECT -{}, '{}' + 0, {}.5 * 2, 0.{}",
+    "SELECT CAST('{}' AS SIGNED), CAST({} AS DECIMAL(65)), CAST(1 AS DECIMAL({}))",
+    "SELECT NOW() + INTERVAL '{}' DAY, NOW() + INTERVAL {} YEAR",
+    "SELECT NOW() + INTERVAL '{}:{}' DAY_HOUR, NOW() + INTERVAL '{}-1' YEAR_MONTH",
+    "SELECT TIMESTAMPADD(SECOND, '{}', NOW()), MAKEDATE({}, 1), SEC_TO_TIME({})",
+    "SELECT INET_ATON('{}'), INET_ATON('1.{}'), CONV('{}', 10, 16), CHAR({})",
+    "SELECT SUBSTRING('abc', {}), ROUND({}, -9), 1 % {}, {} DIV 2, 1 << {}, {} & 1",
+    "SELECT JSON_EXTRACT('[1]', '$[{}]')",
+    "SELECT JSON_EXTRACT('[1]', '$[last-{}]')",
+    "SELECT JSON_SET('[1]', '$[0]', {})",
+    "SELECT CAST('{}' AS JSON)",
+    "SELECT CAST('[1e{}]' AS JSON)",
+    "SELECT * FROM n WHERE id = {}",
+    "SELECT * FROM n WHERE id > '{}' OR e = {} OR s = {} OR d < {}",
+    "SELECT * FROM n ORDER BY {}",
+    "SELECT * FROM n LIMIT {}",
+    "SELECT 1 UNION SELECT 2 ORDER BY {}",
+    "INSERT INTO n (id) VALUES ({})",
+    "INSERT INTO n (e) VALUES ('{}')",
+    "INSERT INTO n (s) VALUES ('{}')",
+    "INSERT INTO n (b) VALUES ({})",
+    "SELECT /*+ MAX_EXECUTION_TIME({}) */ 1",
+    "SET max_execution_time = {}",
+    "SET max_execution_time = '{}'",
+    "SET sql_mode = '{}'",
+    "SET @n = {}",
+    "KILL {}",
+    "SHOW WARNINGS LIMIT {}",
+    "ADMIN CANCEL DDL JOBS {}",
+    "ADMIN SHOW DDL JOBS {}",
+    "BATCH ON id LIMIT {} DELETE FROM n WHERE id = 7",
+    "CREATE TABLE m (a VARCHAR({}))",
+    "CREATE TABLE m (a INT DEFAULT {})",
+    "CREATE TABLE m (a BIT(8) DEFAULT {})",
+    "CREATE TABLE m (a INT) PARTITION BY HASH (a) PARTITIONS {}",
+    "CREATE TABLE m (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN ({}))",
+    *(f"CREATE TABLE m (a INT) {option} = {{}}" for option in ("AUTO_INCREMENT", "MAX_ROWS")),
+    *(f"ALTER TABLE n {option} = {{}}" for option in ("AUTO_INCREMENT", "AUTO_ID_CACHE")),
+    "ALTER TABLE n SHARD_ROW_ID_BITS = {}",
+    "CREATE SEQUENCE m START WITH {}",
+    "CREATE SEQUENCE m INCREMENT BY -{}",
+)
+
+
+@pytest.mark.parametrize("text", NUMBERS_ANYWHERE)
+@pytest.mark.parametrize("digits", [23, 5000])
+def test_a_number_of_many_digits_is_cut_or_refused(
+    session: Session, text: str, digits: int
+) -> None:
+    run(
+        session,
+        "CREATE TABLE n (id INT PRIMARY KEY, e ENUM('a'), s SET('b'), b BIT(8), d DECIMAL(65, 2))",
+    )
+    try:
+        run(session, text.replace("{}", "9" * digits))
+    except Refused as refusal:
+        assert refusal.code != 1105 or "internal error" not in refusal.message
+    assert rows(session, "SELECT COUNT(*) FROM n") == [[0]]

@@ -30,9 +30,9 @@ import pytest
 from support.node_processes import NodeProcess, until
 from support.torture import Nodes, nodes_to_hurt, run
 
-CLIENTS, LISTS, APPENDS, LEAST = 6, 96, 20, 120
-APPENDED = (1, 1, 2, 4)  # lists at a time
-READ = {"snapshot": (1, 4, 16, 48), "present": (1, 2, 8, 16), "absent": (1, 2, 8, 16)}
+CLIENTS, LISTS, APPENDS, LEAST = 6, 192, 12, 120
+APPENDED = (1, 2, 4, 8)  # lists at a time
+READ = {"snapshot": (2, 16, 64, 192), "present": (1, 8, 24, 64), "absent": (1, 8, 24, 64)}
 PAUSE_S = 20.0  # between two kills
 GONE = (0, 2003, 2006, 2013)
 REFUSED = (1213, 1205, 1062, 8028, 1412, 8027, 3572)
@@ -205,7 +205,7 @@ def play(nodes: Nodes, mode: str, seconds: float, seed: int, accidents: bool) ->
     )
     Client.values = itertools.count(1)
     if mode != "absent":
-        rows = ",".join(f"({n}, 'k{n}', '')" for n in range(5_000))
+        rows = ",".join(f"({n}, 'k{n}', '')" for n in range(10_000))
         run(first, f"INSERT INTO test.lists VALUES {rows}")
     history = History()
     clients = [Client(nodes, number, mode, history, seed) for number in range(CLIENTS)]

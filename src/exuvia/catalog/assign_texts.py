@@ -15,6 +15,7 @@ from exuvia.catalog import jsontext
 from exuvia.catalog.assign_numbers import number_of
 from exuvia.catalog.assignment import COLUMN, Mode, invalid_json, too_long, truncated
 from exuvia.catalog.collation import collation
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.temporal import shift_zone
 from exuvia.catalog.texts import to_bytes, to_text
 
@@ -107,8 +108,8 @@ def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> i
     for at, element in enumerate(elements, 1):
         if _same(element, text, target):
             return at
-    if text.isdecimal() and 0 < int(text) <= len(elements):
-        return int(text)
+    if text.isdecimal() and 0 < whole(text) <= len(elements):
+        return whole(text)
     return truncated()
 
 
@@ -123,8 +124,8 @@ def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> in
     for part in text.split(",") if text else ():
         found = [n for n, element in enumerate(elements) if _same(element, part, target)]
         if not found:
-            whole = text.isdecimal() and int(text) < 1 << len(elements)
-            return int(text) if whole else truncated()
+            is_bits = text.isdecimal() and whole(text) < 1 << len(elements)
+            return whole(text) if is_bits else truncated()
         bits |= 1 << found[0]
     return bits
 

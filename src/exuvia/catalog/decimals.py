@@ -27,8 +27,11 @@ SMALL_DIGITS = 18
 MIDDLE_DIGITS = 38
 GROUP_DIGITS = 9
 GROUP = 10**GROUP_DIGITS
+LITERAL_DIGITS = 81
+LARGEST = Decimal("9" * MOST_DIGITS)
 MOST_EXPONENT = 400  # of a double 308; beyond both ends nothing differs for any type
 WIDE = Context(prec=MOST_EXPONENT + 2 * MOST_SCALE, rounding=ROUND_HALF_UP)
+_LITERAL = Context(prec=LITERAL_DIGITS, rounding=ROUND_HALF_UP)
 
 _U32 = Struct(">I")
 _INVERT = bytes(range(255, -1, -1))
@@ -80,6 +83,23 @@ def parsed(text: str) -> Decimal:
         return Decimal(text)
     sign = int(number.is_signed())
     return Decimal((sign, (1,), MOST_EXPONENT)) if number.adjusted() + power > 0 else Decimal(0)
+
+
+def literal(text: str) -> Decimal:
+    """The DECIMAL that a statement's digits are, with or without a point. Of more than 81 whole
+    ones TiDB makes the largest DECIMAL; a fraction is cut."""
+    if len(text) <= LITERAL_DIGITS:
+        return Decimal(text)
+    found = _LITERAL.create_decimal(text)
+    return LARGEST if found.adjusted() >= LITERAL_DIGITS else found
+
+
+def whole(digits: str) -> int:
+    """The whole number that a client's digits are, however many: what is too large for any type is
+    cut to 1e400. (Python reads no more than 4,300 digits, and is slow long before.)"""
+    if len(digits) <= MOST_EXPONENT:
+        return int(digits)
+    return int(parsed(digits))
 
 
 def key_of(value: Decimal) -> bytes:

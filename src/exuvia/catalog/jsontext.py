@@ -5,6 +5,7 @@ Numbers: integers as they are up to 64 bits, everything else a double that shows
 1e100). Source: MySQL manual, "Normalization, Merging, and Autowrapping of JSON Values"."""
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -46,7 +47,8 @@ def read(text: str) -> Any:
         found = _read_long(text)
     else:
         try:
-            found = json.loads(text, parse_constant=_no_constant)
+            reader = _DECODER if _HUGE(text) is None else _BOUNDED
+            found = reader.decode(text)
         except RecursionError:
             raise TooDeep from None
         if text.count("[") + text.count("{") > DEEPEST:
@@ -73,7 +75,21 @@ def _space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
+def _in_range(number: str) -> float:
+    """A number that could be beyond every double; such a one is no JSON in TiDB either."""
+    found = float(number)
+    if math.isinf(found):
+        raise json.JSONDecodeError("Number out of range.", number, 0)
+    return found
+
+
+_HUGE = re.compile(r"[eE]\+?\d{3}|\d{300}").search
 _DECODER = json.JSONDecoder(parse_constant=lambda word: _no_constant(word))
+_BOUNDED = json.JSONDecoder(
+    parse_constant=lambda word: _no_constant(word),
+    parse_float=_in_range,
+    parse_int=lambda digits: int(digits) if len(digits) < 300 else _in_range(digits),
+)
 
 
 def _read_long(text: str) -> Any:
@@ -100,7 +116,7 @@ def _read_long(text: str) -> Any:
                 is_empty = text[at : at + 1] == closes
                 at += is_empty
             else:
-                value, at = _DECODER.raw_decode(text, at)
+                value, at = _BOUNDED.raw_decode(text, at)
                 is_empty = True
             if isinstance(place, dict):
                 place[keys[-1]] = value

@@ -35,6 +35,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import TypeCode
+from exuvia.catalog.decimals import whole
 
 Setting = str | int | float | Decimal | bytes | None
 
@@ -160,11 +161,11 @@ def _number(variable: Variable, value: str | float | Decimal) -> Checked:
 def _read_number(variable: Variable, value: str | float | Decimal) -> float:
     text = str(value).strip()
     if re.fullmatch(r"[+-]?\d+", text):
-        return int(text)
+        return whole(text)
     if variable.kind is Kind.SIZE:
         found = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
         if found:
-            return int(found[1]) << _UNITS[found[2]]
+            return whole(found[1]) << _UNITS[found[2]]
     if variable.kind is Kind.REAL and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
         return float(text)
     raise ErrWrongTypeForVar(variable.name)
@@ -218,7 +219,7 @@ def _known(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
 def _modes(variable: Variable, value: Setting) -> str:
     text = str(value).upper()
     if text.isdigit():
-        bits = int(text)
+        bits = whole(text)
         return ",".join(mode for n, mode in enumerate(MODES) if bits >> n & 1)
     given = {part.strip() for part in text.split(",") if part.strip()}
     for name in given & COMBINED_MODES.keys():

@@ -24,6 +24,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import values
+from exuvia.catalog.decimals import whole
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of
@@ -79,7 +80,7 @@ def _text(text: str) -> str | bytes:
 
 def _number(text: str) -> int | Decimal | float:
     if text.isdigit():
-        return int(text)
+        return whole(text)
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
@@ -123,7 +124,7 @@ def _integer(value: Value, kind: FieldType) -> Value:
 def _whole(value: object) -> int | None:
     """The whole number a value is, without doubt."""
     if isinstance(value, str):
-        return int(value) if _WHOLE(value) else None
+        return whole(value) if _WHOLE(value) else None
     if isinstance(value, Decimal | float):
         return int(value) if abs(float(value)) < 1 << 53 and value == int(value) else None
     return value if isinstance(value, int) else None

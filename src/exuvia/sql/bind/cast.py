@@ -18,6 +18,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
+from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.evaluate.bounded import GROWING, LEAST_PACKET, bytes_of
 from exuvia.sql.evaluate.compile import evaluate_constant
@@ -262,7 +263,7 @@ def cast_type(to: exp.DataType, collate: str) -> FieldType:
     name = to.this.name if hasattr(to.this, "name") else str(to.this)
     if to.find(exp.Placeholder):
         raise Misplaced("?")  # its name would be read as a size
-    sizes = [int(part.name) for part in to.expressions if part.name.isdigit()]
+    sizes = [whole(part.name) for part in to.expressions if part.name.isdigit()]
     if name in _INTEGERS:
         return types.BIGINT
     if name in _UNSIGNED:

@@ -1,7 +1,6 @@
 """Literals, names, parameters and variables as typed expressions."""
 
 import math
-from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace as evolve
@@ -14,6 +13,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType
 from exuvia.catalog import variables
+from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.variable import Kind
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
@@ -53,7 +53,7 @@ def text_constant(value: str, scope: Scope) -> Constant:
 def number_constant(text: str) -> Constant:
     """A number as written: integer, DECIMAL or DOUBLE."""
     if text.isdigit():
-        value = int(text)
+        value = whole(text)
         if value < 1 << 63:
             return Constant(type=types.integer(max(2, len(str(value)))), value=value)
         if value < 1 << 64:
@@ -66,10 +66,10 @@ def number_constant(text: str) -> Constant:
             return Constant(type=types.DOUBLE, value=double)
         except ValueError:
             raise Misplaced(text) from None
-    whole, _, fraction = text.partition(".")
-    digits = len(whole.lstrip("0")) + len(fraction)
+    integer, _, fraction = text.partition(".")
+    digits = len(integer.lstrip("0")) + len(fraction)
     kind = types.decimal(max(digits, 1), len(fraction))
-    return Constant(type=kind, value=Decimal(text))
+    return Constant(type=kind, value=literal(text))
 
 
 def _hexadecimal(tree: exp.HexString, scope: Scope) -> Expr:

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType
+from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.choice import Special, chosen, expect
@@ -133,7 +134,7 @@ def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
     value, to = scope.bind(tree.this), tree.args.get("to")
     kind, size = types.blob(65535), None
     if isinstance(to, exp.DataType):
-        size = int(to.expressions[0].name)
+        size = whole(to.expressions[0].name)
         if to.this != exp.DType.CHAR:
             return casts.fold(_padded(casts.to_bytes(value), size, kind))
     elif value.family not in types.TEMPORAL and not types.is_text_like(value.type):

@@ -63,6 +63,7 @@ from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag,
 from exuvia.catalog import values
 from exuvia.catalog.assignment import LENIENT
 from exuvia.catalog.assignment import STRICT as STRICT_VALUES
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
@@ -479,7 +480,7 @@ def is_now(tree: Tree) -> bool:
 
 def _digits(tree: Tree) -> int:
     literal = tree.find(exp.Literal)
-    return int(literal.name) if literal is not None else 0
+    return whole(literal.name) if literal is not None else 0
 
 
 def _now_text(info: ColumnInfo, tree: Tree) -> str:
@@ -522,9 +523,9 @@ def _is_named(kind: FieldType) -> bool:
 
 def _bits_of(text: str, info: ColumnInfo) -> bytes:
     """A whole number as the bytes of a BIT. Raises 1067."""
-    if not text.isdigit() or int(text) >= 1 << 64:
+    if not text.isdigit() or whole(text) >= 1 << 64:
         raise ErrInvalidDefault(info.name.O)
-    return int(text).to_bytes(8, "big")
+    return whole(text).to_bytes(8, "big")
 
 
 def _decoded(raw: bytes) -> str | None:

@@ -62,6 +62,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog import values
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, name
 from exuvia.catalog.partition_info import (
     DEFAULT,
@@ -480,7 +481,7 @@ def _lowest(shape: Route, kind: FieldType | None) -> Any:
 
 def _read_bound(definition: PartitionDefinition, unit: str) -> Any:
     text = definition.less_than[0].strip("'")
-    return text if unit else int(text)
+    return text if unit else whole(text)
 
 
 def _scheme_found(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from exuvia.base.mysql_errors import ErrMultiplePriKey, ErrWrongTableName
 from exuvia.base.types import INTEGER_BITS, Flag
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -96,7 +97,7 @@ def _charset(options: dict[str, str], database: DatabaseInfo) -> tuple[str, str]
 
 def _number(options: dict[str, str], name: str) -> int:
     text = options.get(name, "0")
-    return int(text) if text.isdigit() else 0
+    return whole(text) if text.isdigit() else 0
 
 
 def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:

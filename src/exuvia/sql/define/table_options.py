@@ -25,6 +25,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType
 from exuvia.catalog import meta
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
@@ -81,7 +82,7 @@ def check_comment(table: str, comment: str) -> str:
 
 def shard_bits(table: TableInfo, value: str) -> int:
     """SHARD_ROW_ID_BITS, at most 15. Raises 8200: rows under their primary key have no row id."""
-    bits = min(int(value), SHARD_BITS)
+    bits = min(whole(value), SHARD_BITS)
     if bits and (table.pk_is_handle or table.is_common_handle):
         raise ErrUnsupportedDDLOperation("shard_row_id_bits for table with primary key as row id")
     return bits
@@ -100,9 +101,9 @@ def check_charsets(options: dict[str, str]) -> None:
 
 def id_cache(value: str) -> int:
     """AUTO_ID_CACHE. Raises 1105."""
-    if int(value) > (1 << 63) - 1:
+    if whole(value) > (1 << 63) - 1:
         raise ErrUnknown("table option auto_id_cache overflows int64")
-    return int(value)
+    return whole(value)
 
 
 def check_placement(options: dict[str, str]) -> None:
@@ -171,18 +172,18 @@ def _comment(at: AlterContext, value: str) -> Job:
 
 def _auto_increment(at: AlterContext, value: str) -> Job | None:
     """AUTO_INCREMENT = n: not below what was given, unless FORCE says so."""
-    following = max(int(value), 1)
+    following = max(whole(value), 1)
     return _rebase(at, following, forced=False)
 
 
 def _force_auto_increment(at: AlterContext, value: str) -> Job | None:
-    return _rebase(at, max(int(value), 1), forced=True)
+    return _rebase(at, max(whole(value), 1), forced=True)
 
 
 def _auto_random_base(at: AlterContext, value: str) -> Job | None:
     if not at.table.auto_random_bits:
         raise invalid("alter auto_random_base of a non auto_random table")
-    return _rebase(at, max(int(value), 1), forced=False)
+    return _rebase(at, max(whole(value), 1), forced=False)
 
 
 def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:

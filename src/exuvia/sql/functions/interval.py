@@ -6,7 +6,7 @@ from typing import Any
 
 from exuvia.base.types import pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
-from exuvia.catalog.decimals import parsed
+from exuvia.catalog.decimals import parsed, whole
 from exuvia.sql.functions import date_format, moment
 
 _UNITS_US = {
@@ -63,7 +63,7 @@ _MOST = 1 << 62
 def _whole(value: Any) -> int:
     if isinstance(value, str):
         found = re.match(r"\s*([+-]?\d+)", value)
-        return int(found[1]) if found else 0
+        return whole(found[1]) if found else 0
     if isinstance(value, float):
         return round(max(-_MOST, min(value, _MOST)))
     return int(Decimal(value).to_integral_value("ROUND_HALF_UP"))
@@ -78,11 +78,11 @@ def _of_parts(text: str, unit: str) -> tuple[int, int] | None:
     months = micros = 0
     for name, number in zip(names[len(names) - len(numbers) :], numbers, strict=True):
         if name in _MONTHS:
-            months += int(number) * _MONTHS[name]
+            months += whole(number) * _MONTHS[name]
         elif name == "MICROSECOND":
             micros += int(number.ljust(6, "0")[:6])
         else:
-            micros += int(number) * _UNITS_US[name]
+            micros += whole(number) * _UNITS_US[name]
     return (-months, -micros) if negative else (months, micros)
 
 

@@ -22,6 +22,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
 from exuvia.catalog.assignment import EMPTY_DOCUMENT, NO_DOCUMENT
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.values import to_text
 
 Document = Any
@@ -151,10 +152,10 @@ def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
     if items:
         return "items", 0
     if index is not None:
-        return "index", int(index)
+        return "index", whole(index)
     if deep:
         return "deep", 0
-    return "last", int(back or 0)
+    return "last", whole(back or "0")
 
 
 def is_many(steps: list[tuple[str, Any]]) -> bool:

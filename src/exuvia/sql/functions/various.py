@@ -11,6 +11,7 @@ from typing import Any
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange
 from exuvia.base.types import pack_date, pack_datetime
+from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.functions.identities import read_uuid
 from exuvia.sql.functions.table import Function, always
@@ -32,7 +33,7 @@ def _address(text: str) -> Address | None:
 def _aton(text: str) -> int | None:
     """INET_ATON: a.b.c.d, and the shorter forms a, a.d, a.b.d."""
     parts = text.split(".")
-    if not 1 <= len(parts) <= 4 or not all(p.isdigit() and int(p) < 256 for p in parts):
+    if not 1 <= len(parts) <= 4 or not all(p.isdigit() and whole(p) < 256 for p in parts):
         return None
     numbers = [int(part) for part in parts]
     numbers[-1:-1] = [0] * (4 - len(numbers))

@@ -158,6 +158,21 @@ _OPTION_WORDS = {
 }
 
 
+_NUMBER_OPTIONS = frozenset(
+    {
+        "auto_id_cache",
+        "auto_increment",
+        "auto_random_base",
+        "avg_row_length",
+        "key_block_size",
+        "max_rows",
+        "min_rows",
+        "pre_split_regions",
+        "shard_row_id_bits",
+    }
+)
+
+
 def table_options(cursor: Cursor) -> dict[str, str]:
     """ENGINE=.. CHARSET=.. ..., in any order; of those that are said twice the last."""
     return dict(option_list(cursor))
@@ -195,6 +210,8 @@ def _table_option(cursor: Cursor) -> tuple[str, str] | None:
         return None
     cursor.take()
     cursor.accept("=")
+    if key in _NUMBER_OPTIONS:
+        return key, str(cursor.integer())
     token = cursor.take()
     if token.text == "(":
         cursor.position -= 1

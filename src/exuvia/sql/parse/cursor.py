@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import ErrTooLongIdent
+from exuvia.catalog.decimals import whole
 from exuvia.sql.nodes import TableName
 from exuvia.sql.parse.near import after, syntax_error
 from exuvia.sql.parse.tokens import read_expression
@@ -154,12 +155,16 @@ class Cursor:
         return token.text
 
     def integer(self) -> int:
-        """An unsigned integer literal."""
+        """An unsigned integer literal of at most 64 bits; a longer one is a DECIMAL in TiDB, so
+        here it is an error of syntax (1064)."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
             raise self.error()
+        found = whole(token.text)
+        if found >= 1 << 64:
+            raise self.error()
         self.position += 1
-        return int(token.text)
+        return found
 
     def names(self) -> tuple[str, ...]:
         """`(a, b, ...)`."""

@@ -269,7 +269,7 @@ def batch(cursor: Cursor) -> Node:
     cursor.expect("LIMIT")
     if not whole_number(cursor.token) or len(column) > 3:
         raise cursor.error()
-    limit = int(cursor.take().text)
+    limit = cursor.integer()
     dry_run = ""
     if cursor.accept("DRY", "RUN"):
         dry_run = "query" if cursor.accept("QUERY") else "jobs"

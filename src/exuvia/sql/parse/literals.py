@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.decimals import literal, whole
 from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT, Value
 
 _SLOT = "\x01"
@@ -66,13 +67,13 @@ def read_literal(token: str) -> tuple[Value, str]:
         raw = bytes_of(body)
         return (body, "s") if raw is None else (raw, "b")
     if token.isdigit():
-        value = int(token)
+        value = whole(token)
         if value < 1 << 63:
             return value, "i"
-        return (value, "u") if value < 1 << 64 else (Decimal(token), "d")
+        return (value, "u") if value < 1 << 64 else (literal(token), "d")
     if "e" in token or "E" in token:
         return float(token), "f"
-    return Decimal(token), "d"
+    return literal(token), "d"
 
 
 _HEADS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLAC")

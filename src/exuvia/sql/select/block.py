@@ -22,6 +22,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
 )
 from exuvia.base.types import TypeCode
+from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
@@ -275,6 +276,6 @@ def _order(tree: exp.Select, items: list[Item], scope: Scope) -> list[tuple[Expr
 def _place(tree: exp.Expression, items: list[Item], clause: str) -> int | None:
     if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
         return None
-    if not 1 <= int(tree.name) <= len(items):
+    if not 1 <= whole(tree.name) <= len(items):
         raise ErrBadField(tree.name, clause)
-    return int(tree.name) - 1
+    return whole(tree.name) - 1

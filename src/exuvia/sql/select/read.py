@@ -15,6 +15,7 @@ from itertools import islice
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrBadField, ErrInvalidGroupFuncUse
+from exuvia.catalog.decimals import whole
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
@@ -220,7 +221,7 @@ def order_keys(
 def named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
     """The item of the select list that a part of ORDER BY means. Raises 1054 for a bad position."""
     if isinstance(tree, exp.Literal) and not tree.is_string:
-        number = int(tree.name) if tree.name.isdigit() else 0
+        number = whole(tree.name) if tree.name.isdigit() else 0
         if not 1 <= number <= len(items):
             raise ErrBadField(tree.name, "order clause")
         return items[number - 1]

@@ -16,6 +16,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongValueCountOnRow,
 )
 from exuvia.base.types import Family, FieldType
+from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.choice import branches
@@ -154,9 +155,9 @@ def ordered_by_column(order: exp.Order | None, planned: Planned) -> str:
 
 def _place(tree: exp.Expression, planned: Planned) -> int:
     if isinstance(tree, exp.Literal) and tree.name.isdigit():
-        if not 1 <= int(tree.name) <= len(planned.columns):
+        if not 1 <= whole(tree.name) <= len(planned.columns):
             raise ErrBadField(tree.name, "order clause")
-        return int(tree.name) - 1
+        return whole(tree.name) - 1
     if isinstance(tree, exp.Column):
         for n, column in enumerate(planned.columns):
             if column.name.lower() == tree.name.lower():

@@ -39,6 +39,7 @@ class Beginning(ABC):
         self.next_isolation = ""
         self.locker = Locker()
         self._user_variables: dict[str, tuple[Value, FieldType]] = {}
+        self._bound: tuple[Sequence[Value], str] = ((), "")
 
     @property
     def zone(self) -> tzinfo | None:

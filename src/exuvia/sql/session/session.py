@@ -184,11 +184,15 @@ class Session(Transacting, Identity):
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run one parsed statement."""
         guard.check(self, node)
+        letters = letters_of(parameters)
         beside = BESIDE.get(type(node))
         if beside is not None:
-            return self._answer(beside(self, node, text))
+            outer, self._bound = self._bound, (parameters, letters)
+            try:
+                return self._answer(beside(self, node, text))
+            finally:
+                self._bound = outer
         inside = INSIDE.get(type(node))
-        letters = letters_of(parameters)
         if inside is not None:
             return self.run(lambda context: inside(context, node), parameters, letters)
         return self.run(
@@ -205,7 +209,10 @@ class Session(Transacting, Identity):
         letters: str = "",
         locking: bool = False,
     ) -> Result:
-        """Run work in a transaction; notes what clients can ask for later."""
+        """Run work in a transaction; notes what clients can ask for later. Work of a statement that
+        is about the session itself has the values that were bound to that."""
+        if not parameters:
+            parameters, letters = self._bound
         return self._answer(self.transact(work, parameters, letters, locking))
 
     # -- what the node asks ------------------------------------------------------------------------
