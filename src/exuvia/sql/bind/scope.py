@@ -20,6 +20,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.bind import zones
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr, Outer
+from exuvia.sql.parse.near import Misplaced
 
 Binder = Callable[[Any, "Scope"], Expr]
 BINDERS: dict[type, Binder] = {}
@@ -98,9 +99,11 @@ class Scope:
             return DEFAULT_COLLATION
 
     def parameter_type(self, index: int) -> FieldType:
-        """Type of a `?`."""
+        """Type of a `?`. Raises 1064 where none may stand, as in the bound of a partition."""
         if self._types is None:
-            self._types = list(self.context.parameter_types)
+            self._types = list(getattr(self.context, "parameter_types", ()))
+        if index >= len(self._types):
+            raise Misplaced("?")
         return self._types[index]
 
     # -- names -------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
 )
 from exuvia.sql.context import Context
+from exuvia.sql.nodes import Batch
+from exuvia.sql.nodes.files import LoadData
 from exuvia.sql.nodes.session import (
     DeallocateStatement,
     ExecuteStatement,
@@ -64,13 +66,16 @@ class Prepared:
         return result
 
 
+_NEVER_PREPARED = (Batch, DeallocateStatement, ExecuteStatement, LoadData, PrepareStatement)
+
+
 def parsed(text: str) -> Prepared:
     """A statement ready to be given values. Raises 1064 for several, 1295."""
     statements = parse(text)
     if len(statements) != 1:
         raise Misplaced(";")
     (node,) = statements
-    if isinstance(node, PrepareStatement | ExecuteStatement | DeallocateStatement):
+    if isinstance(node, _NEVER_PREPARED):
         raise ErrUnsupportedPs()
     return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
 
