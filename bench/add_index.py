@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow
 
 from bench.add_index_mariadb import Peer
-from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.open import open_store

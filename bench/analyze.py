@@ -23,10 +23,10 @@ from bench.add_index_mariadb import Peer
 from bench.analyze_errors import Error, errors
 from bench.analyze_tpch import tables
 from exuvia.base.clock import SystemClock
-from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store

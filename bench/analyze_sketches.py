@@ -25,8 +25,8 @@ import pyarrow.parquet
 from bench.add_index import DATABASE, publish, rows_of, table_of
 from bench.analyze import analyzed, public
 from exuvia.catalog import meta as catalog
-from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.sysvar import variables
 from exuvia.kv.open import open_store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark

@@ -5,9 +5,10 @@ import threading
 import pytest
 
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import meta, reader, system_rows, variables
+from exuvia.catalog import meta, reader, system_rows
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import SYSTEM
+from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
 from support.engines import engines
 

@@ -3,8 +3,8 @@
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog import variables
-from exuvia.catalog.variable import check
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import check
 from exuvia.kv.memory import MemoryStore
 
 ACCEPTED = [

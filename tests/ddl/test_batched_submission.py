@@ -3,7 +3,7 @@
 import threading
 
 from exuvia.base.errors import Deposed
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState

@@ -1,7 +1,8 @@
 """Law 10: a job that waits says for what: the node, the older job, the worker slot, the error."""
 
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import variables, writer
+from exuvia.catalog import writer
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import admin, queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve

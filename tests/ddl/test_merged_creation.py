@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from exuvia.catalog import variables
 from exuvia.catalog.model import evolve
 from exuvia.ddl import create_table_batch, queue, requests
 from exuvia.ddl.codes import ActionCode, JobState

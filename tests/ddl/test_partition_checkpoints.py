@@ -7,8 +7,9 @@ import pytest
 
 from exuvia.base.errors import Deposed
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog import variables, writer
+from exuvia.catalog import writer
 from exuvia.catalog.model import evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.queue import system_table

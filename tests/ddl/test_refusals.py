@@ -154,7 +154,8 @@ class Broken:
 
 
 def add_index_with(reorg, limit):
-    from exuvia.catalog import variables, writer
+    from exuvia.catalog import writer
+    from exuvia.catalog.sysvar import variables
 
     cluster = SmallCluster(reorgs=lambda store: reorg)
     cluster.run(requests.create_table(cluster.database(), abc()))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from exuvia.catalog import variables, writer
+from exuvia.catalog import writer
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import lists, queue, requests
 from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.job import Job, decode

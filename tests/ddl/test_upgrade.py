@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import bootstrap, meta, system_tables, variables, writer
+from exuvia.catalog import bootstrap, meta, system_tables, writer
 from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import lists, queue, requests
 from exuvia.ddl import upgrade as upgrades
 from exuvia.ddl.codes import JobState

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.events import feed, handlers, subscribe
 from exuvia.events.webhook import Webhook
 from support.news import Ledger, News

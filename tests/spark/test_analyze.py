@@ -1,7 +1,7 @@
 """A table's statistics read on Spark are those read in this process."""
 
 from exuvia.base.clock import SystemClock
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.stats.analysis import statistics_of, subject_of
 from exuvia.stats.reading import Reading
 from support.spark import SparkStore

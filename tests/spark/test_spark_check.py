@@ -2,10 +2,10 @@
 
 import time
 
-from exuvia.catalog import variables
 from exuvia.catalog.constraint_info import ConstraintInfo
 from exuvia.catalog.model import evolve, name
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline import bulk

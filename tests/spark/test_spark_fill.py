@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from exuvia.base.errors import Deposed
-from exuvia.catalog import variables
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store

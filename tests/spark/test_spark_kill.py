@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.catalog import variables
 from exuvia.catalog.model import to_json
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.pipeline import bulk
 from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg

@@ -5,11 +5,12 @@ import time
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
-from exuvia.catalog import reader, variables
+from exuvia.catalog import reader
 from exuvia.catalog.change import Kind
 from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification

@@ -8,9 +8,10 @@ import pytest
 from exuvia.base.errors import Refused
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta as catalog
-from exuvia.catalog import variable as variables_of
-from exuvia.catalog import variables, writer
+from exuvia.catalog import writer
 from exuvia.catalog.system_rows import planned
+from exuvia.catalog.sysvar import definition as variables_of
+from exuvia.catalog.sysvar import variables
 from exuvia.stats.auto import Runner, orders
 from exuvia.stats.jobs import NEVER, Job
 from exuvia.stats.orders import Gone, Order, Stopped

@@ -11,9 +11,9 @@ from itertools import count
 from typing import TypeVar
 
 from exuvia.base.clock import ManualClock
-from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import DatabaseInfo
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.cluster.acknowledger import Acknowledger
 from exuvia.cluster.locks import MetadataLocks

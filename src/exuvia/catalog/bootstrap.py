@@ -21,8 +21,9 @@ The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store 
 
 from exuvia import __version__
 from exuvia.base.errors import Conflict, Unavailable
-from exuvia.catalog import meta, system_rows, variables
+from exuvia.catalog import meta, system_rows
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
+from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from exuvia.catalog import meta, variables
+from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.ddl import lists, queue
 from exuvia.ddl.actions import action_of, kind_of

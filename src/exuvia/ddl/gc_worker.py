@@ -23,7 +23,7 @@ The clock says only how long data is kept, never whether it may be taken: see dd
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import delete_range, queue
 from exuvia.ddl.delete_range import PendingRange

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import admin, lists, queue
 from exuvia.ddl.codes import JobState

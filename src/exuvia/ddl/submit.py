@@ -18,9 +18,10 @@ from itertools import count
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Unavailable
-from exuvia.catalog import meta, variables
+from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.ddl import create_table_batch, queue
 from exuvia.ddl.action import GetsId

@@ -31,9 +31,9 @@ from exuvia.base.errors import (
     Unavailable,
 )
 from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue

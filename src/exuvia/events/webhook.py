@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.events import feed
 from exuvia.events.feed import Bookmark, Entry

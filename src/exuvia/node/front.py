@@ -26,8 +26,8 @@ from typing import Any
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrSecureTransportRequired
-from exuvia.catalog import variables
 from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.acknowledger import Acknowledger
 from exuvia.cluster.asking import WRITERS, writers
 from exuvia.cluster.locks import MetadataLocks

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from exuvia.base.limits import INLINE_ROWS, REORG_BATCH_ROWS, REORG_WORKERS, SPAN_ROWS
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

@@ -7,7 +7,7 @@
 A forgotten reader makes a store grow.
 """
 
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.kv.store import Store
 from exuvia.server.processes import Connections
 

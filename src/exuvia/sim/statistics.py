@@ -19,10 +19,10 @@ from functools import cache
 from random import Random
 
 from exuvia.base.errors import ExuviaError
-from exuvia.catalog import variables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
 from exuvia.events import feed, handlers, outbox
 from exuvia.kv import keys

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from random import Random
 
-from exuvia.catalog import meta, variables
+from exuvia.catalog import meta
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
 from exuvia.ddl import delete_range

@@ -25,10 +25,10 @@ from exuvia.base.mysql_errors import (
     ErrTableaccessDenied,
 )
 from exuvia.base.types import FieldType, packed_moment
-from exuvia.catalog import variables
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction

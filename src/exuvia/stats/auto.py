@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from exuvia.base.errors import Deposed
 from exuvia.catalog import meta as catalog
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

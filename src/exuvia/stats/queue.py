@@ -22,8 +22,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from exuvia.catalog import reader, variables
+from exuvia.catalog import reader
 from exuvia.catalog.system_rows import planned
+from exuvia.catalog.sysvar import variables
 from exuvia.events.change import SchemaChange
 from exuvia.events.notifier import NotReady
 from exuvia.kv.store import Store

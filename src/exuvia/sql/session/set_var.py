@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnresolvedHintName, ErrWarnConflictingHint
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.sql.result import Note, Result
 from exuvia.sql.session.settings import Settings
 

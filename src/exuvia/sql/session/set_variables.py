@@ -14,8 +14,9 @@ from sqlglot import exp
 from exuvia.base.errors import Conflict, Refused
 from exuvia.base.mysql_errors import ErrCantChangeTxCharacteristics, ErrLockDeadlock
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import values, variables
-from exuvia.catalog.variable import Setting
+from exuvia.catalog import values
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import Setting
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import constants

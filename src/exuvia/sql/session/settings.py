@@ -1,4 +1,4 @@
-"""System variables as one session sees them (definitions: catalog/variables.py).
+"""System variables as one session sees them (definitions: catalog/sysvar/variables.py).
 
     @@session.x   what this session set, else the global value when it began
     @@global.x    read in a snapshot of its own: always the newest; so is @@x of what is global only
@@ -11,8 +11,8 @@ from datetime import tzinfo
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
-from exuvia.catalog import variables
-from exuvia.catalog.variable import Setting
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import Setting
 from exuvia.sql.bind.zones import zone_of
 from exuvia.sql.session.services import Services
 

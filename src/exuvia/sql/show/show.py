@@ -12,7 +12,7 @@ from exuvia.base.mysql_errors import (
     ErrTrgDoesNotExist,
     MySQLError,
 )
-from exuvia.catalog import variables
+from exuvia.catalog.sysvar import variables
 from exuvia.sql.context import Context
 from exuvia.sql.information_schema.server import character_sets, collations, engines, processes_seen
 from exuvia.sql.nodes.session import Describe, Show

@@ -5,7 +5,8 @@ Of MySQL's hundreds of counters those are shown that this node has; nothing is m
 
 from collections.abc import Iterable
 
-from exuvia.catalog import meta, variables
+from exuvia.catalog import meta
+from exuvia.catalog.sysvar import variables
 from exuvia.sql.context import Context
 from exuvia.sql.information_schema.server import processes_seen
 from exuvia.sql.result import Row

@@ -15,6 +15,10 @@
     DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
 
 Values are kept as MySQL's text. A clamp is a warning, which is returned and not raised.
+
+Variables are defined one by one (`flag`, `count`, `choice`, `charset`, `fixed`), or many at once
+from a text of entries (`flags`, `numbers`, ...): name=default, with bounds or choices behind : and,
+where it is not both, the scope behind / (G: global, S: session).
 """
 
 import re
@@ -251,3 +255,87 @@ def _zone(text: str) -> str:
         except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
             pass  # refused below
     raise ErrUnknownTimeZone(text)
+
+
+# -- definitions --
+
+
+def flag(name: str, default: str, scope: str = "GS", read_only: bool = False) -> Variable:
+    """ON or OFF."""
+    return Variable(name, default, scope, Kind.BOOL, read_only=read_only)
+
+
+def count(name: str, default: int, least: float, most: float, scope: str = "GS") -> Variable:
+    """A whole number."""
+    return Variable(name, str(default), scope, Kind.INTEGER, least, most)
+
+
+def choice(name: str, default: str, *choices: str, scope: str = "GS") -> Variable:
+    """One of the choices."""
+    return Variable(name, default, scope, Kind.CHOICE, choices=choices)
+
+
+def fixed(name: str, default: str, scope: str = "G", kind: Kind = Kind.TEXT) -> Variable:
+    """What is only shown."""
+    return Variable(name, default, scope, kind, read_only=True)
+
+
+def charset(name: str, default: str, nullable: bool = False) -> Variable:
+    """A character set."""
+    return Variable(name, default, "GS", Kind.CHARSET, nullable=nullable)
+
+
+def _entries(table: str) -> list[tuple[str, str, str]]:
+    """(name, what stands behind =, scope) of each entry."""
+    found = []
+    for entry in table.split():
+        name, _, rest = entry.partition("=")
+        value, slash, scope = rest.rpartition("/")
+        if not slash or scope not in ("G", "S", "GS"):
+            value, scope = rest, "GS"
+        found.append((name, value, scope))
+    return found
+
+
+def flags(table: str) -> list[Variable]:
+    """ON or OFF."""
+    return [Variable(name, value, scope, Kind.BOOL) for name, value, scope in _entries(table)]
+
+
+def numbers(table: str) -> list[Variable]:
+    """name=default:least:most, whole numbers."""
+    return _bounded(table, Kind.INTEGER)
+
+
+def reals(table: str) -> list[Variable]:
+    """name=default:least:most."""
+    return _bounded(table, Kind.REAL)
+
+
+def texts(table: str) -> list[Variable]:
+    """Any text."""
+    return [Variable(*each) for each in _entries(table)]
+
+
+def all_fixed(table: str) -> list[Variable]:
+    """What is only shown, in both scopes."""
+    return [each._replace(read_only=True) for each in texts(table)]
+
+
+def choices(table: str) -> list[Variable]:
+    """name=default:choice:choice ..."""
+    return [_chosen(*each) for each in _entries(table)]
+
+
+def _bounded(table: str, kind: Kind) -> list[Variable]:
+    number = int if kind is Kind.INTEGER else float
+    found = []
+    for name, value, scope in _entries(table):
+        default, least, most = value.split(":")
+        found.append(Variable(name, default, scope, kind, number(least), number(most)))
+    return found
+
+
+def _chosen(name: str, value: str, scope: str) -> Variable:
+    default, *rest = value.split(":")
+    return Variable(name, default, scope, Kind.CHOICE, choices=tuple(rest))

@@ -1,13 +1,245 @@
-"""MySQL's variables of parts that are not here: InnoDB's files, the binary log and replicas, the
-performance schema, other engines. As in TiDB they are kept and shown, and change nothing.
+"""MySQL 8's variables that clients read and set (MySQL manual, "Server System Variables").
 
-Names, scopes and defaults: MySQL 5.7 manual, "Server System Variables", as TiDB has them.
+Defaults are TiDB's where the two differ. Those a session or node computes (`port`, ...) have a
+placeholder here. Variables of parts that are not here (InnoDB's files, the binary log and
+replicas, the performance schema, other engines) are kept and shown as in TiDB, and change nothing;
+their names, scopes and defaults are those of the MySQL 5.7 manual, as TiDB has them.
 """
 
-from exuvia.catalog.variable import Variable
-from exuvia.catalog.variable_lists import choices, fixed, flags, numbers, texts
+from exuvia import __version__
+from exuvia.base import limits
+from exuvia.catalog.sysvar.definition import (
+    Kind,
+    Variable,
+    all_fixed,
+    charset,
+    choice,
+    choices,
+    count,
+    fixed,
+    flag,
+    flags,
+    numbers,
+    texts,
+)
 
-_FLAGS = """
+SQL_MODE = (
+    "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
+    "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION"
+)
+_U32 = (1 << 32) - 1
+_LARGE = (1 << 63) - 1
+_YEAR_S = 31536000
+
+_IDENTITY = (
+    fixed("version", f"8.0.33-exuvia-{__version__}"),
+    fixed("version_comment", f"Exuvia {__version__}, online schema change (Apache License 2.0)"),
+    fixed("version_compile_machine", "x86_64"),
+    fixed("version_compile_os", "Linux"),
+    fixed("version_compile_zlib", "1.3"),
+    fixed("protocol_version", "10", kind=Kind.INTEGER),
+    fixed("license", "Apache License 2.0"),
+    fixed("hostname", "localhost"),
+    fixed("port", "4000", kind=Kind.INTEGER),
+    fixed("socket", ""),
+    fixed("bind_address", "*"),
+    fixed("datadir", ""),
+    fixed("basedir", ""),
+    fixed("tmpdir", "/tmp"),
+    fixed("pid_file", ""),
+    fixed("server_uuid", "00000000-0000-0000-0000-000000000000"),
+    count("server_id", 0, 0, _U32, "G"),
+    fixed("system_time_zone", "UTC"),
+    fixed("lower_case_table_names", "2", kind=Kind.INTEGER),
+    fixed("lower_case_file_system", "OFF", kind=Kind.BOOL),
+    fixed("have_ssl", "DISABLED"),
+    fixed("have_openssl", "DISABLED"),
+    fixed("have_profiling", "NO"),
+    fixed("have_query_cache", "NO"),
+    fixed("have_dynamic_loading", "NO"),
+    fixed("ssl_ca", ""),
+    fixed("ssl_cert", ""),
+    fixed("ssl_key", ""),
+    fixed("tls_version", ""),
+    fixed("secure_file_priv", ""),
+    fixed("plugin_dir", ""),
+    fixed("character_sets_dir", ""),
+    fixed("default_authentication_plugin", "mysql_native_password"),
+    fixed("performance_schema", "OFF", kind=Kind.BOOL),
+    fixed("large_page_size", "0", kind=Kind.INTEGER),
+    fixed("log_bin", "OFF", kind=Kind.BOOL),
+    fixed("log_bin_basename", ""),
+    fixed("ndbinfo_version", ""),
+)
+
+_TEXTS = (
+    charset("character_set_client", "utf8mb4"),
+    charset("character_set_connection", "utf8mb4"),
+    charset("character_set_results", "utf8mb4", nullable=True),
+    charset("character_set_server", "utf8mb4"),
+    charset("character_set_database", "utf8mb4"),
+    charset("character_set_filesystem", "binary"),
+    fixed("character_set_system", "utf8"),
+    Variable("collation_connection", "utf8mb4_bin", "GS", Kind.COLLATION),
+    Variable("collation_database", "utf8mb4_bin", "GS", Kind.COLLATION),
+    Variable("collation_server", "utf8mb4_bin", "GS", Kind.COLLATION),
+    Variable("default_collation_for_utf8mb4", "utf8mb4_bin", "GS", Kind.COLLATION),
+    Variable("lc_messages", "en_US", "GS"),
+    Variable("lc_time_names", "en_US", "GS"),
+    Variable("time_zone", "SYSTEM", "GS", Kind.ZONE),
+    Variable("sql_mode", SQL_MODE, "GS", Kind.MODES),
+    Variable("init_connect", "", "G"),
+    Variable("optimizer_switch", "", "GS"),
+    Variable("default_week_format", "0", "GS", Kind.INTEGER, 0, 7),
+    Variable("div_precision_increment", "4", "GS", Kind.INTEGER, 0, 30),
+    Variable("timestamp", "0", "S", Kind.REAL, 0, 2147483647),
+    Variable("debug", "", "GS"),
+    Variable("session_track_system_variables", "", "GS"),
+)
+
+_ISOLATION = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
+
+_TRANSACTIONS = (
+    flag("autocommit", "ON"),
+    choice("transaction_isolation", "REPEATABLE-READ", *_ISOLATION),
+    choice("tx_isolation", "REPEATABLE-READ", *_ISOLATION),
+    flag("transaction_read_only", "OFF"),
+    flag("tx_read_only", "OFF"),
+    choice("completion_type", "NO_CHAIN", "NO_CHAIN", "CHAIN", "RELEASE"),
+    flag("read_only", "OFF", "G"),
+    flag("super_read_only", "OFF", "G"),
+    flag("offline_mode", "OFF", "G"),
+    count("lock_wait_timeout", _YEAR_S, 1, _YEAR_S),
+    count("innodb_lock_wait_timeout", 50, 1, 3600),
+    count("max_execution_time", 0, 0, _U32),
+    flag("foreign_key_checks", "ON"),
+    flag("unique_checks", "ON"),
+    flag("sql_notes", "ON"),
+    flag("sql_warnings", "OFF"),
+    flag("sql_quote_show_create", "ON"),
+    flag("sql_safe_updates", "OFF"),
+    flag("sql_big_selects", "ON"),
+    flag("sql_auto_is_null", "OFF"),
+    flag("sql_log_bin", "ON", "S"),
+    flag("sql_log_off", "OFF"),
+    flag("sql_require_primary_key", "OFF"),
+    flag("sql_generate_invisible_primary_key", "OFF"),
+    count("sql_select_limit", (1 << 64) - 1, 0, (1 << 64) - 1),
+    count("auto_increment_increment", 1, 1, 65535),
+    count("auto_increment_offset", 1, 1, 65535),
+    flag("explicit_defaults_for_timestamp", "ON"),
+    flag("innodb_strict_mode", "ON"),
+    flag("session_track_gtids", "OFF"),
+    flag("session_track_schema", "ON"),
+    flag("session_track_state_change", "OFF"),
+    choice("rbr_exec_mode", "STRICT", "STRICT", "IDEMPOTENT", scope="S"),
+    choice("gtid_mode", "OFF", "OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON", scope="G"),
+    Variable("gtid_next", "AUTOMATIC", "S"),
+    fixed("gtid_executed", ""),
+    Variable("gtid_purged", "", "G"),
+    choice("binlog_format", "ROW", "STATEMENT", "ROW", "MIXED"),
+    choice("binlog_row_image", "FULL", "MINIMAL", "FULL", "NOBLOB"),
+)
+
+_SIZES = (
+    count("max_allowed_packet", limits.PACKET_BYTES, 1024, 1 << 30),
+    count("net_buffer_length", 16384, 1024, 1 << 20),
+    count("net_read_timeout", 30, 1, _YEAR_S),
+    count("net_write_timeout", 60, 1, _YEAR_S),
+    count("net_retry_count", 10, 1, _U32),
+    count("wait_timeout", 28800, 0, _YEAR_S),
+    count("interactive_timeout", 28800, 1, _YEAR_S),
+    count("connect_timeout", 10, 2, _YEAR_S, "G"),
+    count("max_connections", 0, 0, 100000, "G"),
+    count("max_user_connections", 0, 0, 100000),
+    count("max_prepared_stmt_count", -1, -1, 1 << 20, "G"),
+    count("max_error_count", 64, 0, 65535),
+    count("max_sort_length", 1024, 4, 8 << 20),
+    count("max_join_size", (1 << 64) - 1, 1, (1 << 64) - 1),
+    count("max_sp_recursion_depth", 0, 0, 255),
+    count("group_concat_max_len", 1024, 4, (1 << 64) - 1),
+    count("cte_max_recursion_depth", 1000, 0, _U32),
+    count("tmp_table_size", 16 << 20, 1024, (1 << 64) - 1),
+    count("max_heap_table_size", 16 << 20, 16384, (1 << 64) - 1),
+    count("sort_buffer_size", 262144, 32768, (1 << 64) - 1),
+    count("join_buffer_size", 262144, 128, (1 << 64) - 1),
+    count("read_buffer_size", 131072, 8192, 2147479552),
+    count("bulk_insert_buffer_size", 8 << 20, 0, (1 << 64) - 1),
+    count("thread_cache_size", 9, 0, 16384, "G"),
+    count("table_open_cache", 2000, 1, 524288, "G"),
+    count("back_log", 80, 1, 65535, "G"),
+    count("query_cache_size", 0, 0, (1 << 64) - 1, "G"),
+    choice("query_cache_type", "OFF", "OFF", "ON", "DEMAND"),
+    count("long_query_time", 10, 0, _YEAR_S),
+    count("profiling_history_size", 15, 0, 100),
+    count("information_schema_stats_expiry", 86400, 0, _YEAR_S),
+    fixed("innodb_page_size", "16384", kind=Kind.INTEGER),
+    fixed("innodb_version", "8.0.33"),
+    count("innodb_buffer_pool_size", 134217728, 5242880, _LARGE, "G"),
+    flag("innodb_file_per_table", "ON", "G"),
+    choice("innodb_flush_log_at_trx_commit", "1", "0", "1", "2", scope="G"),
+    choice("innodb_default_row_format", "dynamic", "redundant", "compact", "dynamic", scope="G"),
+    count("innodb_print_all_deadlocks", 0, 0, 1, "G"),
+)
+
+_CIPHERS = tuple(
+    f"aes-{bits}-{m}" for m in ("ecb", "cbc", "ofb", "cfb128") for bits in (128, 192, 256)
+)
+
+_FEATURES = (
+    Variable("default_storage_engine", "InnoDB"),
+    Variable("default_tmp_storage_engine", "InnoDB"),
+    Variable("storage_engine", "InnoDB"),
+    flag("local_infile", "ON", "G"),
+    flag("event_scheduler", "OFF", "G"),
+    flag("general_log", "OFF", "G"),
+    flag("slow_query_log", "OFF", "G"),
+    flag("log_bin_trust_function_creators", "ON", "G"),
+    flag("profiling", "OFF"),
+    flag("new", "OFF"),
+    flag("old_passwords", "OFF"),
+    flag("big_tables", "OFF"),
+    flag("low_priority_updates", "OFF"),
+    flag("skip_name_resolve", "OFF", "G", read_only=True),
+    flag("skip_networking", "OFF", "G", read_only=True),
+    flag("require_secure_transport", "OFF", "G"),
+    flag("show_create_table_verbosity", "OFF"),
+    flag("show_old_temporals", "OFF"),
+    flag("print_identified_with_as_hex", "OFF"),
+    flag("windowing_use_high_precision", "ON"),
+    choice("block_encryption_mode", "aes-128-ecb", *_CIPHERS),
+    choice("use_secondary_engine", "ON", "OFF", "ON", "FORCED", scope="S"),
+    count("password_history", 0, 0, _U32, "G"),
+    count("default_password_lifetime", 0, 0, 65535, "G"),
+)
+
+_COMPUTED = (
+    Variable("last_insert_id", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
+    Variable("identity", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
+    Variable("insert_id", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
+    fixed("warning_count", "0", "S", Kind.INTEGER),
+    fixed("error_count", "0", "S", Kind.INTEGER),
+    fixed("proxy_user", "", "S"),
+    fixed("external_user", "", "S"),
+    count("pseudo_thread_id", 0, 0, _LARGE, "S"),
+    flag("pseudo_slave_mode", "OFF", "S"),
+    Variable("rand_seed1", "0", "S", Kind.INTEGER, 0, _U32),
+    Variable("rand_seed2", "0", "S", Kind.INTEGER, 0, _U32),
+)
+
+MYSQL: tuple[Variable, ...] = (
+    *_IDENTITY,
+    *_TEXTS,
+    *_TRANSACTIONS,
+    *_SIZES,
+    *_FEATURES,
+    *_COMPUTED,
+)
+
+
+# -- variables of parts that are not here --
+
+_ENGINE_FLAGS = """
     avoid_temporal_upgrade=OFF/G binlog_direct_non_transactional_updates=OFF
     binlog_order_commits=ON/G binlog_rows_query_log_events=OFF check_proxy_users=OFF/G
     end_markers_in_json=OFF flush=OFF/G innodb_adaptive_flushing=ON/G
@@ -24,7 +256,7 @@ _FLAGS = """
     slave_preserve_commit_order=OFF/G slave_sql_verify_checksum=ON/G sync_frm=ON/G
 """
 
-_NUMBERS = """
+_ENGINE_NUMBERS = """
     flush_time=0:0:31536000/G innodb_commit_concurrency=0:0:1000/G innodb_fast_shutdown=1:0:2/G
     max_connect_errors=100:1:18446744073709551615/G
     rpl_semi_sync_master_timeout=10000:0:9223372036854775807/G
@@ -32,13 +264,13 @@ _NUMBERS = """
     table_definition_cache=2000:400:524288/G thread_pool_size=16:1:64/G
 """
 
-_CHOICES = """
+_ENGINE_CHOICES = """
     delay_key_write=ON:OFF:ON:ALL/G enforce_gtid_consistency=OFF:OFF:ON:WARN/G
     innodb_file_format=Barracuda:Antelope:Barracuda/G
     rpl_semi_sync_master_wait_point=AFTER_SYNC:AFTER_SYNC:AFTER_COMMIT/G
 """
 
-_TEXTS = """
+_ENGINE_TEXTS = """
     automatic_sp_privileges=1/G binlog_cache_size=32768/G binlog_checksum=CRC32/G
     binlog_error_action=IGNORE_ERROR binlog_group_commit_sync_delay=/G
     binlog_group_commit_sync_no_delay_count=/G binlog_max_flush_queue_time=0/G
@@ -109,7 +341,7 @@ _TEXTS = """
     transaction_write_set_extraction= updatable_views_with_limit=YES
 """
 
-_FIXED = """
+_ENGINE_FIXED = """
     binlog_gtid_simple_recovery=1 core_file=OFF date_format=%Y-%m-%d ft_max_word_len=84
     ft_min_word_len=4 ft_query_expansion_limit=20 ft_stopword_file=(built-in) have_compress=YES
     have_crypt=YES have_geometry=YES have_rtree_keys=YES have_symlink=YES ignore_builtin_innodb=0
@@ -156,10 +388,10 @@ _FIXED = """
 ENGINE: tuple[Variable, ...] = tuple(
     each._replace(idle=True)
     for each in (
-        *flags(_FLAGS),
-        *numbers(_NUMBERS),
-        *choices(_CHOICES),
-        *texts(_TEXTS),
-        *fixed(_FIXED),
+        *flags(_ENGINE_FLAGS),
+        *numbers(_ENGINE_NUMBERS),
+        *choices(_ENGINE_CHOICES),
+        *texts(_ENGINE_TEXTS),
+        *all_fixed(_ENGINE_FIXED),
     )
 )

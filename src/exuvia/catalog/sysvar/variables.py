@@ -15,11 +15,9 @@ from exuvia.base.mysql_errors import (
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog import system_rows, writer
-from exuvia.catalog.variable import Checked, Setting, Variable, check
-from exuvia.catalog.variables_engine import ENGINE
-from exuvia.catalog.variables_mysql import MYSQL
-from exuvia.catalog.variables_tidb import TIDB
-from exuvia.catalog.variables_tuning import TUNING
+from exuvia.catalog.sysvar.definition import Checked, Setting, Variable, check
+from exuvia.catalog.sysvar.mysql import ENGINE, MYSQL
+from exuvia.catalog.sysvar.tidb import TIDB, TUNING
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 

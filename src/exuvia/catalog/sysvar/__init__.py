@@ -1,0 +1,1 @@
+"""System variables: what they are, which there are, and their global values."""
