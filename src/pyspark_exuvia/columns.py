@@ -11,7 +11,7 @@ from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_d
 from exuvia.catalog import decimals
 from exuvia.catalog.arrow import array_of
 from exuvia.catalog.columns import Vector
-from exuvia.catalog.texts import to_text
+from exuvia.catalog.convert.to_string import to_text
 
 _AS_TEXT = (TypeCode.ENUM, TypeCode.SET)
 _EPOCH_DAYS = date(1970, 1, 1).toordinal()

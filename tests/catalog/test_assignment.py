@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode, pack_date
-from exuvia.catalog import values
-from exuvia.catalog.values import LENIENT, Mode, convert, from_text, named, to_bytes, to_text
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.values import (
+    LENIENT,
+    Mode,
+    convert,
+    from_text,
+    named,
+    to_bytes,
+    to_text,
+)
 from support.rows import (
     BIGINT,
     BIT,

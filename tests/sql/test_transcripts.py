@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.catalog.values import to_text
+from exuvia.catalog.convert.values import to_text
 from exuvia.server.results import shown_type
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session

@@ -10,7 +10,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
-from exuvia.catalog.values import to_bytes
+from exuvia.catalog.convert.values import to_bytes
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.context import Context

@@ -5,7 +5,7 @@
         else                 a hidden column: it holds the converted value of the one it replaces
 
 With LENIENT in `change_state_info` (no strict sql_mode) nothing is refused but a NULL.
-A conversion follows assignment in strict mode (catalog/assign.py), except that a BIT becomes the
+A conversion follows assignment in strict mode (catalog/convert), except that a BIT becomes the
 text of its number. TiDB words a refusal after the CAST that failed:
 
     to integers    1690 constant 300 overflows tinyint         from text: 1292 Truncated ..
@@ -30,14 +30,13 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog import decimals
-from exuvia.catalog.assign import convert
-from exuvia.catalog.assign_numbers import leading_number, number_of
-from exuvia.catalog.assignment import COLUMN, ROW
-from exuvia.catalog.assignment import LENIENT as WITH_ZERO_DATES
+from exuvia.catalog.convert.mode import COLUMN, ROW
+from exuvia.catalog.convert.mode import LENIENT as WITH_ZERO_DATES
+from exuvia.catalog.convert.to_numeric import leading_number, number_of
+from exuvia.catalog.convert.to_string import to_text, unfilled
+from exuvia.catalog.convert.values import convert, narrowed
 from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo, evolve
-from exuvia.catalog.narrow import narrowed
 from exuvia.catalog.state import DUTIES
-from exuvia.catalog.texts import to_text, unfilled
 
 Value = Any
 Convert = Callable[[Value], Value]

@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
+from exuvia.catalog.convert.values import convert, origin_default_of
 from exuvia.catalog.model import ColumnInfo, Layout, LayoutColumn, TableInfo, evolve
 from exuvia.catalog.state import DUTIES
-from exuvia.catalog.values import convert, origin_default_of
 
 Value = Any
 Row = list[Value]

@@ -16,11 +16,11 @@ from typing import Any
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag
 from exuvia.catalog.change_values import Change, changes_of, keyed_type, wrapped
+from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
 from exuvia.catalog.keyform import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.layout import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
 from exuvia.catalog.state import DUTIES, Duty
-from exuvia.catalog.values import hidden_value_of, origin_default_of
 from exuvia.catalog.virtual import Virtual
 from exuvia.kv import keys
 from exuvia.kv.packet import Span

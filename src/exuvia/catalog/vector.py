@@ -7,7 +7,7 @@
 
     all of one length    raws joined are a matrix: head and value are slices of it
     layouts mixed        grouped by layout id, decoded apart, put back in order
-    type changed since   cast value by value (catalog/assign.py): rows from before a MODIFY COLUMN
+    type changed since   cast value by value (catalog/convert): rows from before a MODIFY COLUMN
     column added since   its origin default
     virtual column       computed from others (catalog/virtualvector.py)
 
@@ -33,9 +33,9 @@ from exuvia.catalog.columns import (
     mixed,
     vector_of,
 )
+from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.layout import SIZES, Shape, cast_of
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import origin_default_of
 from exuvia.catalog.vectorkeys import index_keys
 from exuvia.catalog.virtualvector import virtual_vector
 from exuvia.kv.keys import HANDLE_AT

@@ -37,12 +37,11 @@ from collections.abc import Iterator
 from exuvia.base.errors import Broken, Duplicate
 from exuvia.base.types import Family, TypeCode
 from exuvia.catalog import keycodec
-from exuvia.catalog.assign_texts import shown_bytes
 from exuvia.catalog.change_values import applied
+from exuvia.catalog.convert.to_string import shown_bytes, to_bytes
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.layout import Row
 from exuvia.catalog.table import IndexForm, Table
-from exuvia.catalog.texts import to_bytes
-from exuvia.catalog.values import to_text
 from exuvia.kv import keys
 from exuvia.kv.entry import LIVE, Kind
 from exuvia.kv.transaction import Transaction

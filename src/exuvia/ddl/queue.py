@@ -20,10 +20,10 @@ import msgspec
 
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import meta, reader, writer
+from exuvia.catalog.convert.values import default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import default_of
 from exuvia.ddl import lists
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, decode, encode, packed_time

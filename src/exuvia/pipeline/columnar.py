@@ -25,9 +25,9 @@ import pyarrow.compute
 from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
+from exuvia.catalog.convert.values import default_of
 from exuvia.catalog.layout import SIZES, Shape, storage_of
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import default_of
 from exuvia.pipeline.order import Array
 
 _BINARY = pyarrow.large_binary()

@@ -14,7 +14,8 @@ from typing import Any
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType
-from exuvia.catalog import keycodec, reader, values
+from exuvia.catalog import keycodec, reader
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, is_live

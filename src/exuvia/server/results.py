@@ -25,8 +25,8 @@ from exuvia.base.types import (
     unpack_date,
     unpack_datetime,
 )
-from exuvia.catalog import values
-from exuvia.catalog.texts import unfilled
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.to_string import unfilled
 from exuvia.server import packets
 from exuvia.server.framing import Outgoing
 from exuvia.sql.result import OutputColumn, Result, Row, text_type

@@ -20,7 +20,8 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     WarnDataTruncated,
 )
-from exuvia.catalog import keycodec, meta, reader, values
+from exuvia.catalog import keycodec, meta, reader
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
+from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.values import zero_of
 from exuvia.catalog.virtual import VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Field, Scope

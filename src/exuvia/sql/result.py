@@ -5,7 +5,7 @@
     Note           one line of SHOW WARNINGS
 
 Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text
-or binary by the column's type (catalog/values.py).
+or binary by the column's type (catalog/convert/values.py).
 """
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 
 Value = Any
 LONGEST = 256

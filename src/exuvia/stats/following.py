@@ -22,8 +22,8 @@ from itertools import islice
 
 from exuvia.base.clock import Clock
 from exuvia.catalog import meta as catalog
+from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.catalog.values import origin_default_of
 from exuvia.events.at_rest import Kind
 from exuvia.events.change import Repartitioned, SchemaChange
 from exuvia.kv import keys

@@ -19,8 +19,8 @@ from zlib import crc32
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
 from exuvia.base.types import Family, FieldType
-from exuvia.catalog import values
 from exuvia.catalog.collation import collation
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.partition_info import (
     DEFAULT,

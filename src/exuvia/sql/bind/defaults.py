@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrBadField, ErrNoDefaultForField
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.expr import IMPLICIT, Constant, Expr

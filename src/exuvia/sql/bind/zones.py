@@ -3,7 +3,7 @@
     stored       UTC, in rows, keys and defaults at rest
     expression   the column's value as a DATETIME of the session's zone (`local`); a session in UTC
                  meets the column itself, so it loses nothing, keys included
-    written      back into UTC by the assignment (catalog/assignment.py, Mode.zone)
+    written      back into UTC by the assignment (catalog/convert/mode.py, Mode.zone)
 
 Plans are kept by time_zone, so a plan knows its zone.
 """
@@ -12,7 +12,7 @@ import zoneinfo
 from datetime import timedelta, timezone, tzinfo
 
 from exuvia.base.types import FieldType, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import types

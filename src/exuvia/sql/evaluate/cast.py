@@ -1,5 +1,5 @@
 """Changes of type inside expressions: lenient, with warnings; assignment to columns is
-catalog/values.py.
+catalog/convert/values.py.
 
     to      from strings               from numbers                      from dates and times
     INT     leading integer, 1292      decimals: halves away; doubles:   YYYYMMDD[hhmmss]

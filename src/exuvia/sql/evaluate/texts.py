@@ -6,7 +6,7 @@ from typing import Any
 
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
-from exuvia.catalog.values import to_text
+from exuvia.catalog.convert.values import to_text
 from exuvia.sql.evaluate.env import Env
 from exuvia.sql.types import family_of, fraction_digits
 

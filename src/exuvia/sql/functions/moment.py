@@ -12,8 +12,7 @@ from datetime import tzinfo
 
 from exuvia.base.types import pack_date, pack_datetime, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
-from exuvia.catalog.temporal import time_of
-from exuvia.catalog.temporal_text import may_be_moment, split_moment, split_time
+from exuvia.catalog.temporal import may_be_moment, split_moment, split_time, time_of
 
 DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = 366, 3_652_424

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exuvia.catalog import meta, reader
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.layout import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.values import to_text
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.matching import name_matcher

@@ -5,7 +5,7 @@ from itertools import chain
 
 from exuvia.base.mysql_errors import ErrTooManyRows
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog.texts import to_bytes
+from exuvia.catalog.convert.to_string import to_bytes
 from exuvia.sql.context import Context
 from exuvia.sql.files import writable, write_file
 from exuvia.sql.nodes.files import IntoFile, TextFormat

@@ -37,10 +37,10 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import sort_key
+from exuvia.catalog.convert.to_string import to_text
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.catalog.texts import to_text
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Batch, Insert, Update

@@ -14,7 +14,7 @@ from sqlglot import exp
 from exuvia.base.errors import Conflict, Refused
 from exuvia.base.mysql_errors import ErrCantChangeTxCharacteristics, ErrLockDeadlock
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting
 from exuvia.ddl import queue

@@ -18,8 +18,8 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadGeneratedColumn
 from exuvia.base.types import FieldType, Flag
+from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.values import STRICT, Mode
 from exuvia.sql import expressions
 from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import Source

@@ -24,9 +24,9 @@ from exuvia.base.mysql_errors import (
     WarnDataTruncated,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
-from exuvia.catalog import narrow, values
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.values import STRICT, Mode
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import Value
 
@@ -112,4 +112,4 @@ def _text(length: int, general: Assign) -> Assign:
 
 def narrowed(value: Value, source: FieldType, column: ColumnInfo) -> Value:
     """What is written where strict mode refuses: the nearest value, else the type's zero."""
-    return narrow.narrowed(value, source, column.type)
+    return values.narrowed(value, source, column.type)

@@ -18,9 +18,9 @@ from exuvia.base.mysql_errors import (
     WarnDataTruncated,
 )
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.values import STRICT
 from exuvia.sql import constants
 from exuvia.sql.context import Context
 from exuvia.sql.parse.text import parse_expression

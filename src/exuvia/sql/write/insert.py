@@ -11,7 +11,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadGeneratedColumn, ErrWrongValueCountOnRow
 from exuvia.base.types import FieldType
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.sql import expressions

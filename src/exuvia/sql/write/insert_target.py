@@ -1,8 +1,8 @@
 """Where an INSERT puts its values: the columns named, and what the others get."""
 
 from exuvia.base.mysql_errors import ErrBadField, ErrFieldSpecifiedTwice
-from exuvia.catalog import values
 from exuvia.catalog.auto_random import random_column
+from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.context import Context

@@ -18,8 +18,9 @@ from exuvia.base.mysql_errors import (
     WarnDataTruncated,
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
-from exuvia.catalog import decimals, values
-from exuvia.catalog.assign_numbers import leading_number
+from exuvia.catalog import decimals
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.to_numeric import leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.context import Context
 from exuvia.sql.result import Value

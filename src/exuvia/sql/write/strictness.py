@@ -11,7 +11,7 @@ zero dates               1292 unless NO_ZERO_DATE is off         allowed
 from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrBadNull
-from exuvia.catalog.values import LENIENT, STRICT, Mode
+from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
 from exuvia.sql.context import Context
 from exuvia.sql.write.cells import NARROWED
 

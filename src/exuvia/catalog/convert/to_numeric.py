@@ -11,7 +11,7 @@ from typing import Any
 
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
 from exuvia.catalog import decimals, temporal
-from exuvia.catalog.assignment import Mode, incorrect, out_of_range, too_long, truncated
+from exuvia.catalog.convert.mode import Mode, incorrect, out_of_range, too_long, truncated
 
 Value = Any
 

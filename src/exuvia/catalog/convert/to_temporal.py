@@ -2,16 +2,17 @@
 
 TIMESTAMP is kept in UTC: assigning to it converts from the session's zone, assigning from it
 converts back. Between them fractions are rounded to the target's digits; a DATE takes the day the
-rounding ends in."""
+rounding ends in.
+"""
 
 from decimal import Decimal
 from typing import Any
 
 from exuvia.base.types import Family, FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.catalog import decimals, temporal
-from exuvia.catalog.assign_numbers import number_of
-from exuvia.catalog.assignment import Mode, incorrect_time, out_of_range
-from exuvia.catalog.texts import to_text
+from exuvia.catalog.convert.mode import Mode, incorrect_time, out_of_range
+from exuvia.catalog.convert.to_numeric import number_of
+from exuvia.catalog.convert.to_string import to_text
 
 Value = Any
 
