@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
@@ -98,7 +98,7 @@ class TableReader(DataSourceReader):
         view = store.snapshot()
         try:
             for keys, raws in view.chunks(Span(*partition.value), rows):
-                decoded = vector.decode(choice.table, keys, raws, choice.positions)
+                decoded = row_batch.decode(choice.table, keys, raws, choice.positions)
                 arrays = [spark_array(decoded.column(each)) for each in choice.positions]
                 fields = [
                     pa.field(column.name.O, array.type, not column.not_null)

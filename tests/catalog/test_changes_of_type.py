@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode
-from exuvia.catalog import change_vector
-from exuvia.catalog.change import Kind, kind_of
-from exuvia.catalog.change_values import Change, converter
 from exuvia.catalog.columns import vector_of
+from exuvia.catalog.convert import type_change_batch
+from exuvia.catalog.convert.type_change import Change, Kind, converter, kind_of
 
 UNSIGNED, NOT_NULL = int(Flag.UNSIGNED), int(Flag.NOT_NULL)
 
@@ -178,17 +177,17 @@ def test_as_columns_as_one_by_one(old, new, data):
             singly.append(None if value is None else change.convert(value))
         except Refused:
             wrong.append(at)
-    assert change_vector.offenders(change, vector) == wrong
+    assert type_change_batch.offenders(change, vector) == wrong
     if not wrong:
-        assert change_vector.changed(change, vector).to_list() == singly
-        assert np.all(change_vector.changed(change, vector).field == new)
+        assert type_change_batch.changed(change, vector).to_list() == singly
+        assert np.all(type_change_batch.changed(change, vector).field == new)
 
 
 def test_null_meets_not_null():
     new = integer(flag=NOT_NULL)
     change = Change(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
-    assert change_vector.offenders(change, vector_of([1, None], INT)) == [1]
+    assert type_change_batch.offenders(change, vector_of([1, None], INT)) == [1]
     with pytest.raises(Refused, match="Data truncated for column 'c' at row 1"):
-        change_vector.changed(change, vector_of([1, None], INT))
+        type_change_batch.changed(change, vector_of([1, None], INT))
     now = change._replace(null=7)
-    assert change_vector.changed(now, vector_of([1, None], INT)).to_list() == [1, 7]
+    assert type_change_batch.changed(now, vector_of([1, None], INT)).to_list() == [1, 7]

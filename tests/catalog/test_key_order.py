@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import decimals, keycodec, vector
+from exuvia.catalog import decimals
+from exuvia.catalog.codec import key_codec, row_batch
+from exuvia.catalog.codec.key_encoder import HASH_BYTES, VALUES_BYTES, KeyForm, most_bytes
 from exuvia.catalog.collation import collation, compare
-from exuvia.catalog.keyform import HASH_BYTES, VALUES_BYTES, KeyForm, most_bytes
 from exuvia.kv import keys
 from exuvia.kv.packet import LONGEST_KEY
 from support.rows import (
@@ -159,14 +160,14 @@ def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
     """Every index's keys, vectorised, are those of each row."""
     places = [table.row_prefix + handle for handle in handles]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
-    columns = vector.decode(table, places, raws)
+    columns = row_batch.decode(table, places, raws)
     for each in table.info.indexes:
         if each.exuvia_clustered:
             continue
-        made = vector.index_keys(table, each, columns)
+        made = row_batch.index_keys(table, each, columns)
         found = made.keys if isinstance(made.keys, list) else made.keys.tolist()
         wanted = [
-            keycodec.index_key(table, each, row, handle)
+            key_codec.index_key(table, each, row, handle)
             for row, handle in zip(rows, handles, strict=True)
         ]
         assert found == [key for key, _ in wanted], each.idx_name.O
@@ -193,7 +194,7 @@ def test_vectorised_keys_are_each_rows_keys(named: str, data: st.DataObject) -> 
 def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> None:
     table = table_of([text(), UNSIGNED], [index(2, [2]), index(3, [1])], primary=[1, 2])
     rows = [list(pair) for pair in pairs]
-    both_ways(table, rows, [keycodec.handle_of(table, row) for row in rows])
+    both_ways(table, rows, [key_codec.handle_of(table, row) for row in rows])
 
 
 def test_vectorised_keys_of_long_values_are_cut_alike() -> None:
@@ -206,8 +207,12 @@ def test_numbers_give_keys_of_one_width_in_one_array() -> None:
     table = table_of([INT, BIGINT, DATE], [index(2, [2]), index(3, [3, 2], unique=True)], [1])
     rows = [[n, n * 7 - 9, n] for n in range(5)]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
-    columns = vector.decode(table, [table.row_prefix + keys.i64(n) for n in range(5)], raws, [1, 2])
-    plain, unique = (vector.index_keys(table, table.info.index(i), columns) for i in ("i2", "i3"))
+    columns = row_batch.decode(
+        table, [table.row_prefix + keys.i64(n) for n in range(5)], raws, [1, 2]
+    )
+    plain, unique = (
+        row_batch.index_keys(table, table.info.index(i), columns) for i in ("i2", "i3")
+    )
     assert plain.keys.dtype.itemsize == keys.VALUES_AT + 9 + 8
     assert unique.keys.dtype.itemsize == keys.VALUES_AT + 18
     assert plain.nulls is None
@@ -219,12 +224,12 @@ def test_numbers_give_keys_of_one_width_in_one_array() -> None:
 def entries(table: Any, rows: list[list[Any]]) -> dict[bytes, list[Any]]:
     found = {}
     for n, row in enumerate(rows):
-        found[keycodec.index_key(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
+        found[key_codec.index_key(table, table.info.index("i2"), row, keys.i64(n))[0]] = row
     return found
 
 
 def within(table: Any, rows: list[list[Any]], *bounds: Any) -> list[list[Any]]:
-    span = keycodec.index_range(table, table.info.index("i2"), *bounds)
+    span = key_codec.index_range(table, table.info.index("i2"), *bounds)
     found = entries(table, rows)
     return [found[key] for key in sorted(found) if span.start <= key < span.end]
 
@@ -246,8 +251,8 @@ def test_values_are_read_back_from_entries_that_keep_them() -> None:
     fields = [INT, DECIMAL, text(characters=5, code=TypeCode.STRING), BLOB]
     table = table_of(fields, [index(2, [2, 3, 4, 1])])
     row = [-5, Decimal("7.50"), "a b", b"\0x"]
-    key, _ = keycodec.index_key(table, table.info.index("i2"), row, keys.i64(3))
-    found = keycodec.split_entry(table, table.info.index("i2"), key, b"\0")
+    key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(3))
+    found = key_codec.split_entry(table, table.info.index("i2"), key, b"\0")
     assert found == ((Decimal("7.50"), "a b", b"\0x", -5), keys.i64(3))
     assert str(found[0][0]) == "7.50"
 
@@ -258,34 +263,34 @@ def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str])
     table = planned(table_of([INT, text(characters=2000)], [index(2, [2])]).info)
     rows = [[n, "x" * VALUES_BYTES + tail] for n, tail in enumerate(tails)]
     for row in rows:
-        key, _ = keycodec.index_key(table, table.info.index("i2"), row, b"")
+        key, _ = key_codec.index_key(table, table.info.index("i2"), row, b"")
         assert len(key) == keys.VALUES_AT + VALUES_BYTES
         same = [
-            r for r in rows if keycodec.index_key(table, table.info.index("i2"), r, b"")[0] == key
+            r for r in rows if key_codec.index_key(table, table.info.index("i2"), r, b"")[0] == key
         ]
         assert {r[1] for r in same} == {row[1]}, "equality is exact beyond the cut"
         found = within(table, rows, (row[1],), (row[1],), False, False)
         assert row in found, "a bound beyond the cut is widened; the reader looks again"
-    assert not keycodec.is_exact(table, table.info.index("i2"))
+    assert not key_codec.is_exact(table, table.info.index("i2"))
 
 
 def test_the_longest_entry_fits_the_store() -> None:
     long = text(characters=2000)
     table = table_of([long, long], [index(2, [2])], primary=[1], as_handle=False)
     row = ["k" * 2000, "v" * 2000]
-    handle = keycodec.handle_of(table, row)
-    key, _ = keycodec.index_key(table, table.info.index("i2"), row, handle)
+    handle = key_codec.handle_of(table, row)
+    key, _ = key_codec.index_key(table, table.info.index("i2"), row, handle)
     assert len(key) == LONGEST_KEY
-    assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
+    assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, handle)
 
 
 def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
     table = table_of([BLOB, INT], [index(2, [1, 2])])
     row = [b"x" * (VALUES_BYTES - HASH_BYTES - 3 - 4), None]
-    key, _ = keycodec.index_key(table, table.info.index("i2"), row, keys.i64(9))
-    assert keycodec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, keys.i64(9))
+    key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(9))
+    assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, keys.i64(9))
 
 
 def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
     table = table_of([INT, text(characters=255)], [index(2, [2])], primary=[1])
-    assert keycodec.is_exact(table, table.info.index("i2"))
+    assert key_codec.is_exact(table, table.info.index("i2"))

@@ -4,7 +4,8 @@ worker."""
 import pytest
 
 from exuvia.base.errors import Broken
-from exuvia.catalog import reader, vector, writer
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.table import Table, with_layout
 from exuvia.catalog.virtual import VirtualStep
@@ -69,7 +70,7 @@ def test_a_row_is_read_with_them_one_by_one_and_by_column() -> None:
     txn = store.begin()
     assert [row for _, row in reader.scan(txn, t)] == WHOLE
     ((found, raws),) = store.snapshot().chunks(t.row_span(), 100)
-    columns = vector.decode(t, found, raws, [4, 3, 0])
+    columns = row_batch.decode(t, found, raws, [4, 3, 0])
     assert columns.to_rows() == [[row[4], row[3], row[0]] for row in WHOLE]
     txn.rollback()
 

@@ -11,7 +11,8 @@ import pytest
 
 from exuvia.base.errors import Broken, Conflict, Duplicate, SchemaChanged
 from exuvia.base.types import Flag
-from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
@@ -38,7 +39,7 @@ def shown(store: MemoryStore, table: Table, unique: bool) -> str:
     """The index as the notation says it."""
     txn, words = store.begin(), []
     for key, payload in txn.scan(table.index_span(table.info.index("i2"))):
-        values, handle = keycodec.split_entry(table, table.info.index("i2"), key, payload)
+        values, handle = key_codec.split_entry(table, table.info.index("i2"), key, payload)
         tomb = "+" if payload[:1] != LIVE else ""
         value = values[0] if values else "?"
         plain = not unique or value is None

@@ -10,7 +10,7 @@ import pytest
 from exuvia.base.errors import Conflict
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import reader, writer
-from exuvia.catalog.change import Kind
+from exuvia.catalog.convert.type_change import Kind
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests

@@ -1,6 +1,7 @@
 """A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
 
-from exuvia.catalog import keycodec, writer
+from exuvia.catalog import writer
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -39,7 +40,7 @@ def finish(reorg: Reorg) -> Progress:
 
 
 def key_of(table: Table, row: list[object]) -> bytes:
-    return keycodec.index_key(table, INDEX, row, keycodec.handle_of(table, row))[0]
+    return key_codec.index_key(table, INDEX, row, key_codec.handle_of(table, row))[0]
 
 
 def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:

@@ -6,7 +6,7 @@ import time
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
-from exuvia.catalog.change import Kind
+from exuvia.catalog.convert.type_change import Kind
 from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
 from exuvia.catalog.state import SchemaState

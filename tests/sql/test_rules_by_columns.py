@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.sql.evaluate.env import PlainEnv
@@ -66,7 +66,7 @@ def table_of(session, world, name) -> Table:
 def columns_of(table, rows, positions):
     raws = [bytes(SEQUENCE_BYTES) + table.encoder.encode(row) for row in rows]
     keys = [table.row_prefix + n.to_bytes(8, "big") for n in range(len(rows))]
-    return vector.decode(table, keys, raws, positions)
+    return row_batch.decode(table, keys, raws, positions)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -121,7 +121,7 @@ def test_the_same_rows_have_no_parent(session, world, kind):
     txn = world.store.begin()
     try:
         keys, raws = next(iter(txn.snapshot.chunks(child.row_span())))
-        own = [vector.decode(child, keys, raws, [0]).column(0)]
+        own = [row_batch.decode(child, keys, raws, [0]).column(0)]
         finder = Finder(parent, [parent.info.cols[0].id])
         parents = Parents(finder)
         missing = parents.missing(txn, own)

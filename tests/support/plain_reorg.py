@@ -6,7 +6,8 @@ For tests that step everything in one thread; the pipeline's own kernels have te
 from collections.abc import Iterator
 
 from exuvia.base.mysql_errors import ErrDupEntry
-from exuvia.catalog import keycodec, reader
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.ddl.reorg_runner import ReorgFactory
@@ -57,7 +58,7 @@ class PlainReorg:
         yield Done(len(rows))
 
     def _put(self, index: IndexInfo, handle: bytes, row: list[object]) -> None:
-        key, unique = keycodec.index_key(self._table, index, row, handle)
+        key, unique = key_codec.index_key(self._table, index, row, handle)
         payload = LIVE + handle if unique else LIVE
         result = self._store.bulk([key], payload, [self._require], report=True)
         for _, held in result.present:
@@ -69,7 +70,7 @@ class PlainReorg:
     ) -> None:
         txn = self._store.begin()
         held, now = txn.get(key), reader.get(txn, self._table, handle)
-        same = now is not None and keycodec.index_key(self._table, index, now, handle)[0] == key
+        same = now is not None and key_codec.index_key(self._table, index, now, handle)[0] == key
         txn.rollback()
         if not same or held == payload:
             return

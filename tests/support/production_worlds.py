@@ -3,7 +3,8 @@
 from functools import cache
 
 from exuvia.base.errors import Duplicate
-from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import DatabaseInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
@@ -33,7 +34,7 @@ def entries(unique: bool) -> dict[tuple[int, ...], bytes]:
     """Model key -> store key."""
     t = planned(SchemaState.PUBLIC, unique)
     return {
-        key_of(value, row, unique): keycodec.index_key(
+        key_of(value, row, unique): key_codec.index_key(
             t, t.info.indexes[0], [row, value], keys.i64(row)
         )[0]
         for row in ROWS

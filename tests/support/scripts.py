@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import keycodec, reader
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.state import SchemaState
@@ -330,7 +331,7 @@ def _check_rows(play: Play, found: Table, rows: dict[bytes, list[object]]) -> No
 
 
 def _check_index(txn: object, found: Table, each: IndexInfo, rows: dict[bytes, list]) -> None:
-    wanted = {keycodec.index_key(found, each, row, handle)[0] for handle, row in rows.items()}
+    wanted = {key_codec.index_key(found, each, row, handle)[0] for handle, row in rows.items()}
     live = {key for key, payload in txn.scan(found.index_span(each)) if is_live(payload)}
     assert live == wanted and len(live) == len(rows)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.change import kind_of
+from exuvia.catalog.convert.type_change import kind_of
 from exuvia.catalog.model import ColumnInfo, IndexInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.actions import modify_column

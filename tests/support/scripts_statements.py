@@ -10,7 +10,8 @@ from itertools import product
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Refused
-from exuvia.catalog import keycodec, reader
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -135,7 +136,7 @@ class Injected(Traffic):
             if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
                 found = txn.scan(part.index_span(index))
                 live = {key for key, payload in found if is_live(payload)}
-                there = {keycodec.index_key(part, index, row, h)[0] for h, row in rows.items()}
+                there = {key_codec.index_key(part, index, row, h)[0] for h, row in rows.items()}
                 assert live == there, f"{self._case}: index {index.idx_name.O} is not its table"
 
     def _holds(self, part: Table) -> bool:

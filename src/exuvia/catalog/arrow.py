@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
+from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.convert.to_string import to_text
-from exuvia.catalog.layout import storage_of
 
 _NUMBERS = {Family.UINT: pa.uint64(), Family.FLOAT: pa.float64()}
 

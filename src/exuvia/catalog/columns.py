@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
-from exuvia.catalog.layout import packer_of, storage_of, unpacker_of
+from exuvia.catalog.codec.row_codec import packer_of, storage_of, unpacker_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Keys = Array | list[bytes]

@@ -47,7 +47,9 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
     hidden: bool = False
     change_state_info: dict[str, Any] | None = None
-    exuvia_changing_type: FieldType | None = None  # obeyed beside `type` (catalog/change.py)
+    exuvia_changing_type: FieldType | None = (
+        None  # obeyed beside `type` (catalog/convert/type_change.py)
+    )
     version: int = 2
 
     @property
@@ -106,7 +108,7 @@ class LayoutColumn(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """An immutable list of columns; see catalog/layout.py for the bytes."""
+    """An immutable list of columns; see catalog/codec/row_codec.py for the bytes."""
 
     id: int
     columns: tuple[LayoutColumn, ...]

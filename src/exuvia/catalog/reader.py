@@ -1,5 +1,5 @@
 """Rows and index entries as a transaction sees them, one at a time. Whoever reads many uses
-catalog/vector.py.
+catalog/codec/row_batch.py.
 
 A transaction sees the rows of its snapshot, and in their place those it wrote itself. An index has
 to tell of the same rows:
@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any
 
-from exuvia.catalog.keycodec import handle_values, split_entry
-from exuvia.catalog.layout import Row
+from exuvia.catalog.codec.key_codec import handle_values, split_entry
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv.entry import LIVE, is_live

@@ -7,8 +7,9 @@ very same transaction. Everybody else writes through catalog/writer.py, or with 
 from functools import lru_cache
 
 from exuvia import __version__
-from exuvia.catalog import keycodec, meta
-from exuvia.catalog.layout import Row
+from exuvia.catalog import meta
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
@@ -30,7 +31,7 @@ def _planned(name: str, revision: int, database_revision: int) -> Table:
 
 def place(txn: Transaction, table: Table, row: Row) -> None:
     """Write a row, over what may stand under its key. The table has no index but its handle."""
-    key = table.row_prefix + keycodec.handle_of(table, row)
+    key = table.row_prefix + key_codec.handle_of(table, row)
     txn.put(key, table.encoder.encode(row))
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag
-from exuvia.catalog.change_values import Change, changes_of, keyed_type, wrapped
+from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
+from exuvia.catalog.codec.row_codec import Row, RowDecoder, RowEncoder, layout_of, with_layout
+from exuvia.catalog.convert.type_change import Change, changes_of, keyed_type, wrapped
 from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
-from exuvia.catalog.keyform import HANDLE_BYTES, VALUES_BYTES, KeyForm
-from exuvia.catalog.layout import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
 from exuvia.catalog.state import DUTIES, Duty
 from exuvia.catalog.virtual import Virtual
@@ -110,7 +110,7 @@ class Table:
         )
         self._decoders: dict[int, RowDecoder] = {}
         self._later: tuple[Layout, ...] = ()
-        self.plans: dict[int, object] = {}  # of catalog/vector.py, by layout
+        self.plans: dict[int, object] = {}  # of catalog/codec/row_batch.py, by layout
         self.kept: dict[str, Any] = {}  # what higher layers made of it once
         self.is_partitioned = info.partition is not None and not physical_id
         self.route: Any = None  # of sql/access/partitions.py, made once

@@ -11,7 +11,7 @@ Fractions are rounded to the type's digits, halves up, and carry. A date with ze
 `zero_allowed` decides about. All functions answer None for what is none of these; who asked knows
 the error. Source: MySQL manual, "Date and Time Literals", "Fractional Seconds".
 
-Texts are taken apart as TiDB takes them apart (`split_moment`, `split_time`), which does not ask yet
+Texts are taken apart as in TiDB (`split_moment`, `split_time`), which does not ask yet
 whether their parts are a moment:
 
     2026-11-21 10:11:12.5   any punctuation between parts, T or spaces before the hour; a point

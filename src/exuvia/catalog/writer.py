@@ -36,11 +36,11 @@ from collections.abc import Iterator
 
 from exuvia.base.errors import Broken, Duplicate
 from exuvia.base.types import Family, TypeCode
-from exuvia.catalog import keycodec
-from exuvia.catalog.change_values import applied
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.to_string import shown_bytes, to_bytes
+from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import to_text
-from exuvia.catalog.layout import Row
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.entry import LIVE, Kind
@@ -62,7 +62,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
     fence(txn, table)
     row = _changed(table, _completed(table, row, None))
     if handle is None:
-        handle = keycodec.handle_of(table, row)
+        handle = key_codec.handle_of(table, row)
     key = table.row_prefix + handle
     if txn.get(key) is not None:
         raise _primary_taken(table, row, key, handle)
@@ -84,7 +84,7 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     new_row = _changed(table, _completed(table, new_row, old_row))
     if new_row == old_row:
         return handle
-    moved = keycodec.handle_of(table, new_row) if table.handle_positions else handle
+    moved = key_codec.handle_of(table, new_row) if table.handle_positions else handle
     if moved != handle and txn.get(table.row_prefix + moved) is not None:
         raise _primary_taken(table, new_row, table.row_prefix + moved, moved)
     removed, added = [], []
@@ -199,7 +199,7 @@ def explain_duplicate(table: Table, error: Duplicate, row: Row | None = None) ->
     trailing spaces)."""
     if error.key[: len(table.row_prefix)] == table.row_prefix:
         handle = error.key[keys.HANDLE_AT :]
-        values = keycodec.handle_values(table, handle)
+        values = key_codec.handle_values(table, handle)
         if row is not None and table.handle_positions:
             values = tuple(_shown_handle(table, row))
         return _duplicate(table, error, table.handle_positions, values, "PRIMARY")

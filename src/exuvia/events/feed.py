@@ -16,7 +16,7 @@ from typing import NamedTuple
 from exuvia.base.clock import Clock
 from exuvia.base.types import packed_moment
 from exuvia.catalog import reader, writer
-from exuvia.catalog.keycodec import handle_from
+from exuvia.catalog.codec.key_codec import handle_from
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import variables
 from exuvia.events.change import SchemaChange

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
-from exuvia.catalog.keycodec import handle_from
+from exuvia.catalog.codec.key_codec import handle_from
 from exuvia.catalog.system_rows import planned
 from exuvia.events.change import SchemaChange
 from exuvia.kv import keys

@@ -20,7 +20,7 @@ import numpy as np
 
 from exuvia.base.errors import Duplicate, Refused, Unavailable
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog import keycodec, keyform, vector, vectorparts
+from exuvia.catalog.codec import key_batch, key_codec, key_encoder, row_batch
 from exuvia.catalog.table import Table
 from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
@@ -71,7 +71,7 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
         values = [table.encoder.encode(row) for row in batch]
         if hidden:
             return _row_ids(first_row_id, len(batch)), values
-        return [keycodec.handle_of(table, row) for row in batch], values
+        return [key_codec.handle_of(table, row) for row in batch], values
     columns = {name.lower(): batch.column(name) for name in batch.schema.names}
     values = payloads(table, columns, batch.num_rows)
     if hidden:
@@ -83,15 +83,15 @@ def _handles(table: Table, values: list[bytes]) -> Keys:
     """Handles that follow from rows' primary keys."""
     blank, unstamped = [table.row_prefix + bytes(8)] * len(values), bytes(SEQUENCE_BYTES)
     raws = [unstamped + value for value in values]
-    columns = vector.decode(table, blank, raws, table.handle_positions)
+    columns = row_batch.decode(table, blank, raws, table.handle_positions)
     parts = [columns.column(position) for position in table.handle_positions]
     form = table.handle_form
     if form is None:
-        words = vectorparts.sortable(parts[0]).astype(">u8")
+        words = key_batch.sortable(parts[0]).astype(">u8")
         return words.view("V8")
     pairs = zip(parts, table.handle_lengths, strict=True)
-    joined = vectorparts.join_rows([vectorparts.part_bytes(*pair) for pair in pairs])
-    return [keyform.cut(value, form.limit) for value in joined.to_pylist()]
+    joined = key_batch.join_rows([key_batch.part_bytes(*pair) for pair in pairs])
+    return [key_encoder.cut(value, form.limit) for value in joined.to_pylist()]
 
 
 def _row_ids(first: int, rows: int) -> Array:

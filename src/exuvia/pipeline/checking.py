@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Broken, Refused
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT
@@ -81,7 +81,7 @@ class Breaches:
     def look(self, keys: list[bytes], raws: list[bytes]) -> None:
         """Some rows, as the store's chunks give them."""
         wanted = list(self._rule.positions)
-        columns = vector.decode(self._table, keys, raws, wanted)
+        columns = row_batch.decode(self._table, keys, raws, wanted)
         bad = self._rule.offends(columns)
         listed = bad[: MOST_LISTED - len(self.first)]
         rows = columns.to_rows() if listed else []

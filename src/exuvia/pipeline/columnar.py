@@ -1,5 +1,5 @@
-"""Arrow columns to rows' payloads, a million at a time; the inverse of catalog/vector.py, for bulk
-loads.
+"""Arrow columns to rows' payloads, a million at a time, for bulk loads;
+the inverse of catalog/codec/row_batch.py.
 
     family                      taken from Arrow                          stands in the row as
     INT UINT ENUM SET BIT YEAR  integers                                  8 bytes
@@ -10,9 +10,9 @@ loads.
     TIME                        durations, time64, or microseconds        8 bytes
     STRING JSON BYTES           strings, binaries                         variable
 
-The head of a row (catalog/layout.py) is a numpy matrix of bytes; Arrow joins it with the variable
-columns. Values are taken as they are: a load is for data that is known to fit its columns. NULL in
-a NOT NULL column is refused.
+The head of a row (codec/row_codec.py) is a numpy matrix of bytes; Arrow joins it with the
+variable columns. Values are taken as they are: a load is for data that is known to fit its
+columns. NULL in a NOT NULL column is refused.
 """
 
 from decimal import Decimal
@@ -25,8 +25,8 @@ import pyarrow.compute
 from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog import decimals
+from exuvia.catalog.codec.row_codec import SIZES, Shape, storage_of
 from exuvia.catalog.convert.values import default_of
-from exuvia.catalog.layout import SIZES, Shape, storage_of
 from exuvia.catalog.table import Table
 from exuvia.pipeline.order import Array
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull
-from exuvia.catalog import vector
-from exuvia.catalog.keyform import NUMBERS
+from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -32,7 +32,7 @@ _NARROW = 4
 runs there are, the fewer pages of the index each of them has to write anew."""
 _NEAR_ROWS = 2_000  # read, join and cut out within the processor's cache: a fifth less time
 _PLAIN = SEQUENCE_BYTES + len(LIVE)
-Look = Callable[[vector.Columns], None]
+Look = Callable[[row_batch.Columns], None]
 
 
 class Entries(NamedTuple):
@@ -93,15 +93,15 @@ def of_rows(
     `look` is shown the indexes' columns."""
     wanted = positions_of(table, indexes)
     for keys, raws in snapshot.chunks(span, _NEAR_ROWS):
-        columns = vector.decode(table, keys, raws, wanted)
+        columns = row_batch.decode(table, keys, raws, wanted)
         if look is not None:
             look(columns)
         yield [of_columns(table, index, columns) for index in indexes]
 
 
-def of_columns(table: Table, index: IndexInfo, columns: vector.Columns) -> Entries:
+def of_columns(table: Table, index: IndexInfo, columns: row_batch.Columns) -> Entries:
     """Entries that rows should have in an index, of which these are the columns."""
-    keys, nulls = vector.index_keys(table, index, columns)
+    keys, nulls = row_batch.index_keys(table, index, columns)
     if not index.is_unique:
         return Entries(keys, None, columns.handles)
     if nulls is None:

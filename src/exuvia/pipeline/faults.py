@@ -14,7 +14,8 @@ from typing import Any
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType
-from exuvia.catalog import keycodec, reader
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -72,7 +73,7 @@ class FaultJudge:
         row = reader.get(txn, self._table, handle)
         if row is None:
             return None
-        key, unique = keycodec.index_key(self._table, self._index, row, handle)
+        key, unique = key_codec.index_key(self._table, self._index, row, handle)
         held = txn.get(key)
         if held == LIVE + (handle if unique else b""):
             return None
@@ -85,11 +86,11 @@ class FaultJudge:
         held = txn.get(key)
         if held is None or not is_live(held):
             return None
-        _, handle = keycodec.split_entry(self._table, self._index, key, held)
+        _, handle = key_codec.split_entry(self._table, self._index, key, held)
         row = reader.get(txn, self._table, handle)
         if row is None:
             return self._fault("orphan", handle, self._entry_text(key, held), "")
-        wanted, unique = keycodec.index_key(self._table, self._index, row, handle)
+        wanted, unique = key_codec.index_key(self._table, self._index, row, handle)
         if wanted == key and held == LIVE + (handle if unique else b""):
             return None
         return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
@@ -97,7 +98,7 @@ class FaultJudge:
     # -- words -----------------------------------------------------------------------------------
 
     def _entry_text(self, key: bytes, payload: bytes) -> str:
-        decoded, _ = keycodec.split_entry(self._table, self._index, key, payload)
+        decoded, _ = key_codec.split_entry(self._table, self._index, key, payload)
         return f"key {key[VALUES_AT:].hex()}" if decoded is None else self._text(decoded)
 
     def _row_text(self, row: list[object]) -> str:
@@ -124,7 +125,7 @@ def row_name(table: Table, handle: bytes) -> str:
         return f"_tidb_rowid {handle_text(table, handle)}"
     columns = [table.info.cols[position] for position in table.handle_positions]
     name = "-".join(column.name.O for column in columns)
-    found = keycodec.handle_values(table, handle)
+    found = key_codec.handle_values(table, handle)
     if found is None:
         return f"{name} {handle.hex()}"
     pairs = zip(found, columns, strict=True)

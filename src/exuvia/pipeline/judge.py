@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from exuvia.base.errors import Conflict, Duplicate
-from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, Kind, is_live
@@ -83,7 +84,7 @@ class Judge:
 def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
     """Whether the row of this handle exists in the snapshot and has this key."""
     row = reader.get(txn, table, handle)
-    return row is not None and keycodec.index_key(table, index, row, handle)[0] == key
+    return row is not None and key_codec.index_key(table, index, row, handle)[0] == key
 
 
 def entry_text(table: Table, key: bytes, handle: bytes) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 
 from exuvia.base.errors import Conflict, Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Array
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -191,7 +191,7 @@ def copied(
     """Copies of rows as the store's chunks give them, then of their entries in each index. Raises
     1526."""
     wanted = sorted({*way.positions, *positions_of(source, indexes)})
-    columns = vector.decode(source, found, raws, wanted)
+    columns = row_batch.decode(source, found, raws, wanted)
     places = way.places(columns)
     if not places.all():
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))

@@ -9,7 +9,7 @@ from collections.abc import Generator
 import numpy as np
 
 from exuvia.base.mysql_errors import ErrRowDoesNotMatchPartition
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Array
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT
@@ -48,7 +48,7 @@ def _without_twin(
     snapshot: Snapshot, table: Table, way: Way, found: list[bytes], raws: list[bytes]
 ) -> list[int]:
     """Which rows are not there, or are another row. The same bytes are the same row."""
-    columns = vector.decode(table, found, raws, way.positions)
+    columns = row_batch.decode(table, found, raws, way.positions)
     keys = as_bytes(under(way.places(columns), found))
     twins = snapshot.get_many(keys)
     bad = []
@@ -74,7 +74,7 @@ def check_fits(store: Store, task: Task) -> Steps:
     snapshot = fresh_snapshot(store, order.table)
     try:
         for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            places: Array = way.places(vector.decode(order.table, found, raws, way.positions))
+            places: Array = way.places(row_batch.decode(order.table, found, raws, way.positions))
             if not bool(np.all(places == partition)):
                 raise ErrRowDoesNotMatchPartition()
             seen += len(found)

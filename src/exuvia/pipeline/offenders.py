@@ -12,10 +12,11 @@ import numpy as np
 
 from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Refused
-from exuvia.catalog import change_vector, vector
-from exuvia.catalog.change_values import Change, shown
+from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Vector
-from exuvia.catalog.layout import storage_of
+from exuvia.catalog.convert import type_change_batch
+from exuvia.catalog.convert.type_change import Change, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
@@ -42,11 +43,11 @@ class Offenders:
     def look(self, keys: list[bytes], raws: list[bytes]) -> None:
         """Some rows, as the store's chunks give them."""
         at = self._change.source
-        values = vector.decode(self._table, keys, raws, [at]).column(at)
-        bad = change_vector.offenders(self._change, values)
+        values = row_batch.decode(self._table, keys, raws, [at]).column(at)
+        bad = type_change_batch.offenders(self._change, values)
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
-            self.error = change_vector.error_of(self._change, first)
+            self.error = type_change_batch.error_of(self._change, first)
         self.add(keys, values, bad)
 
     def add(self, keys: list[bytes], values: Vector, bad: list[int]) -> None:
@@ -99,9 +100,9 @@ def verify_column(store: Store, task: Task) -> Steps:
     snapshot = fresh_snapshot(store, table)
     try:
         for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = vector.decode(table, found, raws, [change.source, change.position])
+            columns = row_batch.decode(table, found, raws, [change.source, change.position])
             values = columns.column(change.source)
-            wanted = change_vector.changed(change, values)
+            wanted = type_change_batch.changed(change, values)
             stands = columns.column(change.position)
             lacking = {n for n, raw in enumerate(raws) if layout_of(raw) not in done}
             bad = sorted(lacking | set(differing(wanted, stands)))

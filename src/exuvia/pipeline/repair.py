@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Iterable
 
 from exuvia.base.errors import Conflict
 from exuvia.base.limits import SPAN_ROWS
-from exuvia.catalog import keycodec, reader, writer
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, Kind, is_live
@@ -81,7 +82,7 @@ class Repair:
         row = reader.get(txn, self._table, handle)
         if row is None:
             return 0
-        key, unique = keycodec.index_key(self._table, self._index, row, handle)
+        key, unique = key_codec.index_key(self._table, self._index, row, handle)
         held, wanted = txn.get(key), LIVE + (handle if unique else b"")
         if held == wanted or is_live(held):
             return 0
@@ -94,10 +95,10 @@ class Repair:
         held = txn.get(key)
         if held is None or not is_live(held):
             return 0
-        _, handle = keycodec.split_entry(self._table, self._index, key, held)
+        _, handle = key_codec.split_entry(self._table, self._index, key, held)
         row = reader.get(txn, self._table, handle)
         if row is not None:
-            wanted, unique = keycodec.index_key(self._table, self._index, row, handle)
+            wanted, unique = key_codec.index_key(self._table, self._index, row, handle)
             if wanted == key and held == LIVE + (handle if unique else b""):
                 return 0
         txn.require(self._table.row_prefix + handle)

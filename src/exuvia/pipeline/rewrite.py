@@ -2,7 +2,7 @@
 
     a fresh snapshot       must show the reorg's revision of the table (law 1)
       -> some rows         those whose layout has the hidden column are done: their writer did it
-      -> its values        the old column's, converted as columns (catalog/change_vector.py)
+      -> its values        the old column's, converted as columns (type_change_batch.py)
       -> payloads          whole rows in the newest layout
     then batches, each requiring the reorg's epoch (law 2) and of every row that it is still the one
     that was read: a row that changed since was written by somebody who knows the hidden column
@@ -18,9 +18,10 @@ from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Conflict
-from exuvia.catalog import change_vector, vector
 from exuvia.catalog.arrow import array_of
-from exuvia.catalog.change_values import Change
+from exuvia.catalog.codec import row_batch
+from exuvia.catalog.convert import type_change_batch
+from exuvia.catalog.convert.type_change import Change
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.entry import Kind
@@ -185,13 +186,13 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
 
 def rewritten(table: Table, change: Change, found: list[bytes], raws: list[bytes]) -> list[bytes]:
     """Payloads of the rows with the hidden column. Refused where a value does not fit it."""
-    columns = vector.decode(table, found, raws)
+    columns = row_batch.decode(table, found, raws)
     at = {column.id: n for n, column in enumerate(table.info.cols)}
     arrays = {}
     for each in table.layout.columns:
         position = at[each.column]
         if position == change.position:
-            made = change_vector.changed(change, columns.column(change.source))
+            made = type_change_batch.changed(change, columns.column(change.source))
         else:
             made = columns.column(position)
         arrays[table.info.cols[position].name.L] = array_of(made)

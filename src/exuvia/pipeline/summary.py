@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType
-from exuvia.catalog import vector
+from exuvia.catalog.codec import row_batch
+from exuvia.catalog.codec.key_batch import join_rows, part_bytes, sortable
+from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.collation import collation
 from exuvia.catalog.columns import Array, Columns, Vector
-from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.table import Table
-from exuvia.catalog.vectorparts import join_rows, part_bytes, sortable
 from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.distinct import Distinct
@@ -126,7 +126,7 @@ def summarize(store: Store, task: Task) -> Steps:
     snapshot = fresh_snapshot(store, table)
     try:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(found, parts, vector.decode(table, [], raws, wanted))
+            add_chunk(found, parts, row_batch.decode(table, [], raws, wanted))
             yield Batch(len(raws), 0.0)
     finally:
         snapshot.close()

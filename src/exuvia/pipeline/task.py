@@ -55,7 +55,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     run: int = 0
     at_once: int = 1  # tasks that may write side by side
     element: str = "_idx_"  # what `index_ids` are ids of: "_col_" while rows are rewritten
-    changing: int = 0  # id of the column whose change is meant (catalog/change_values.py)
+    changing: int = 0  # id of the column whose change is meant (catalog/convert/type_change.py)
     physical_id: int = 0  # of the partition that is worked on, 0 for a table without
     router: str = ""  # where rows belong: a name, see pipeline/routing.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from exuvia.base.counted import MOST_LISTED, counted
 from exuvia.base.errors import Duplicate, Refused
 from exuvia.base.mysql_errors import ErrDupEntry, ErrInvalidUseOfNull
-from exuvia.catalog import vector, writer
+from exuvia.catalog import writer
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT
@@ -58,8 +59,8 @@ class Look:
         wanted = positions_of(self._table, [self._index])
         for keys, raws in snapshot.chunks(self._table.row_span(), CHUNK_ROWS):
             interrupt()
-            columns = vector.decode(self._table, keys, raws, wanted)
-            made, nulls = vector.index_keys(self._table, self._index, columns)
+            columns = row_batch.decode(self._table, keys, raws, wanted)
+            made, nulls = row_batch.index_keys(self._table, self._index, columns)
             empty = [False] * len(keys) if nulls is None else nulls.tolist()
             for key, row_key, is_null in zip(as_bytes(made), keys, empty, strict=True):
                 if is_null:

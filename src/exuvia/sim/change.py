@@ -7,7 +7,7 @@ from typing import NamedTuple
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
-from exuvia.catalog.change import kind_of
+from exuvia.catalog.convert.type_change import kind_of
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,

@@ -20,7 +20,8 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     WarnDataTruncated,
 )
-from exuvia.catalog import keycodec, meta, reader
+from exuvia.catalog import meta, reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
@@ -120,7 +121,7 @@ def _index_keeps_its_promise(
     live = {key: held for key, held in txn.scan(table.index_span(index)) if is_live(held)}
     want: dict[bytes, bytes] = {}
     for handle, row in rows.items():
-        key, unique = keycodec.index_key(table, index, row, handle)
+        key, unique = key_codec.index_key(table, index, row, handle)
         if index.state == SchemaState.PUBLIC and key in want:
             raise Broke("law 5", f"two rows with one key of public unique index {index.idx_name.O}")
         payload = b"\x00" + handle if unique else b"\x00"
@@ -128,7 +129,7 @@ def _index_keeps_its_promise(
             want[key] = payload
     for key, held in live.items():
         owners = [
-            h for h, row in rows.items() if keycodec.index_key(table, index, row, h)[0] == key
+            h for h, row in rows.items() if key_codec.index_key(table, index, row, h)[0] == key
         ]
         if not owners or (len(held) > 1 and held[1:] not in owners):
             raise Broke("law 5", f"{index.idx_name.O} ({index.state.name}): entry without its row")

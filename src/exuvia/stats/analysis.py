@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog.codec.key_batch import sortable
+from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.columns import Array, Columns
-from exuvia.catalog.keyform import NUMBERS
 from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.catalog.vectorparts import sortable
 from exuvia.pipeline.sampling import Sample
 from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of, positions_of
 from exuvia.stats import bounds

@@ -235,7 +235,7 @@ def _put(counts: Counts, n: int, known: Meta) -> None:
 
 def read_columns(store: Store) -> tuple[Columns, int]:
     """mysql.stats_meta of one snapshot, and the greatest version in it."""
-    from exuvia.catalog import vector
+    from exuvia.catalog.codec import row_batch
 
     txn = store.begin()
     table = meta.table_of(txn)
@@ -249,7 +249,7 @@ def read_columns(store: Store) -> tuple[Columns, int]:
     view = store.snapshot()
     try:
         for row_keys, raws in view.chunks(table.row_span()):
-            rows = vector.decode(table, row_keys, raws, [*positions, texts])
+            rows = row_batch.decode(table, row_keys, raws, [*positions, texts])
             start, end = end, end + len(raws)
             if end > len(columns["text"]):
                 _resize(columns, 2 * end)

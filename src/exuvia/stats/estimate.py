@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from exuvia.catalog import keycodec
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -129,7 +129,7 @@ def distribution(
 def _encoder(table: Table, index: IndexInfo, by_handle: bool) -> Any:
     if by_handle:
         field = table.info.cols[table.handle_positions[0]].type
-        return lambda raw: keycodec.handle_from(table, (bounds.load(raw, field),))
+        return lambda raw: key_codec.handle_from(table, (bounds.load(raw, field),))
     if index.exuvia_clustered:
         fields = [table.info.cols[position].type for position in table.handle_positions]
         form: Any = table.handle_form

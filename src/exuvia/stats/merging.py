@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from exuvia.base.types import FieldType
-from exuvia.catalog.keyform import VALUES_BYTES, KeyForm
+from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.distinct import Distinct

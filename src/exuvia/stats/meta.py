@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
-from exuvia.catalog.layout import Row
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.table import Table
 from exuvia.kv import keys

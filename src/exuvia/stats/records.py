@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
-from exuvia.catalog.layout import Row
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.kv import keys
 from exuvia.kv.packet import Span

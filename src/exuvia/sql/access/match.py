@@ -10,7 +10,7 @@ for its column, and then the path has to read everything.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exuvia.catalog import keycodec
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
@@ -49,7 +49,7 @@ class Match(NamedTuple):
     def covers(self, table: Table, terms: Terms) -> bool:
         """Whether the whole WHERE is said by this key, so that no row must be looked at again."""
         parts = len(self.equal) + bool(self.range)
-        if any(self.prefixed[:parts]) or not keycodec.is_exact(table, self.key):
+        if any(self.prefixed[:parts]) or not key_codec.is_exact(table, self.key):
             return False
         taken = self.equal + self.range
         if any(term.computed or term.zone for term in taken):
@@ -138,7 +138,7 @@ def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
 
 def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) -> Span:
     if not table.info.pk_is_handle or not index.exuvia_clustered:
-        return keycodec.index_range(
+        return key_codec.index_range(
             table,
             index,
             (*row, *low.values),
@@ -147,7 +147,7 @@ def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) 
             high.inclusive,
         )
     first = () if low.values == (None,) else (*row, *low.values)
-    return keycodec.index_range(
+    return key_codec.index_range(
         table, index, first, (*row, *high.values), low.inclusive, high.inclusive
     )
 

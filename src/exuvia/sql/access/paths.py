@@ -15,7 +15,8 @@ the table while it runs.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from exuvia.catalog import keycodec, reader
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -91,7 +92,7 @@ class Matched(Path):
     @property
     def order(self) -> tuple[int, ...]:
         """The key's parts, as long as their order is their values'."""
-        if not keycodec.is_exact(self.table, self.match.key):
+        if not key_codec.is_exact(self.table, self.match.key):
             return ()
         lengths = [part.length for part in self.match.key.idx_cols]
         return self.match.positions[: _whole_parts(lengths)]
@@ -123,12 +124,12 @@ class Points(Matched):
             value = self._bound(self._single(context))
             if value is INEXACT:
                 return self.everything(context, reverse)
-            handles = [] if value is NOTHING else [keycodec.handle_from(table, (value,))]
+            handles = [] if value is NOTHING else [key_codec.handle_from(table, (value,))]
         else:
             rows = combinations(self.match, context)
             if rows is None:
                 return self.everything(context, reverse)
-            given = {keycodec.handle_from(table, values) for values in rows}
+            given = {key_codec.handle_from(table, values) for values in rows}
             handles = sorted(given, reverse=reverse)
         prefix = table.row_prefix
         return Found(
@@ -156,7 +157,7 @@ class UniquePoints(Matched):
         rows = combinations(self.match, context)
         if rows is None:
             return self.everything(context, reverse)
-        given = {keycodec.unique_key(self.table, self.match.key, values) for values in rows}
+        given = {key_codec.unique_key(self.table, self.match.key, values) for values in rows}
         wanted = sorted(given, reverse=reverse)
         return Found(self._rows(context, wanted), self.covers, tuple(wanted))
 

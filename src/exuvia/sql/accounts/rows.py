@@ -1,7 +1,8 @@
 """Rows of the tables of accounts: how an account, a grant, a role is written, moved and removed."""
 
-from exuvia.catalog import keycodec, reader, writer
-from exuvia.catalog.layout import Row
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
@@ -15,7 +16,7 @@ def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
     """Write a row over what may stand under its key; what is not said is NULL."""
     table = planned(txn, table_name)
     row: Row = [facts.get(column.name.O) for column in table.info.cols]
-    handle = keycodec.handle_of(table, row)
+    handle = key_codec.handle_of(table, row)
     old = reader.get(txn, table, handle)
     if old is None:
         writer.insert(txn, table, row)
@@ -26,7 +27,7 @@ def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
 def remove(txn: Transaction, table_name: str, *key: str) -> None:
     """Remove the row of that key, if there is one."""
     table = planned(txn, table_name)
-    handle = keycodec.handle_from(table, key)
+    handle = key_codec.handle_from(table, key)
     old = reader.get(txn, table, handle)
     if old is not None:
         writer.delete(txn, table, handle, old)

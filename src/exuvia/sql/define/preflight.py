@@ -107,7 +107,7 @@ def ends_in_spaces(at: AlterContext, old: ColumnInfo) -> bool:
     table = _table(at)
     place = table.position(old.name.L)
     for keys, raws in _chunks(at, table):
-        if _trims(vector.decode(table, keys, raws, [place]).column(place)):
+        if _trims(row_batch.decode(table, keys, raws, [place]).column(place)):
             return True
     return False
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exuvia.catalog import meta, reader
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.values import to_text
-from exuvia.catalog.layout import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import variables
 from exuvia.kv.store import Store

@@ -2,7 +2,7 @@
 statement's snapshot.
 
     a selective key in the WHERE    access path: rows by key, in batches (sql/access/choose.py)
-    otherwise                       chunks of stored bytes, decoded by column (catalog/vector.py)
+    otherwise                       chunks of stored bytes, decoded by column (codec/row_batch.py)
     own writes of the transaction   rows that were changed are left out, the changed ones follow
 
 One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the
@@ -197,13 +197,13 @@ class TableScan(Scan):
     def _decoded(self, keys: list[bytes], raws: list[bytes]) -> Any:
         import pyarrow
 
-        from exuvia.catalog import vector
         from exuvia.catalog.arrow import array_of, arrow_type_of
+        from exuvia.catalog.codec import row_batch
 
         if not self.used:
             return pyarrow.RecordBatch.from_arrays([_ones(len(keys))], names=["one"])
         stored = [position for position in self.used if position != self.handle_position]
-        columns = vector.decode(self.table, keys, raws, stored)
+        columns = row_batch.decode(self.table, keys, raws, stored)
         arrays = []
         for position in self.used:
             if position == self.handle_position:

@@ -10,8 +10,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exuvia.catalog import keycodec, reader
-from exuvia.catalog.keyform import VALUES_BYTES, KeyForm
+from exuvia.catalog import reader
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
 from exuvia.catalog.model import IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
@@ -71,7 +72,7 @@ class Finder:
         return self._by_index(txn, self.index, values)
 
     def _by_handle(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
-        handle = keycodec.handle_from(self.table, values)
+        handle = key_codec.handle_from(self.table, values)
         key = self.table.row_prefix + handle
         if txn.get(key) is not None:
             yield key, handle
@@ -84,13 +85,13 @@ class Finder:
     def _by_index(
         self, txn: Transaction, index: IndexInfo, values: Sequence[Value]
     ) -> Iterator[Found]:
-        exact = keycodec.is_exact(self.table, index)
-        span = keycodec.index_range(self.table, index, values, values)
+        exact = key_codec.is_exact(self.table, index)
+        span = key_codec.index_range(self.table, index, values, values)
         for key, payload in txn.scan(span):
             if index.exuvia_clustered:
                 handle = key[HANDLE_AT:]
             elif is_live(payload):
-                handle = keycodec.split_entry(self.table, index, key, payload)[1]
+                handle = key_codec.split_entry(self.table, index, key, payload)[1]
             else:
                 continue
             if exact or self._is_of(txn, handle, values):

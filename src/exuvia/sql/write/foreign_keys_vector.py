@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from exuvia.base.types import Family, FieldType
-from exuvia.catalog import keycodec, vectorparts
+from exuvia.catalog.codec import key_batch, key_codec
 from exuvia.catalog.columns import Array, Vector
 from exuvia.catalog.model import IndexInfo
 from exuvia.kv.entry import is_live
@@ -67,15 +67,15 @@ class Parents:
     def _keys(self, own: Sequence[Vector]) -> pa.Array:
         """What the parents' keys have behind their prefix."""
         if self._is_number:
-            words = np.ascontiguousarray(vectorparts.sortable(own[0]).astype(">u8"))
+            words = np.ascontiguousarray(key_batch.sortable(own[0]).astype(">u8"))
             size = pa.binary(words.dtype.itemsize)
             plain = pa.Array.from_buffers(size, len(words), [None, pa.py_buffer(words)])
             return plain.cast(pa.binary())
         parts = [
-            vectorparts.part_bytes(Vector(field, each.values, each.nulls), -1)
+            key_batch.part_bytes(Vector(field, each.values, each.nulls), -1)
             for field, each in zip(self._fields, own, strict=True)
         ]
-        return vectorparts.join_rows(parts)
+        return key_batch.join_rows(parts)
 
     def _one_by_one(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
         known: dict[tuple[object, ...], bool] = {}
@@ -96,7 +96,7 @@ def _whole_key(finder: Finder) -> IndexInfo | None:
     if index is None or len(index.idx_cols) != len(finder.positions):
         return None
     one_each = index.exuvia_clustered or index.is_unique
-    return index if one_each and keycodec.is_exact(finder.table, index) else None
+    return index if one_each and key_codec.is_exact(finder.table, index) else None
 
 
 def _scale(field: FieldType) -> tuple[int, int]:

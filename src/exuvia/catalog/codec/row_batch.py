@@ -9,10 +9,11 @@
     layouts mixed        grouped by layout id, decoded apart, put back in order
     type changed since   cast value by value (catalog/convert): rows from before a MODIFY COLUMN
     column added since   its origin default
-    virtual column       computed from others (catalog/virtualvector.py)
+    virtual column       its inputs by column, its expression row by row (decision 009);
+                         only who names the column pays for it
 
-The row codec (catalog/layout.py) defines the meaning; tests/catalog holds the two equal on every
-type."""
+The row codec (row_codec.py) defines the meaning; tests/catalog holds the two equal on every type.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,8 @@ import pyarrow as pa
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.arrow import to_arrow
+from exuvia.catalog.codec.key_batch import index_keys
+from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of
 from exuvia.catalog.columns import (
     DTYPES,
     Array,
@@ -34,10 +37,9 @@ from exuvia.catalog.columns import (
     vector_of,
 )
 from exuvia.catalog.convert.values import origin_default_of
-from exuvia.catalog.layout import SIZES, Shape, cast_of
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
-from exuvia.catalog.vectorkeys import index_keys
-from exuvia.catalog.virtualvector import virtual_vector
+from exuvia.catalog.virtual import Virtual
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
 
@@ -293,3 +295,21 @@ def texts_of(
 
 
 assert SIZES.keys() - {"I"} == DTYPES.keys(), "every stored form has a numpy type"
+
+
+def virtual_vector(info: TableInfo, virtual: Virtual, position: int, columns: Columns) -> Vector:
+    """The column at that position; `columns` gives the stored ones it reads."""
+    wanted = virtual.needed([position])
+    steps = [step for step in virtual.steps if step.position in wanted]
+    stored = sorted(wanted - virtual.positions)
+    lists = [columns.column(each).to_list() for each in stored]
+    rows = zip(*lists, strict=True) if lists else iter([()] * columns.rows)
+    row: list[Any] = [None] * len(info.cols)
+    found = []
+    for values in rows:
+        for at, value in zip(stored, values, strict=True):
+            row[at] = value
+        for step in steps:
+            row[step.position] = (step.strict or step.value)(row)
+        found.append(row[position])
+    return vector_of(found, info.cols[position].type)

@@ -12,7 +12,7 @@ together.
 
 NULL sorts first. NOT NULL columns carry the marker too, since NOT NULL may come and go without
 touching an index. A number's NULL has the width of its values, so that keys of numbers all have one
-width (catalog/vectorkeys.py).
+width (catalog/codec/key_batch.py).
 
     whole <= limit - 20 bytes     stands as it is
     longer                        its first limit - 20 bytes and a 20 byte hash of all of it
@@ -20,7 +20,8 @@ width (catalog/vectorkeys.py).
 The engines' keys have at most 1,978 bytes, and a key holds one index's values and one handle.
 Equality stays exact (as far as BLAKE2b with 160 bits is), order does not between values that agree
 in all that is kept: a range is widened and its rows are looked at again
-(docs/decisions/003-long-keys.md). What a prefix index cuts is cut before."""
+(docs/decisions/003-long-keys.md). What a prefix index cuts is cut before.
+"""
 
 import struct
 from collections.abc import Callable, Sequence

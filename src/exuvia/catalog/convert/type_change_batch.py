@@ -22,9 +22,9 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import WarnDataTruncated
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import decimals
-from exuvia.catalog.change_values import Change
 from exuvia.catalog.columns import Array, Vector, vector_of
 from exuvia.catalog.convert.to_numeric import bounds_of
+from exuvia.catalog.convert.type_change import Change
 
 Value = Any
 

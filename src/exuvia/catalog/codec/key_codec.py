@@ -4,15 +4,16 @@
     t{table}i{index}{values}{handle}      plain entry, or a unique one that holds a NULL
     t{table}i{index}{values}              unique entry; the handle stands in its payload
 
-Values are encoded by catalog/keyform.py. A range over values that may have been cut (`is_exact` is
-False) is wider than asked for; whoever scans it looks at the rows again."""
+Values are encoded by key_encoder.py. A range over values that may have been cut (`is_exact` is
+False) is wider than asked for; whoever scans it looks at the rows again.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 from exuvia.base.errors import Broken
-from exuvia.catalog.keyform import HASH_BYTES, KeyForm
-from exuvia.catalog.layout import Row
+from exuvia.catalog.codec.key_encoder import HASH_BYTES, KeyForm
+from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
