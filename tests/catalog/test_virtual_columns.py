@@ -12,7 +12,7 @@ from exuvia.catalog.virtual import VirtualStep
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import task
-from exuvia.pipeline.verify import order_for
+from exuvia.pipeline.verify.check import order_for
 from support.scripts_columns import virtual
 from support.small_tables import PRIMARY, abc, column, table
 

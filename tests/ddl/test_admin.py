@@ -11,9 +11,9 @@ from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.worker import JobWorker
 from exuvia.kv import keys
-from exuvia.pipeline.pace import Batch, held_back
 from exuvia.pipeline.progress import Done, Running
 from exuvia.pipeline.settings import Own, Settings, Variables
+from exuvia.pipeline.throttle import Batch, held_back
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, column, index
 

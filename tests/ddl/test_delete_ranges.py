@@ -13,7 +13,7 @@ from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.pace import Pace
+from exuvia.pipeline.throttle import Pace
 from exuvia.sql.access.partition_mover import MOVER
 from support.scripts_partitions import ranges as ranged
 from support.small_cluster import SmallCluster

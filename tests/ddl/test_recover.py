@@ -9,7 +9,7 @@ from exuvia.catalog.model import TableInfo, name
 from exuvia.ddl import delete_range, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.pace import Pace
+from exuvia.pipeline.throttle import Pace
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 from support.traffic import Traffic

@@ -11,9 +11,9 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.entries import is_narrow
 from exuvia.pipeline.kernels import Attempt
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.task import DONE, Order, Outcome, Task
+from exuvia.pipeline.throttle import Batch
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})

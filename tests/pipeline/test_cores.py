@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.pipeline import cores
-from exuvia.pipeline.cores import Place
-from exuvia.pipeline.priority import can_idle
+from exuvia.pipeline import throttle
+from exuvia.pipeline.throttle import Place, can_idle
 
 MS = 1_000_000
 
@@ -23,40 +22,40 @@ def elsewhere(work: Callable[[], None]) -> None:
 
 
 def test_half_of_the_processors_is_one_at_least() -> None:
-    assert cores.half_of((0, 1, 2, 3)) == (2, 3)
-    assert cores.half_of((0, 1, 2)) == (2,)
-    assert cores.half_of((5,)) == (5,)
-    assert cores.half_of(()) == ()
+    assert throttle.half_of((0, 1, 2, 3)) == (2, 3)
+    assert throttle.half_of((0, 1, 2)) == (2,)
+    assert throttle.half_of((5,)) == (5,)
+    assert throttle.half_of(()) == ()
 
 
 def test_a_thread_makes_room_for_clients_and_takes_all_when_they_have_gone() -> None:
-    mine, seen = cores.allowed(), []
+    mine, seen = throttle.allowed(), []
 
     def work() -> None:
         place = Place(mine)
         for there_are_some in (True, False, True):
             place.beside_clients(there_are_some)
-            seen.append(cores.allowed())
+            seen.append(throttle.allowed())
 
     elsewhere(work)
-    assert seen == [cores.half_of(mine), mine, cores.half_of(mine)]
-    assert cores.allowed() == mine, "other threads stay where they are"
+    assert seen == [throttle.half_of(mine), mine, throttle.half_of(mine)]
+    assert throttle.allowed() == mine, "other threads stay where they are"
 
 
 def test_who_was_told_no_processors_stays_where_it_was_put(monkeypatch: pytest.MonkeyPatch) -> None:
     moves: list[object] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda *asked: moves.append(asked))
     Place().beside_clients(True)
-    cores.move_to(())
+    throttle.move_to(())
     assert moves == []
 
 
 def test_processors_that_are_gone_are_no_error() -> None:
-    elsewhere(lambda: cores.move_to((1 << 14,)))
+    elsewhere(lambda: throttle.move_to((1 << 14,)))
 
 
 def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing() -> None:
-    mine, seen = cores.allowed(), []
+    mine, seen = throttle.allowed(), []
     times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
 
     def work() -> None:
@@ -76,8 +75,8 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
 def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cores, "_SCHEDULE", tmp_path / "none")
-    mine, seen = cores.allowed(), []
+    monkeypatch.setattr(throttle, "_SCHEDULE", tmp_path / "none")
+    mine, seen = throttle.allowed(), []
 
     def work() -> None:
         Place(mine).beside_clients(True)
@@ -88,22 +87,22 @@ def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
 
 
 def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:
-    mine, seen = cores.allowed(), []
+    mine, seen = throttle.allowed(), []
 
     def work() -> None:
         Place(mine).beside_clients(True)
         Place(mine).beside_clients(False)
-        seen.append((os.sched_getscheduler(0), cores.allowed()))
+        seen.append((os.sched_getscheduler(0), throttle.allowed()))
 
     elsewhere(work)
     assert seen == [(os.SCHED_OTHER, mine)]
 
 
 def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
-    began = cores.ran_and_waited_ns()
+    began = throttle.ran_and_waited_ns()
     end = time.thread_time() + 0.02
     while time.thread_time() < end:
         pass
-    ended = cores.ran_and_waited_ns()
+    ended = throttle.ran_and_waited_ns()
     assert ended[0] > began[0]
     assert ended[1] >= began[1]

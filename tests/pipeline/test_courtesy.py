@@ -6,10 +6,9 @@ from exuvia.base.errors import Deposed
 from exuvia.kv import keys
 from exuvia.kv.entry import Kind
 from exuvia.kv.memory import MemoryStore
-from exuvia.pipeline import courtesy
-from exuvia.pipeline.courtesy import Courtesy
-from exuvia.pipeline.pace import Batch
-from exuvia.pipeline.verify import order_for
+from exuvia.pipeline import throttle
+from exuvia.pipeline.throttle import Batch, Courtesy
+from exuvia.pipeline.verify.check import order_for
 from support.rows import planned
 from support.small_tables import abc
 
@@ -20,7 +19,7 @@ class Hall:
     """A store with clients, two tasks, and a clock moved by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(courtesy, "_SEATS", 1)
+        monkeypatch.setattr(throttle, "_SEATS", 1)
         self.now, self.store = 0.0, MemoryStore()
         self.put(keys.meta("reorg", JOB), keys.number(EPOCH))
         order = order_for(planned(abc()), (), JOB, EPOCH)

@@ -10,7 +10,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings
-from exuvia.pipeline.verify import check_index
+from exuvia.pipeline.verify.check import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"})

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exuvia.pipeline import checksum, order
+from exuvia.pipeline import order
+from exuvia.pipeline.verify import scan
 
 
 def array(keys: list[bytes]) -> order.Array:
@@ -54,36 +55,36 @@ def test_repeats_are_found_in_arrays_and_lists() -> None:
 
 @given(st.lists(st.binary(min_size=0, max_size=40), max_size=60))
 def test_a_hash_does_not_depend_on_the_company_of_its_key(keys: list[bytes]) -> None:
-    together = checksum.hash_keys(keys)
-    alone = [int(checksum.hash_keys([key])[0]) for key in keys]
+    together = scan.hash_keys(keys)
+    alone = [int(scan.hash_keys([key])[0]) for key in keys]
     assert together.tolist() == alone
     assert len(set(alone)) == len(set(keys))
 
 
 def test_a_hash_of_an_array_is_the_hash_of_a_list() -> None:
     keys = [n.to_bytes(11, "big") for n in range(300)]
-    assert (checksum.hash_keys(array(keys)) == checksum.hash_keys(keys)).all()
+    assert (scan.hash_keys(array(keys)) == scan.hash_keys(keys)).all()
 
 
 def test_an_empty_suffix_is_no_suffix() -> None:
     keys = [b"a", b"b"]
-    plain = checksum.hash_entries(keys, None)
-    assert (checksum.hash_entries(keys, [b"", b""]) == plain).all()
-    assert (checksum.hash_entries(keys, [b"", b"1"]) == plain).tolist() == [True, False]
-    assert (checksum.hash_entries(keys, array([b"1", b"2"])) != plain).all()
+    plain = scan.hash_entries(keys, None)
+    assert (scan.hash_entries(keys, [b"", b""]) == plain).all()
+    assert (scan.hash_entries(keys, [b"", b"1"]) == plain).tolist() == [True, False]
+    assert (scan.hash_entries(keys, array([b"1", b"2"])) != plain).all()
 
 
 def test_sums_do_not_depend_on_order_and_show_the_bucket_of_every_change() -> None:
     keys = [n.to_bytes(8, "big") for n in range(5000)]
-    buckets = checksum.buckets_for(len(keys))
+    buckets = scan.buckets_for(len(keys))
     assert buckets >= len(keys) / 64
-    whole, parts = checksum.Sums(buckets), checksum.Sums(buckets)
-    whole.add(checksum.hash_keys(keys))
+    whole, parts = scan.Sums(buckets), scan.Sums(buckets)
+    whole.add(scan.hash_keys(keys))
     for half in (keys[3000:], keys[:3000][::-1]):
-        part = checksum.Sums(buckets)
-        part.add(checksum.hash_keys(half))
+        part = scan.Sums(buckets)
+        part.add(scan.hash_keys(half))
         parts.merge(part)
     assert not len(whole.differing(parts))
-    one = checksum.hash_keys([b"another"])
+    one = scan.hash_keys([b"another"])
     parts.add(one)
-    assert whole.differing(parts).tolist() == checksum.bucket_of(one, buckets).tolist()
+    assert whole.differing(parts).tolist() == scan.bucket_of(one, buckets).tolist()

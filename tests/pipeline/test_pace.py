@@ -1,7 +1,7 @@
 """Batches: bounded by the variable, grown after success, shrunk after trouble, short while clients
 commit."""
 
-from exuvia.pipeline.pace import Pace
+from exuvia.pipeline.throttle import Pace
 
 
 def test_a_batch_never_holds_more_than_the_bound() -> None:

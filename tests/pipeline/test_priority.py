@@ -6,7 +6,7 @@ import threading
 from exuvia.kv.entry import Kind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet
-from exuvia.pipeline.priority import NICE, UnhurriedStore, step_back
+from exuvia.pipeline.throttle import NICE, UnhurriedStore, step_back
 
 
 def nice() -> int:

@@ -14,12 +14,12 @@ from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import entries
-from exuvia.pipeline.faults import FaultJudge
 from exuvia.pipeline.inline import InlineWave
 from exuvia.pipeline.kernels import SCANS
-from exuvia.pipeline.matching import verification
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.verify import check_index, order_for
+from exuvia.pipeline.verify.check import check_index, order_for
+from exuvia.pipeline.verify.compare import verification
+from exuvia.pipeline.verify.judge import FaultJudge
 from support.tables import publish, table_info
 
 INFO = table_info(

@@ -20,7 +20,7 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, Settings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Order, Task, decode_task, encode
-from exuvia.pipeline.verify import check_index
+from exuvia.pipeline.verify.check import check_index
 from support.spark import SparkStore
 from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 

@@ -16,7 +16,7 @@ would have to stop (law 6).
 
 The same owner removes lock marks (ddl/lock_marks.py).
 
-While clients commit, a batch is short and a longer rest follows it (pipeline/pace.py).
+While clients commit, a batch is short and a longer rest follows it (pipeline/throttle.py).
 
 The clock says only how long data is kept, never whether it may be taken: see ddl/delete_range.py.
 """
@@ -31,8 +31,7 @@ from exuvia.ddl.lock_marks import LockMarks
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import delete
-from exuvia.pipeline.pace import Pace
-from exuvia.pipeline.traffic import Besides
+from exuvia.pipeline.throttle import Besides, Pace
 
 ROLE = "gc"
 RETENTION = "exuvia_drop_retention_s"

@@ -31,7 +31,7 @@ from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import FAILED, UNAVAILABLE, Order, Task
-from exuvia.pipeline.verify import order_for
+from exuvia.pipeline.verify.check import order_for
 
 _COMMIT_ROWS = 10_000
 

@@ -14,7 +14,6 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.pipeline.checking import judge_named, refusal
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg
@@ -22,6 +21,7 @@ from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Order, Task
+from exuvia.pipeline.verify.rows import judge_named, refusal
 
 _SPAN_ROWS = 100_000
 

@@ -17,8 +17,8 @@ from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.order import Array
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.throttle import Batch
 
 _POLYNOMIAL = 0xC96C5795D7870F42
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -6,7 +6,7 @@ stands (law 6).
       -> keys             of all the order's indexes in one pass
       -> a run per index  sorted; a key that a unique run has twice is kept aside
     then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2)
-      taken keys          plain: skipped. unique: not ours? judged (pipeline/judge.py)
+      taken keys          plain: skipped. unique: not ours? judged (pipeline/verify/duplicates.py)
     with the last batch   the row that says "finished", unless duplicates were found
     where samples are asked for, `result` is a Summary of the rows too (pipeline/gathering.py)
 
@@ -29,13 +29,12 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
-from exuvia.pipeline.judge import Judge, Verdict
 from exuvia.pipeline.order import Keys, Sorted, as_bytes, in_order, joined, positions, repeats, take
-from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.summary import Summary, add_chunk, parts_of
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, Found, Outcome, Task
-from exuvia.pipeline.traffic import Traffic
+from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
+from exuvia.pipeline.verify.duplicates import Judge, Verdict
 
 Steps = Generator[Batch, None, Outcome]
 Taken = list[tuple[bytes, bytes]]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from exuvia.kv.store import Store
 from exuvia.pipeline.kernels import Attempt
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.throttle import Batch
 
 
 class InlineWave:

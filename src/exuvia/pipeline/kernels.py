@@ -10,26 +10,27 @@ from collections.abc import Callable, Generator
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store
-from exuvia.pipeline import checking, compare, crc, move, moved, offenders, rewrite, summary
+from exuvia.pipeline import crc, move, rewrite, summary
 from exuvia.pipeline.fill import Fill
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import DEPOSED, FAILED, UNAVAILABLE, Outcome, Task
+from exuvia.pipeline.throttle import Batch
+from exuvia.pipeline.verify import rows, scan
 
 Steps = Generator[Batch, None, Outcome]
 
 
 SCANS: dict[str, Callable[[Store, Task], Steps]] = {
-    "sum rows": compare.sum_rows,
-    "sum entries": compare.sum_entries,
-    "collect rows": compare.collect_rows,
-    "collect entries": compare.collect_entries,
+    "sum rows": scan.sum_rows,
+    "sum entries": scan.sum_entries,
+    "collect rows": scan.collect_rows,
+    "collect entries": scan.collect_entries,
     "checksum": crc.checksum,
-    "check rows": checking.check_rows,
-    "check moved": moved.check_moved,
-    "check fits": moved.check_fits,
-    "check column": offenders.check_column,
-    "verify column": offenders.verify_column,
+    "check rows": rows.check_rows,
+    "check moved": rows.check_moved,
+    "check fits": rows.check_fits,
+    "check column": rows.check_column,
+    "verify column": rows.verify_column,
     "summarize": summary.summarize,
 }
 

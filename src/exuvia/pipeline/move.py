@@ -37,11 +37,10 @@ from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.copies import Copies, sorted_copies
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot, of_columns, positions_of
 from exuvia.pipeline.order import positions
-from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.routing import Way, router_named, under
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.traffic import Traffic
+from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
 
 Steps = Generator[Batch, None, Outcome]
 

@@ -18,20 +18,20 @@ import msgspec
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
-from exuvia.pipeline import checkpoint, task, twice
+from exuvia.pipeline import checkpoint, task
 from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.entries import LEAST_SPAN_ROWS, run_rows
-from exuvia.pipeline.faults import Fault
 from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
-from exuvia.pipeline.matching import verification
-from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
-from exuvia.pipeline.rate import Rate
+from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Rate, Running, Waiting
 from exuvia.pipeline.settings import Dial, Settings, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.summary import Summary
 from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
-from exuvia.pipeline.verify import sample
+from exuvia.pipeline.verify import duplicates
+from exuvia.pipeline.verify.check import sample
+from exuvia.pipeline.verify.compare import verification
+from exuvia.pipeline.verify.judge import Fault
 
 _WAVE_TASKS = 64
 _RETRY_S = 1.0
@@ -296,5 +296,5 @@ class Reorg:
 
     def _refusal(self, found: list[Found]) -> Duplicates:
         """All of them in words, and as 1062 with their number."""
-        error = twice.refusal(self._table, found, len(found), at_least=self._at_least)
+        error = duplicates.refusal(self._table, found, len(found), at_least=self._at_least)
         return Duplicates([each.text for each in found[:MOST_DUPLICATES]], error)

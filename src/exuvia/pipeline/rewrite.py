@@ -39,10 +39,9 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import Progress
 from exuvia.pipeline.columnar import payloads
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.pace import Batch, Pace, held_back
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.traffic import Traffic
+from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
 
 Steps = Generator[Batch, None, Outcome]
 

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exuvia.pipeline import jvm
-from exuvia.pipeline.cores import Cores, allowed, half_of, move_to
 from exuvia.pipeline.java import is_local, java_obstacle, master_obstacle
-from exuvia.pipeline.priority import step_back
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
+from exuvia.pipeline.throttle import Cores, allowed, half_of, move_to, step_back
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, and a task whose worker died is tried again
 _POLL_S = 0.1

@@ -29,9 +29,9 @@ from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.sampling import PackedSample, Sample
 from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.throttle import Batch
 
 Steps = Generator[Batch, None, Outcome]
 

@@ -61,7 +61,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
     evaluator: str = ""  # of virtual columns: a name, see catalog/virtual.py
     check: CheckRows | None = None  # what rows are held to
-    judge: str = ""  # who makes a rule of it: a name, see pipeline/checking.py
+    judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rows.py
 
     @property
     def table(self) -> Table:

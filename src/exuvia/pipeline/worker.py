@@ -13,14 +13,19 @@ import time
 from exuvia.base.errors import Deposed
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
-from exuvia.pipeline.cores import Cores, Place, move_to
-from exuvia.pipeline.courtesy import Courtesy
 from exuvia.pipeline.kernels import Attempt
-from exuvia.pipeline.pace import Batch
-from exuvia.pipeline.priority import UnhurriedStore, step_back
 from exuvia.pipeline.settings import Variables
-from exuvia.pipeline.slots import Slot
 from exuvia.pipeline.task import DEPOSED, WARM, Outcome, Task, decode_task, encode
+from exuvia.pipeline.throttle import (
+    Batch,
+    Cores,
+    Courtesy,
+    Place,
+    Slot,
+    UnhurriedStore,
+    move_to,
+    step_back,
+)
 
 _SLOT_POLL_S = 0.05
 
@@ -28,7 +33,7 @@ _stores: dict[tuple[str, int], Store] = {}
 
 
 def store_of(url: str, cores: Cores = ()) -> Store:
-    """This process's store for a URL, never one opened before a fork; see pipeline/priority.py."""
+    """This process's store for a URL, never one opened before a fork; see pipeline/throttle.py."""
     key = (url, os.getpid())
     if key not in _stores:
         move_to(cores)  # the threads of the store have all of them
@@ -38,7 +43,7 @@ def store_of(url: str, cores: Cores = ()) -> Store:
 
 
 def perform(url: str, raw: bytes, cores: Cores = ()) -> bytes:
-    """Do an encoded task (WARM: none); its encoded outcome. `cores`: see pipeline/cores.py."""
+    """Do an encoded task (WARM: none); its encoded outcome. `cores`: see pipeline/throttle.py."""
     store = store_of(url, cores)
     if raw == WARM:
         return encode(Outcome())

@@ -21,13 +21,13 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
 from exuvia.pipeline.kernels import Attempt
-from exuvia.pipeline.pace import Batch
 from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark, Wave
 from exuvia.pipeline.summary import Summary, types_of
 from exuvia.pipeline.task import DONE, FAILED, Outcome, Task
+from exuvia.pipeline.throttle import Batch
 from exuvia.stats.analysis import Subject
 from exuvia.stats.orders import Stopped
 

@@ -138,7 +138,7 @@ def existing_table(session: Running, name: TableName) -> Table:
 
 def _check_key(session: Running, table: Table, key: FkInfo) -> None:
     """Raises 1452. A key that is gone by now promises nothing."""
-    from exuvia.pipeline.verify import check_rule  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify.check import check_rule  # brings pyarrow: only for who asks for it
     from exuvia.sql.write.checks_judge import judge
 
     plan = CheckRows("foreign key", key.exuvia_link)
@@ -158,7 +158,7 @@ def _still_holds(session: Running, table: Table, key: FkInfo) -> bool:
 
 
 def _check(session: Running, table: Table, index: IndexInfo) -> None:
-    from exuvia.pipeline.verify import check_index  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify.check import check_index  # brings pyarrow: only for who asks for it
 
     fast = session.variable("tidb_enable_fast_table_check") == "ON"
     report = check_index(session.services.store, table, index, "fast" if fast else "slow")

@@ -1,5 +1,5 @@
-"""Rules for the pipeline (pipeline/checking.py finds `judge` by its name): the rows that stand are
-held to what rows that are written are held to.
+"""Rules for the pipeline, which finds `judge` by its name (pipeline/verify/rows.py): the rows that
+stand are held to what rows that are written are held to.
 
     check          the condition, by columns (checks_vector.py)           3819
     foreign key    has each value a parent (foreign_keys_vector.py)       1452
@@ -22,9 +22,9 @@ from exuvia.catalog.columns import Columns
 from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.checking import Rule
-from exuvia.pipeline.faults import text_of
 from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.verify.judge import text_of
+from exuvia.pipeline.verify.rows import Rule
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_vector import VectorCheck

@@ -1,7 +1,7 @@
 """Checks of one index in one call: ADMIN CHECK, and the sample that a job may be content with.
 And of one rule: a foreign key's rows, by the kernel that judges them when the key is added.
 
-fast      verification's conversation (pipeline/matching.py), its waves run in this process
+fast      verification's conversation (pipeline/verify/compare.py), its waves run in this process
 slow      row codec and single keys: every row has its entry, every entry its row, in one snapshot
 sample    the slow way on a few short ranges of both sides
 """
@@ -22,14 +22,14 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.checking import judge_named, refusal
 from exuvia.pipeline.crew import Crew
-from exuvia.pipeline.faults import MOST_FAULTS, Fault, FaultJudge
-from exuvia.pipeline.matching import verification
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.verify.compare import verification
+from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
+from exuvia.pipeline.verify.rows import judge_named, refusal
 
 Answer = TypeVar("Answer")
 _SAMPLES = 16

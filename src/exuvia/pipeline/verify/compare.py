@@ -13,7 +13,7 @@ gone entirely costs bounded memory.
 
 `verification` is a conversation without I/O of its own scans: it yields waves of tasks and is sent
 their outcomes, so that this process and Spark serve alike. The slow way, row codec and entry by
-entry, is in pipeline/verify.py.
+entry, is in pipeline/verify/check.py.
 """
 
 from collections.abc import Callable, Generator
@@ -23,12 +23,11 @@ from msgspec.structs import replace
 
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.pipeline.checksum import Sums, buckets_for
-from exuvia.pipeline.compare import Entry, index_of
-from exuvia.pipeline.faults import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.order import Array
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
+from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
 
 _BUCKETS_AT_ONCE = 1024
 

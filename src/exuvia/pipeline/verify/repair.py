@@ -3,7 +3,7 @@
     recover   entries that rows should have and have not     are put
     cleanup   entries that stand and no row has              are removed
 
-What differs is found as verification finds it (pipeline/matching.py), so that it runs beside
+What differs is found as verification finds it (pipeline/verify/compare.py), so that it runs beside
 writers; each entry is judged once more in the transaction that puts it right, which commits only
 if row and entry are as it saw them. An entry of a unique index that another row holds is left: if
 that row has not the value, clean up first; if it has, people must decide.
@@ -20,9 +20,9 @@ from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, Kind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.compare import Entry
-from exuvia.pipeline.matching import differences
 from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.verify.compare import differences
+from exuvia.pipeline.verify.scan import Entry
 
 _ATOMIC = 256
 _TRIES = 20

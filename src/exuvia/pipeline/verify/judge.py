@@ -23,7 +23,7 @@ from exuvia.kv.entry import LIVE, is_live
 from exuvia.kv.keys import VALUES_AT, read_i64
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.compare import Entry
+from exuvia.pipeline.verify.scan import Entry
 
 WORD_BYTES = 8
 MOST_FAULTS = 100

@@ -1,0 +1,1 @@
+"""Whether what a reorg wrote, or a user asks about, is what the rows say."""
