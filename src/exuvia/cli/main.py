@@ -16,7 +16,6 @@ import typer
 from exuvia import __version__
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import ddl, stats
-from exuvia.cli import store as store_file
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 
 app = typer.Typer(
@@ -27,7 +26,8 @@ app = typer.Typer(
 )
 app.add_typer(ddl.app, name="ddl")
 app.add_typer(stats.app, name="stats")
-app.add_typer(store_file.app, name="store")
+store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
+app.add_typer(store_app, name="store")
 
 
 def _version(asked: bool) -> None:
@@ -71,6 +71,37 @@ def serve(
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
     raise typer.Exit(run(Options(store, *ports, lease, spark_master, connections, *files)))
+
+
+StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
+
+
+@store_app.command("stat")
+def store_stat(
+    store: StoreOption,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
+    from exuvia.cli.store import stat
+
+    stat(store, as_json)
+
+
+@store_app.command("compact")
+def store_compact(
+    store: StoreOption,
+    to: Annotated[str, typer.Argument(help="An empty folder, for a copy.")] = "",
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Exchange the store's file; writers wait meanwhile.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before writers are stopped.")
+    ] = False,
+) -> None:
+    """A copy without free pages, made while the store is used; with --swap, in its place."""
+    from exuvia.cli.store import compact
+
+    compact(store, to, swap, yes)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 import os
 import time
-from typing import Annotated
 
 import msgspec
 import typer
@@ -15,22 +14,10 @@ from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import ReaderRow, pages_of, read_seen, readers_of
 from exuvia.kv.open import lmdb_place
 
-app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
-
-StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
 STALE_S = 60.0
 
 
-@app.callback()
-def _root() -> None:
-    pass
-
-
-@app.command("stat")
-def stat(
-    store: StoreOption,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-) -> None:
+def stat(store: str, as_json: bool) -> None:
     """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
     environment = _open(store)
     try:
@@ -85,17 +72,7 @@ def _readers(environment: Environment) -> list[ReaderRow]:
     return sorted(rows, key=lambda row: row.transaction)
 
 
-@app.command("compact")
-def compact(
-    store: StoreOption,
-    to: Annotated[str, typer.Argument(help="An empty folder, for a copy.")] = "",
-    swap: Annotated[
-        bool, typer.Option("--swap", help="Exchange the store's file; writers wait meanwhile.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before writers are stopped.")
-    ] = False,
-) -> None:
+def compact(store: str, to: str, swap: bool, yes: bool) -> None:
     """A copy without free pages, made while the store is used; with --swap, in its place."""
     if swap == bool(to):
         typer.echo("exuvia: give either a folder for the copy, or --swap", err=True)
