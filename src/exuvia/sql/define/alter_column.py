@@ -2,7 +2,7 @@
 
 MODIFY goes this way:
 
-    the column as asked for -> what is refused -> its kind (catalog/change.py)
+    the column as asked for -> what is refused -> its kind (catalog/convert/type_change.py)
       -> a look at the rows (preflight.py), for what is narrower or NOT NULL -> one job
 
 and refuses, with TiDB's texts:
@@ -36,7 +36,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode, packed_moment
-from exuvia.catalog.change import Kind, is_string, kind_of
+from exuvia.catalog.convert.type_change import Kind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
 from exuvia.catalog.partition_info import PartitionType
 from exuvia.catalog.state import SchemaState

@@ -35,10 +35,10 @@ from exuvia.base.mysql_errors import (
     ErrTooLongIdent,
     ErrUnknown,
 )
-from exuvia.catalog import variables
 from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Rule
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction

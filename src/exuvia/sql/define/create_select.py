@@ -19,6 +19,7 @@ from sqlglot import exp
 from exuvia.base.errors import Deposed, ExuviaError, SchemaChanged, Unavailable
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableDefChanged
 from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table

@@ -50,10 +50,11 @@ from exuvia.base.mysql_errors import (
     ErrWrongFKOptionForGeneratedColumn,
 )
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog import references, variables
+from exuvia.catalog import references
 from exuvia.catalog.constraint_info import RULE_TEXT, RULES, FkInfo, Rule
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Name, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import reflag

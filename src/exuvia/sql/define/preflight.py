@@ -17,12 +17,11 @@ from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family
-from exuvia.catalog import variables, vector
-from exuvia.catalog.change import Kind
-from exuvia.catalog.change_values import Change, converter
+from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.action import Judged
 from exuvia.ddl.actions import kind_of
@@ -33,8 +32,9 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.pipeline import checking, twice
 from exuvia.pipeline.entries import CHUNK_ROWS
-from exuvia.pipeline.offenders import Offenders, offending
 from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.verify import duplicates, rows
+from exuvia.pipeline.verify.rows import Offenders, offending
 from exuvia.sql.define.alter_context import AlterContext
 from exuvia.sql.write import checks_judge
 
@@ -167,7 +167,7 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     placed = evolve(index, id=info.max_idx_id + 1, state=SchemaState.ABSENT)
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
     for part in whole.parts:
-        look = twice.Look(part, placed)
+        look = duplicates.Look(part, placed)
         look.rows(at.txn.snapshot, at.session.check_interrupt)
         _raise(look.refusal())
 
@@ -180,13 +180,13 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
     others = tuple(each for each in info.checks if each.id != wanted.id)
     whole = _with(table, evolve(info, constraint_info=(*others, wanted)))
     rule = checks_judge.judge(at.txn, whole, CheckRows("check", wanted.id))
-    found = checking.Breaches(rule, whole)
+    found = rows.Breaches(rule, whole)
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
             at.session.check_interrupt()
             found.look(keys, raws)
     if found.number:
-        _raise(checking.refusal(rule, found.number, found.first))
+        _raise(rows.refusal(rule, found.number, found.first))
 
 
 def _raise(error: Refused | None) -> None:
