@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from exuvia.catalog.model import evolve
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import create_table_batch, queue, requests
 from exuvia.ddl.codes import ActionCode, JobState
 from support.small_cluster import SmallCluster

@@ -13,6 +13,7 @@ from random import Random
 from exuvia.catalog import meta
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl import delete_range
 from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore

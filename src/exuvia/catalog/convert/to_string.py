@@ -17,6 +17,8 @@ from exuvia.base.mysql_errors import ErrJSONDocumentTooDeep, ErrTruncatedWrongVa
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog import decimals, jsontext, temporal
 from exuvia.catalog.collation import collation
+from exuvia.catalog.convert.mode import COLUMN, Mode, invalid_json, too_long, truncated
+from exuvia.catalog.convert.to_numeric import number_of
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.temporal import shift_zone
 

@@ -1,4 +1,6 @@
-"""MODIFY, CHANGE and RENAME COLUMN: one action code, four paths (catalog/change.py chooses).
+"""MODIFY, CHANGE and RENAME COLUMN: one action code, four paths.
+
+catalog/convert/type_change.py chooses:
 
     METADATA   absent -> public
     CHECKED    absent -> write only -> (barrier) write reorganization =rows read=> public
@@ -39,8 +41,8 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
 )
 from exuvia.base.types import Family, FieldType, Flag
-from exuvia.catalog.change import Kind, kind_of
-from exuvia.catalog.change_values import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN
+from exuvia.catalog.convert.type_change import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN, Kind, kind_of
+from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -52,7 +54,6 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
-from exuvia.catalog.values import origin_default_of
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
@@ -107,7 +108,7 @@ def with_modification(job: Job, found: Modification) -> Job:
 def modify_column(
     database: DatabaseInfo, table: TableInfo, found: Modification, *, query: str = ""
 ) -> Job:
-    """MODIFY, CHANGE and RENAME COLUMN; `found.kind` says how (catalog/change.py)."""
+    """MODIFY, CHANGE and RENAME COLUMN; `found.kind` says how (catalog/convert/type_change.py)."""
     job = job_for(ActionCode.MODIFY_COLUMN, database, table, (found,), query)
     return job if found.kind == Kind.METADATA else evolve(job, reorg_meta={})
 

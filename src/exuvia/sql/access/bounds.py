@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
 from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree

@@ -188,7 +188,7 @@ def checksum(session: Running, node: AdminChecksum, text: str) -> Result:
 def _checksums(session: Running, part: Table) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
     from exuvia.pipeline.task import Outcome, Task
-    from exuvia.pipeline.verify import done_here, order_for
+    from exuvia.pipeline.verify.check import done_here, order_for
 
     store = session.services.store
     sides: list[tuple[int, Span]] = [(0, part.row_span())]
@@ -217,8 +217,8 @@ def _checksums(session: Running, part: Table) -> list[tuple[int, int, int]]:
 
 def repair(session: Running, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
-    from exuvia.pipeline.repair import Repair  # brings pyarrow: only for who asks for it
-    from exuvia.pipeline.verify import done_here, order_for
+    from exuvia.pipeline.verify.check import done_here, order_for
+    from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
 
     table = existing_table(session, node.table)
     index = table.info.index(node.index)

@@ -12,9 +12,9 @@ from exuvia.base.mysql_errors import (
     ErrUnknownSystemVariable,
 )
 from exuvia.base.types import FieldType
-from exuvia.catalog import variables
 from exuvia.catalog.decimals import literal, whole
-from exuvia.catalog.variable import Kind
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import Kind
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import cast as casts

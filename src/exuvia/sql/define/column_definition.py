@@ -60,9 +60,9 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog import values
-from exuvia.catalog.assignment import LENIENT
-from exuvia.catalog.assignment import STRICT as STRICT_VALUES
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.mode import LENIENT
+from exuvia.catalog.convert.mode import STRICT as STRICT_VALUES
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind

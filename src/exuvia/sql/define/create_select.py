@@ -23,7 +23,6 @@ from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
-from exuvia.catalog.values import STRICT
 from exuvia.ddl import admin, ctas_handshake, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql.context import Context

@@ -61,7 +61,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongTypeColumnValue,
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog import values
+from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, name
 from exuvia.catalog.partition_info import (

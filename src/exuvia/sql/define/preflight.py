@@ -19,6 +19,7 @@ from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector
+from exuvia.catalog.convert.type_change import Change, Kind, converter
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
@@ -30,7 +31,6 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
-from exuvia.pipeline import checking, twice
 from exuvia.pipeline.entries import CHUNK_ROWS
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify import duplicates, rows

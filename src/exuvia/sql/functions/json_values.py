@@ -21,9 +21,9 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
-from exuvia.catalog.assignment import EMPTY_DOCUMENT, NO_DOCUMENT
+from exuvia.catalog.convert.mode import EMPTY_DOCUMENT, NO_DOCUMENT
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import whole
-from exuvia.catalog.values import to_text
 
 Document = Any
 _BAD_PATH = "Invalid JSON path expression. The error is around character position {}."

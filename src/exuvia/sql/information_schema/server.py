@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from exuvia import __version__
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
-from exuvia.catalog import variables
-from exuvia.catalog.variable import Kind, Variable
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.sysvar.definition import Kind, Variable
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.ddl import queue
