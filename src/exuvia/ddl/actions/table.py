@@ -107,7 +107,8 @@ def place_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 
 def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
-    """A table with its parts numbered where the caller left them at 0."""
+    """A table with its parts numbered where the caller left them at 0. Of one it was copied from
+    (LIKE) it has neither the place of the rows nor a lock."""
     columns = tuple(
         evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(wanted.cols)
     )
@@ -116,6 +117,9 @@ def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
         id=table_id,
         exuvia_db=database_id,
         state=PUBLIC,
+        Lock=None,
+        exuvia_physical=0,
+        exuvia_exchange=None,
         cols=columns,
         max_col_id=max((column.id for column in columns), default=0),
     )
@@ -231,3 +235,5 @@ DROP_TABLE = load(
         dropped_table=lambda job: job.binlog.TableInfo,
     )
 )
+
+ACTIONS = (CREATE_TABLES, DROP_TABLE)
