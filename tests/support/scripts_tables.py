@@ -95,6 +95,7 @@ ASKED: dict[str, Asked] = {
     "rebase auto_increment ID": (_t, _option(ActionCode.REBASE_AUTO_ID, 500, False)),
     "modify auto id cache": (_t, _option(ActionCode.AUTO_ID_CACHE, 7)),
     "shard row ID": (_t, _option(ActionCode.SHARD_ROW_ID, 4)),
+    "exuvia schema locked": (_t, _option(ActionCode.EXUVIA_SCHEMA_LOCKED, True)),
     "alter table cache": (_t, _option(ActionCode.CACHE_TABLE)),
     "alter table nocache": (_t, _option(ActionCode.NO_CACHE_TABLE)),
 }

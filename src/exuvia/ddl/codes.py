@@ -93,6 +93,7 @@ class ActionCode(IntEnum):
     REORGANIZE_PARTITION = 64
     PARTITION_BY = 71
     REMOVE_PARTITIONING = 72
+    EXUVIA_SCHEMA_LOCKED = 1001  # from 1001 on: ours, beyond TiDB's
 
 
 ACTION_TEXT = {
@@ -142,4 +143,5 @@ ACTION_TEXT = {
     ActionCode.REORGANIZE_PARTITION: "alter table reorganize partition",
     ActionCode.PARTITION_BY: "alter table partition by",
     ActionCode.REMOVE_PARTITIONING: "alter table remove partitioning",
+    ActionCode.EXUVIA_SCHEMA_LOCKED: "exuvia schema locked",
 }

@@ -1,97 +1,51 @@
-"""Every action there is, by its code. Each file reads as the table of its path."""
+"""Every action there is, by its code. Each file reads as the table of its paths and lists them."""
 
 from exuvia.ddl.action import Action
-from exuvia.ddl.actions.check import ADD_CHECK, ALTER_CHECK, DROP_CHECK
-from exuvia.ddl.actions.column import ADD_COLUMN, DROP_COLUMN
-from exuvia.ddl.actions.database import ALTER_DATABASE, CREATE_DATABASE, DROP_DATABASE
-from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, DROP_FOREIGN_KEY
-from exuvia.ddl.actions.index import (
-    ADD_INDEX,
-    ADD_PRIMARY_KEY,
-    DROP_INDEX,
-    DROP_PRIMARY_KEY,
-    INDEX_VISIBILITY,
-    RENAME_INDEX,
+from exuvia.ddl.actions import (
+    check,
+    column,
+    database,
+    foreign_key,
+    index,
+    load,
+    modify_column,
+    options,
+    partition,
+    partition_exchange,
+    partition_move,
+    recover,
+    rename,
+    sequence,
+    table,
+    truncate,
+    view,
 )
-from exuvia.ddl.actions.load import way_of_creating
-from exuvia.ddl.actions.modify_column import MODIFY_COLUMN, SET_DEFAULT
-from exuvia.ddl.actions.options import (
-    AUTO_ID_CACHE,
-    CACHE_TABLE,
-    NO_CACHE_TABLE,
-    REBASE_AUTO_ID,
-    SHARD_ROW_ID,
-    TABLE_CHARSET,
-    TABLE_COMMENT,
-)
-from exuvia.ddl.actions.partition import ADD_PARTITION, DROP_PARTITION, TRUNCATE_PARTITION
-from exuvia.ddl.actions.partition_exchange import EXCHANGE_PARTITION
-from exuvia.ddl.actions.partition_move import (
-    PARTITION_BY,
-    REMOVE_PARTITIONING,
-    REORGANIZE_PARTITION,
-)
-from exuvia.ddl.actions.recover import FLASHBACK_DATABASE, RECOVER_TABLE
-from exuvia.ddl.actions.rename import RENAME_TABLE, RENAME_TABLES
-from exuvia.ddl.actions.sequence import ALTER_SEQUENCE, CREATE_SEQUENCE, DROP_SEQUENCE
-from exuvia.ddl.actions.table import CREATE_TABLE, CREATE_TABLES, DROP_TABLE
-from exuvia.ddl.actions.truncate import TRUNCATE_TABLE
-from exuvia.ddl.actions.view import CREATE_VIEW, DROP_VIEW
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import Job
 
+_FILES = (
+    check,
+    column,
+    database,
+    foreign_key,
+    index,
+    load,
+    modify_column,
+    options,
+    partition,
+    partition_exchange,
+    partition_move,
+    recover,
+    rename,
+    sequence,
+    table,
+    truncate,
+    view,
+)
 ACTIONS: dict[ActionCode, Action] = {
-    action.code: action
-    for action in (
-        CREATE_DATABASE,
-        DROP_DATABASE,
-        CREATE_TABLE._replace(choose=way_of_creating),
-        CREATE_TABLES,
-        DROP_TABLE,
-        ALTER_DATABASE,
-        TRUNCATE_TABLE,
-        RENAME_TABLE,
-        RENAME_TABLES,
-        RECOVER_TABLE,
-        FLASHBACK_DATABASE,
-        TABLE_COMMENT,
-        TABLE_CHARSET,
-        REBASE_AUTO_ID,
-        AUTO_ID_CACHE,
-        SHARD_ROW_ID,
-        CACHE_TABLE,
-        NO_CACHE_TABLE,
-        ADD_PARTITION,
-        DROP_PARTITION,
-        TRUNCATE_PARTITION,
-        EXCHANGE_PARTITION,
-        REORGANIZE_PARTITION,
-        PARTITION_BY,
-        REMOVE_PARTITIONING,
-        ADD_COLUMN,
-        DROP_COLUMN,
-        ADD_INDEX,
-        DROP_INDEX,
-        ADD_PRIMARY_KEY,
-        DROP_PRIMARY_KEY,
-        RENAME_INDEX,
-        INDEX_VISIBILITY,
-        MODIFY_COLUMN,
-        SET_DEFAULT,
-        ADD_CHECK,
-        DROP_CHECK,
-        ALTER_CHECK,
-        ADD_FOREIGN_KEY,
-        DROP_FOREIGN_KEY,
-        CREATE_VIEW,
-        DROP_VIEW,
-        CREATE_SEQUENCE,
-        ALTER_SEQUENCE,
-        DROP_SEQUENCE,
-    )
+    action.code: action for file in _FILES for action in file.ACTIONS
 }
-
 
 SEVERAL = Action(
     "alter table multi-schema change",

@@ -247,3 +247,5 @@ ALTER_CHECK = load(
         judged=Judged.CHECK,
     )
 )
+
+ACTIONS = (ADD_CHECK, DROP_CHECK, ALTER_CHECK)

@@ -318,3 +318,5 @@ ADD_COLUMN = load(
         mixes=True,
     )
 )
+
+ACTIONS = (ADD_COLUMN, DROP_COLUMN)

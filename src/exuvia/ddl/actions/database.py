@@ -123,3 +123,5 @@ DROP_DATABASE = load(
         drops_database=True,
     )
 )
+
+ACTIONS = (CREATE_DATABASE, ALTER_DATABASE, DROP_DATABASE)

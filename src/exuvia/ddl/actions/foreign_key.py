@@ -403,3 +403,6 @@ def with_keys(job: Job) -> Action:
     table = job.raw_args[0]
     keyed = isinstance(table, dict) and bool(table.get("fk_info"))
     return CREATE_TABLE_WITH_KEYS if keyed else CREATE_TABLE
+
+
+ACTIONS = (ADD_FOREIGN_KEY, DROP_FOREIGN_KEY)

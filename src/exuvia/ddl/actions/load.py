@@ -15,7 +15,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.foreign_key import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
-from exuvia.ddl.actions.table import DROP_TABLE, place_table, table_created
+from exuvia.ddl.actions.table import CREATE_TABLE, DROP_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet, Wait
 from exuvia.ddl.elements import TABLE, the_table
@@ -69,3 +69,6 @@ CREATE_LOADED = load(
 def way_of_creating(job: Job) -> Action:
     """The path a CREATE TABLE walks: with rows, with foreign keys, or plain."""
     return CREATE_LOADED if loader_of(job) else with_keys(job)
+
+
+ACTIONS = (CREATE_TABLE._replace(choose=way_of_creating),)

@@ -660,3 +660,5 @@ SET_DEFAULT = load(
         mixes=True,
     )
 )
+
+ACTIONS = (MODIFY_COLUMN, SET_DEFAULT)

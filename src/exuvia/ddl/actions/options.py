@@ -2,12 +2,20 @@
 
     absent -> public
 
-A change of a column's collation is done here only where no index folds by
-it: sql/define refuses the others, which would have to be built anew.
+A change of a column's collation is done here only where no index folds by it: sql/define refuses
+the others, which would have to be built anew.
+
+EXUVIA_SCHEMA_LOCKED = ON makes the table refuse every other change of its schema, also as the
+parent of a foreign key or the other side of an exchange, until it is OFF: followers of the table
+may rely on its columns (CockroachDB's schema_locked). It is judged in a job's first step
+(ddl/state_machine.py), so what was asked for before it comes through. DROP DATABASE is no change of
+a table: it takes locked ones along. The lock stands in TiDB's field for table locks.
 """
 
 from typing import NamedTuple
 
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrUnsupportedDDLOperation
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
@@ -18,6 +26,7 @@ from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 
+SCHEMA_LOCK = {"exuvia_schema_locked": True}
 CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -41,6 +50,12 @@ class TableComment(NamedTuple):
     """What COMMENT = '' is asked."""
 
     comment: str
+
+
+class SchemaLock(NamedTuple):
+    """What EXUVIA_SCHEMA_LOCKED = ON | OFF is asked."""
+
+    locked: bool
 
 
 class Number(NamedTuple):
@@ -112,6 +127,12 @@ def change_cached(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
     return job, _with(snapshot, evolve(the_table(snapshot), cache_table_status=status))
 
 
+def change_schema_lock(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """From now on it refuses changes, or takes them again."""
+    lock = SCHEMA_LOCK if arguments(job, SchemaLock).locked else None
+    return job, _with(snapshot, evolve(the_table(snapshot), Lock=lock))
+
+
 def _anew(table: TableInfo) -> TableInfo:
     return evolve(table, exuvia_ids_epoch=table.exuvia_ids_epoch + 1)
 
@@ -140,3 +161,33 @@ AUTO_ID_CACHE = _in_one_step("modify auto id cache", ActionCode.AUTO_ID_CACHE, c
 SHARD_ROW_ID = _in_one_step("shard row ID", ActionCode.SHARD_ROW_ID, change_shard_bits)
 CACHE_TABLE = _in_one_step("alter table cache", ActionCode.CACHE_TABLE, change_cached)
 NO_CACHE_TABLE = _in_one_step("alter table nocache", ActionCode.NO_CACHE_TABLE, change_cached)
+SCHEMA_LOCKED = _in_one_step(
+    "exuvia schema locked", ActionCode.EXUVIA_SCHEMA_LOCKED, change_schema_lock
+)
+
+
+def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200, for a change of a table that is locked, or of another one that the job involves."""
+    if job.type == ActionCode.EXUVIA_SCHEMA_LOCKED:
+        return None
+    involved = {job.table_id, *job.exuvia_tables}
+    tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
+    for table in tables:
+        if table.id in involved and table.Lock == SCHEMA_LOCK:
+            return ErrUnsupportedDDLOperation.with_text(
+                f"schema changes are disallowed on table '{table.name.O}' because it is locked; "
+                f"ALTER TABLE {table.name.O} EXUVIA_SCHEMA_LOCKED = OFF takes the lock off"
+            )
+    return None
+
+
+ACTIONS = (
+    TABLE_COMMENT,
+    TABLE_CHARSET,
+    REBASE_AUTO_ID,
+    AUTO_ID_CACHE,
+    SHARD_ROW_ID,
+    CACHE_TABLE,
+    NO_CACHE_TABLE,
+    SCHEMA_LOCKED,
+)

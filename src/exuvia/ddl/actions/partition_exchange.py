@@ -299,3 +299,5 @@ EXCHANGE_PARTITION = load(
         reorg=True,
     )
 )
+
+ACTIONS = (EXCHANGE_PARTITION,)

@@ -261,3 +261,5 @@ def _move(label: str, code: ActionCode) -> Action:
 REORGANIZE_PARTITION = _move("alter table reorganize partition", ActionCode.REORGANIZE_PARTITION)
 PARTITION_BY = _move("alter table partition by", ActionCode.PARTITION_BY)
 REMOVE_PARTITIONING = _move("alter table remove partitioning", ActionCode.REMOVE_PARTITIONING)
+
+ACTIONS = (REORGANIZE_PARTITION, PARTITION_BY, REMOVE_PARTITIONING)

@@ -138,3 +138,5 @@ def _renaming(label: str, code: ActionCode) -> Action:
 
 RENAME_TABLE = _renaming("rename table", ActionCode.RENAME_TABLE)
 RENAME_TABLES = _renaming("rename tables", ActionCode.RENAME_TABLES)
+
+ACTIONS = (RENAME_TABLE, RENAME_TABLES)

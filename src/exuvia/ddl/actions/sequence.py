@@ -92,3 +92,5 @@ DROP_SEQUENCE = load(
         names=own_name,
     )
 )
+
+ACTIONS = (CREATE_SEQUENCE, ALTER_SEQUENCE, DROP_SEQUENCE)

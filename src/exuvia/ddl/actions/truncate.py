@@ -91,3 +91,5 @@ TRUNCATE_TABLE = load(
         dropped_table=lambda job: job.exuvia_dropped,
     )
 )
+
+ACTIONS = (TRUNCATE_TABLE,)

@@ -102,3 +102,5 @@ DROP_VIEW = load(
         names=own_name,
     )
 )
+
+ACTIONS = (CREATE_VIEW, DROP_VIEW)

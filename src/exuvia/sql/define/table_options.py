@@ -22,6 +22,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownStorageEngine,
     ErrUnsupportedDDLOperation,
+    ErrWrongValueForVar,
 )
 from exuvia.base.types import FieldType
 from exuvia.catalog import meta
@@ -114,12 +115,16 @@ def check_placement(options: dict[str, str]) -> None:
 
 
 def check_supported(options: dict[str, str]) -> None:
-    """8232, 8233: options that would make another table of it; 8239."""
+    """8232, 8233: options that would make another table of it; 8239, 8200."""
     check_placement(options)
     if "union" in options:
         raise ErrTableOptionUnionUnsupported()
     if "insert_method" in options:
         raise ErrTableOptionInsertMethodUnsupported()
+    if "exuvia_schema_locked" in options:
+        raise ErrUnsupportedDDLOperation(
+            "EXUVIA_SCHEMA_LOCKED in CREATE TABLE: ALTER TABLE sets it"
+        )
 
 
 # -- ALTER TABLE -----------------------------------------------------------------------------------
@@ -221,7 +226,15 @@ def _cache(at: AlterContext, value: str) -> Job | None:
     return _change(at, ActionCode.CACHE_TABLE if cached else ActionCode.NO_CACHE_TABLE)
 
 
+def _schema_locked(at: AlterContext, value: str) -> Job:
+    """EXUVIA_SCHEMA_LOCKED = ON | OFF. Raises 1231."""
+    if value.lower() not in ("on", "off", "1", "0"):
+        raise ErrWrongValueForVar("exuvia_schema_locked", value)
+    return _change(at, ActionCode.EXUVIA_SCHEMA_LOCKED, value.lower() in ("on", "1"))
+
+
 _BUILDERS = {
+    "exuvia_schema_locked": _schema_locked,
     "cache": _cache,
     "comment": _comment,
     "auto_increment": _auto_increment,

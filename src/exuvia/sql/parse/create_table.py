@@ -155,6 +155,7 @@ _OPTION_WORDS = {
     "IETF_QUOTES": "ietf_quotes",
     "SEQUENCE": "sequence",
     "TTL": "ttl",
+    "EXUVIA_SCHEMA_LOCKED": "exuvia_schema_locked",
 }
 
 

@@ -6,6 +6,7 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.auto_random import RANGE_BITS, random_column
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
+from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.show.partitions import partition_text
 from exuvia.sql.show.type_text import (
@@ -122,6 +123,7 @@ def _options(table: TableInfo, next_auto: int) -> str:
         split = f"PRE_SPLIT_REGIONS={table.pre_split_regions} " if table.pre_split_regions else ""
         text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
     text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
+    text += " /* EXUVIA_SCHEMA_LOCKED=ON */" if table.Lock == SCHEMA_LOCK else ""
     return text + (" /* CACHED ON */" if table.cache_table_status else "")
 
 
