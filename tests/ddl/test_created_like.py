@@ -1,4 +1,4 @@
-"""CREATE TABLE LIKE copies what a table is, never where its rows lie or what is being done to it."""
+"""CREATE TABLE LIKE copies what a table is, not where its rows lie or what is being done to it."""
 
 from support.world import World, rows, run
 

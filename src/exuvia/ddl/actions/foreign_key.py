@@ -70,10 +70,10 @@ class DropForeignKey(NamedTuple):
 def add_foreign_key(
     database: DatabaseInfo, table: TableInfo, key: FkInfo, checks: bool, *, query: str = ""
 ) -> Job:
-    """ADD FOREIGN KEY; the caller adds the parent to the tables that the job involves."""
+    """ADD FOREIGN KEY; the caller adds the parent to what the job involves, and asks for an id for
+    the link."""
     asked = AddForeignKey(key, Checks(checks))
-    job = job_for(ActionCode.ADD_FOREIGN_KEY, database, table, asked, query)
-    return evolve(job, exuvia_ids=(0,))
+    return job_for(ActionCode.ADD_FOREIGN_KEY, database, table, asked, query)
 
 
 def drop_foreign_key(database: DatabaseInfo, table: TableInfo, key: str, *, query: str = "") -> Job:

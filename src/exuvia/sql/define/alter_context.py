@@ -13,7 +13,6 @@ from typing import Any
 from exuvia.base.errors import Refused
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.modes import Modes, modes_of
@@ -53,18 +52,6 @@ class AlterContext:
     def warn(self, code: int, said: str) -> None:
         """A warning of the statement."""
         self.notes.append(Note("Warning", code, said))
-
-    def job(self, action: ActionCode, *arguments: Any) -> Job:
-        """A job of this action on the table that is altered."""
-        return Job(
-            type=action,
-            schema_id=self.database.id,
-            table_id=self.table.id,
-            schema_name=self.database.db_name.O,
-            table_name=self.table.name.O,
-            raw_args=arguments,
-            query=self.text,
-        )
 
     @property
     def modes(self) -> Modes:

@@ -15,7 +15,6 @@ Where tidb_enable_check_constraint is OFF, checks are neither made nor changed: 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from sqlglot import exp
 
 from exuvia.base.limits import IDENTIFIER_CHARS
@@ -39,7 +38,7 @@ from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Rule
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.alter_context import AlterContext
@@ -323,7 +322,7 @@ def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
     check: Check = spec.check
     text = check.name or ""
     info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
-    return at.job(ActionCode.ADD_CHECK, msgspec.to_builtins(info))
+    return requests.add_check(at.database, at.table, info, query=at.text)
 
 
 def drop_check(at: AlterContext, name: str) -> Job | None:
@@ -331,7 +330,7 @@ def drop_check(at: AlterContext, name: str) -> Job | None:
     if not checks_are_on(at.txn):
         return _off(at)
     _check_is_there(at, name)
-    return at.job(ActionCode.DROP_CHECK, name)
+    return requests.drop_check(at.database, at.table, name, query=at.text)
 
 
 def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
@@ -339,7 +338,7 @@ def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
     if not checks_are_on(at.txn):
         return _off(at)
     _check_is_there(at, spec.name)
-    return at.job(ActionCode.ALTER_CHECK, spec.name, spec.enforced)
+    return requests.alter_check(at.database, at.table, spec.name, spec.enforced, query=at.text)
 
 
 def _check_is_there(at: AlterContext, name: str) -> None:

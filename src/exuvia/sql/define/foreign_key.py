@@ -20,8 +20,6 @@ Refused of other statements, unless foreign_key_checks is OFF:
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import (
@@ -56,7 +54,7 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Name, Tabl
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl import requests
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
@@ -333,7 +331,7 @@ def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
     checks, written = keys_are_checked(at.session), spec.foreign_key
     key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
     made = with_parent(key, at.table, at.database, finder(at.session, at.txn), checks)
-    job = at.job(ActionCode.ADD_FOREIGN_KEY, msgspec.to_builtins(made.key), {"checks": checks})
+    job = requests.add_foreign_key(at.database, at.table, made.key, checks, query=at.text)
     parents = () if made.parent is None else (made.parent,)
     return with_parents(job, parents, 1)
 
@@ -355,7 +353,8 @@ def drop_key(at: AlterContext, name: str) -> Job:
         raise ErrCantDropFieldOrKey(name)
     parent = references.parent_of(at.txn, key.exuvia_link)
     others = (parent,) if parent not in (0, at.table.id) else ()
-    return evolve(at.job(ActionCode.DROP_FOREIGN_KEY, key.fk_name.O), exuvia_tables=others)
+    job = requests.drop_foreign_key(at.database, at.table, key.fk_name.O, query=at.text)
+    return evolve(job, exuvia_tables=others)
 
 
 def key_named(table: TableInfo, name: str) -> FkInfo | None:
