@@ -118,7 +118,7 @@ def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
         return changed
     if changed != job:
         queue.update(txn, changed)
-        _tell(txn, job_id)
+        _note_command(txn, job_id)
     return None
 
 
@@ -142,19 +142,19 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
 # -- the owner's side ------------------------------------------------------------------------------
 
 
-def _tell(txn: Transaction, job_id: int) -> None:
+def _note_command(txn: Transaction, job_id: int) -> None:
     txn.put(keys.meta("admin", job_id), b"")
     txn.notify("job")
 
 
-def told(txn: Transaction, most: int) -> list[int]:
+def jobs_commanded(txn: Transaction, most: int) -> list[int]:
     """Jobs that an operator changed since the owner looked."""
     prefix = keys.meta("admin")
     found = txn.scan(keys.span_of(prefix), limit=most)
     return [keys.read_number(key[len(prefix) :]) for key, _ in found]
 
 
-def heard(txn: Transaction, ids: Iterable[int]) -> None:
+def forget_commands(txn: Transaction, ids: Iterable[int]) -> None:
     """The owner has looked at them."""
     for job_id in ids:
         txn.delete(keys.meta("admin", job_id))

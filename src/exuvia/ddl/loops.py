@@ -34,17 +34,17 @@ class FillLoop:
 
     def step(self, now: float) -> float:
         """A while of the reorg; the job's next step once it has ended."""
-        filling = self._worker.filling
-        if self._held is not None and self._held is not filling:
+        reorg = self._worker.reorg
+        if self._held is not None and self._held is not reorg:
             self._held.step(now)  # the job went on without it: it lets everything go
             self._held = None
             return 0.0
-        self._held = filling
-        if filling is None:
+        self._held = reorg
+        if reorg is None:
             return IDLE_S
-        if filling.ended:
+        if reorg.ended:
             return self._manager.step_workers(now) if self._worker.due <= now else IDLE_S
-        delay = filling.step(now)
-        if filling.ended:
+        delay = reorg.step(now)
+        if reorg.ended:
             self._worker.due = 0.0
         return delay

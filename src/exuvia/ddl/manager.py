@@ -6,7 +6,7 @@
 
 Two pools: steps are short, so one lock serves all workers, whichever loop comes (ddl/loops.py); two
 steps at once would conflict at the version anyway. A reorg job's steps are walked likewise; only
-its filling has a loop, and so a thread, of its own. Memory holds nothing but what
+its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
 `queue.unfinished` can say again: at a take-over all is built anew.
 """
 
@@ -24,7 +24,7 @@ from exuvia.ddl.queue_status_writer import QueueStatusWriter
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.step_batcher import StepBatcher
 from exuvia.ddl.two_queues import TwoQueues
-from exuvia.ddl.worker import IDLE_S, Ends, JobWorker, Parts
+from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, WorkerContext
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -52,7 +52,7 @@ class JobManager:
         self,
         store: Store,
         campaign: Campaign,
-        make_parts: Callable[[Ends], Parts],
+        make_parts: Callable[[HistoryListener], WorkerContext],
         pools: Pools | None = None,
         tick_s: float = TICK_S,
     ) -> None:
@@ -151,7 +151,7 @@ class JobManager:
             self._give_back([each for each, due in self._parked.items() if due <= now])
             if self._fixed is None:
                 self._limits = _limits(txn)
-            told = admin.told(txn, MOST_TOLD)
+            told = admin.jobs_commanded(txn, MOST_TOLD)
         finally:
             txn.rollback()
         if told:
@@ -172,7 +172,7 @@ class JobManager:
         txn = self._store.begin()
         try:
             self._campaign.guard(txn)
-            admin.heard(txn, told)
+            admin.forget_commands(txn, told)
             aside = [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
             txn.commit()
         except Conflict:

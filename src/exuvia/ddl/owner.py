@@ -18,7 +18,7 @@ from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.loops import AckLoop, FillLoop
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
 from exuvia.ddl.reorg_runner import ReorgFactory, raise_it
-from exuvia.ddl.worker import Ends, Parts, Unforeseen
+from exuvia.ddl.worker import HistoryListener, Unforeseen, WorkerContext
 from exuvia.kv.store import Store
 
 
@@ -49,9 +49,9 @@ class Ddl:
     ) -> None:
         waiter = Waiter(store, campaign.guard)
 
-        def parts(ends: Ends) -> Parts:
+        def parts(ends: HistoryListener) -> WorkerContext:
             shared = (store, schemas, campaign, waiter, clock, member.id, reorg_factory)
-            return Parts(*shared, ends, unforeseen)
+            return WorkerContext(*shared, ends, unforeseen)
 
         self.manager = JobManager(store, campaign, parts, pools, tick_s)
         self.gc_campaign = Campaign(store, member, ROLE)

@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from exuvia.base.errors import Deposed
 from exuvia.ddl.apply import apply
 from exuvia.ddl.decision import Decision
-from exuvia.ddl.worker import JobWorker, Parts
+from exuvia.ddl.worker import JobWorker, WorkerContext
 from exuvia.kv.transaction import Transaction
 
 
 class StepBatcher:
     """See the module; the manager's lock is held."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
         self._singly = 0
 
     def step(self, workers: Sequence[JobWorker], now: float) -> bool:
@@ -32,11 +32,11 @@ class StepBatcher:
         if len(workers) < 2 or self._singly:
             self._singly = max(self._singly - 1, 0)
             return False
-        txn = self._parts.store.begin()
+        txn = self._context.store.begin()
         try:
             prepared = self._prepare(txn, workers, now)
             if prepared:
-                self._parts.campaign.guard(txn)
+                self._context.campaign.guard(txn)
                 txn.commit()
         except Deposed:
             raise
@@ -58,6 +58,6 @@ class StepBatcher:
             ended = sum(decision.archive for _, decision in prepared)
             decision = worker.prepare(txn, now, ended)
             if decision is not None:
-                apply(txn, decision, self._parts.owner)
+                apply(txn, decision, self._context.owner)
                 prepared.append((worker, decision))
         return prepared

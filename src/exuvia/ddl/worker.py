@@ -2,7 +2,7 @@
 
     read the job row, again, in the step's snapshot
       every front has the last version?   no -> note who and why, look again when one acknowledges
-      decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `filling`
+      decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `reorg`
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
                                           no room, or the disk fails -> noted; it waits, uncounted
@@ -10,7 +10,7 @@
                                           an unforeseen one -> said loudly; this job waits, parked
 
 A new owner's worker begins the same way: it waits for the version last announced before it steps
-(law 4). `step` does at most one transaction. `filling` is run by a loop of its own (manager.py), so
+(law 4). `step` does at most one transaction. `reorg` is run by a loop of its own (manager.py), so
 that a cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
 """
 
@@ -62,7 +62,7 @@ def commits(decision: Decision) -> bool:
     return decision.moves or decision.archive or decision.keeps
 
 
-class Ends(Protocol):
+class HistoryListener(Protocol):
     """Who is told when a job enters history."""
 
     def place(self) -> int:
@@ -72,7 +72,7 @@ class Ends(Protocol):
         """It has entered."""
 
 
-class Parts(NamedTuple):
+class WorkerContext(NamedTuple):
     """What every worker of an owner shares."""
 
     store: Store
@@ -82,7 +82,7 @@ class Parts(NamedTuple):
     clock: Clock
     owner: str
     reorg_factory: ReorgFactory
-    ends: Ends
+    ends: HistoryListener
     unforeseen: Unforeseen = raise_it
 
 
@@ -91,10 +91,10 @@ class JobWorker:
 
     channel = "ack"
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
         self._lock = threading.RLock()
-        self.filling: ReorgRunner | None = None
+        self.reorg: ReorgRunner | None = None
         self.assign(0)
 
     def assign(self, job_id: int) -> None:
@@ -103,7 +103,7 @@ class JobWorker:
             self.job_id = job_id
             self.due = 0.0
             self.parked = self.rests = False  # no worker is needed; it is paused
-            self._drop_filling()
+            self._leave_reorg()
             self._noted_at = float("-inf")
             self._lags_since: float | None = None
             self._lag_seen_at = float("-inf")
@@ -124,7 +124,7 @@ class JobWorker:
             return delay
 
     def _attempt(self, now: float) -> float:
-        txn = self._parts.store.begin()
+        txn = self._context.store.begin()
         try:
             delay = self._advance(txn, now)
             self._conflicts = 0
@@ -173,77 +173,77 @@ class JobWorker:
         """What `prepare` gave has been committed."""
         with self._lock:
             self._conflicts = 0
-            self._drop_filling()
+            self._leave_reorg()
             if decision.archive:
                 self._end()
 
     def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
-        snapshot = read_snapshot(txn, job, timestamp(self._parts.clock.wall_ns()))
-        snapshot = evolve(snapshot, place=self._parts.ends.place() + ended)
-        filling = self.filling
-        if filling is None:
+        snapshot = read_snapshot(txn, job, timestamp(self._context.clock.wall_ns()))
+        snapshot = evolve(snapshot, place=self._context.ends.place() + ended)
+        reorg = self.reorg
+        if reorg is None:
             return snapshot
-        if filling.lost:
-            self.filling = None
+        if reorg.lost:
+            self.reorg = None
             return snapshot
         return evolve(
             snapshot,
-            filled=filling.filled,
-            failure=filling.failure,
-            rows=filling.rows,
-            note=filling.note,
+            filled=reorg.filled,
+            failure=reorg.failure,
+            rows=reorg.rows,
+            note=reorg.note,
         )
 
     def _commit(self, txn: Transaction, decision: Decision) -> float:
-        self._parts.campaign.guard(txn)
-        apply(txn, decision, self._parts.owner)
+        self._context.campaign.guard(txn)
+        apply(txn, decision, self._context.owner)
         txn.commit()
         self.committed(decision)
         return 0.0
 
-    def _drop_filling(self) -> None:
-        if self.filling is not None:
-            self.filling.leave()
-        self.filling = None
+    def _leave_reorg(self) -> None:
+        if self.reorg is not None:
+            self.reorg.leave()
+        self.reorg = None
 
     def _end(self) -> None:
         ended = self.job_id
         self.assign(0)
-        self._parts.ends.ended(ended)
+        self._context.ends.ended(ended)
 
     # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> float:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = self.rests = decision.parks
-        if decision.reorg == ReorgOrder.RUN and self.filling is None:
+        if decision.reorg == ReorgOrder.RUN and self.reorg is None:
             self._open_reorg(txn, job, decision.plan)
         elif decision.job != job and (decision.parks or self._may_note(now)):
-            self._parts.campaign.guard(txn)
-            apply(txn, decision, self._parts.owner)
+            self._context.campaign.guard(txn)
+            apply(txn, decision, self._context.owner)
             txn.commit()
         return FILL_POLL_S
 
     def _open_reorg(self, txn: Transaction, job: Job, plan: Plan | None) -> None:
         """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
-        table = self._parts.schemas.table_by_id(txn, job.table_id)
+        table = self._context.schemas.table_by_id(txn, job.table_id)
         if table is None or plan is None:
             return
-        self._parts.campaign.guard(txn)
+        self._context.campaign.guard(txn)
         epoch = take_epoch(txn, job.id)
-        reorg = self._parts.reorg_factory(job.id, epoch, table, plan)
-        self.filling = ReorgRunner(reorg, partial(self._parts.unforeseen, job.id))
+        reorg = self._context.reorg_factory(job.id, epoch, table, plan)
+        self.reorg = ReorgRunner(reorg, partial(self._context.unforeseen, job.id))
         txn.notify("reorg")
         try:
             txn.commit()
         except ExuviaError:
-            self._drop_filling()  # that epoch is another owner's
+            self._leave_reorg()  # that epoch is another owner's
             raise
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
         """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
         self._lag_seen_at = now
-        lags = self._parts.waiter.lagging(job.id, now)
+        lags = self._context.waiter.lagging(job.id, now)
         if not lags:
             return 0.0
         if self._lags_since is None:
@@ -251,8 +251,8 @@ class JobWorker:
         reason = "waiting: " + "; ".join(lag.reason for lag in lags)
         lasts = now - self._lags_since >= NOTE_EVERY_S
         if lasts and reason != job.exuvia_wait and self._may_note(now):
-            txn = self._parts.store.begin()
-            self._parts.campaign.guard(txn)
+            txn = self._context.store.begin()
+            self._context.campaign.guard(txn)
             queue.update(txn, evolve(job, exuvia_wait=reason))
             txn.commit()
         return LAG_POLL_S
@@ -268,19 +268,19 @@ class JobWorker:
     def _park(self, error: Exception) -> float:
         """It is tried again now and then: a cancel, or another owner, may get it further."""
         reason = f"broken: {type(error).__name__}: {error}"[:MOST_REASON]
-        txn = self._parts.store.begin()
+        txn = self._context.store.begin()
         try:
             job = queue.get(txn, self.job_id)
             if job is not None and job.exuvia_wait != reason:
-                self._parts.unforeseen(self.job_id, error)
-                self._parts.campaign.guard(txn)
+                self._context.unforeseen(self.job_id, error)
+                self._context.campaign.guard(txn)
                 queue.update(txn, evolve(job, exuvia_wait=reason))
                 txn.commit()
         except Conflict:
             return LEAST_BACK_OFF_S
         finally:
             txn.rollback()
-        self._drop_filling()
+        self._leave_reorg()
         self.parked = True
         return MOST_BACK_OFF_S
 
@@ -291,11 +291,11 @@ class JobWorker:
         if not self._may_note(now):
             return MOST_BACK_OFF_S
         reason = f"waiting: {error}"[:MOST_REASON]
-        txn = self._parts.store.begin()
+        txn = self._context.store.begin()
         try:
             job = queue.get(txn, self.job_id)
             if job is not None and job.exuvia_wait != reason:
-                self._parts.campaign.guard(txn)
+                self._context.campaign.guard(txn)
                 queue.update(txn, evolve(job, exuvia_wait=reason))
                 txn.commit()
         except (Conflict, Unavailable):
@@ -307,7 +307,7 @@ class JobWorker:
     def _count_error(self, error: Refused | Unavailable) -> float:
         """One more error of this job; beyond the limit it is turned back with this error."""
         refused = error if isinstance(error, Refused) else ErrUnknown(str(error))
-        txn = self._parts.store.begin()
+        txn = self._context.store.begin()
         try:
             job = queue.get(txn, self.job_id)
             if job is None:
@@ -318,7 +318,7 @@ class JobWorker:
                 decision = give_up(job, self._snapshot(txn, job), reason_to_end(job))
                 if decision.moves or decision.archive:
                     return self._commit(txn, decision)
-            self._parts.campaign.guard(txn)
+            self._context.campaign.guard(txn)
             queue.update(txn, job)
             txn.commit()
             return min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)

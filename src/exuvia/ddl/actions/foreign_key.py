@@ -137,32 +137,32 @@ def forget_key(snapshot: CatalogSnapshot, links: tuple[int, ...]) -> CatalogSnap
     return evolve(snapshot, table=table, others=tuple(without(each) for each in snapshot.others))
 
 
-def tell_parents(
+def move_in_parents(
     snapshot: CatalogSnapshot, links: tuple[int, ...], state: SchemaState
 ) -> CatalogSnapshot:
     """Every table that knows one of the links knows it in that state from here."""
 
-    def told(table: TableInfo) -> TableInfo:
+    def moved(table: TableInfo) -> TableInfo:
         for link in links:
             if knows(table, link):
                 table = _known(table, link, state)
         return table
 
-    table = told(snapshot.table) if snapshot.table is not None else None
-    return evolve(snapshot, table=table, others=tuple(told(each) for each in snapshot.others))
+    table = moved(snapshot.table) if snapshot.table is not None else None
+    return evolve(snapshot, table=table, others=tuple(moved(each) for each in snapshot.others))
 
 
-def introduce(snapshot: CatalogSnapshot, parent: int, placed: FkInfo) -> CatalogSnapshot:
+def add_to_parent(snapshot: CatalogSnapshot, parent: int, placed: FkInfo) -> CatalogSnapshot:
     """Put the key into that parent, to be moved with it."""
 
-    def introduced(table: TableInfo) -> TableInfo:
+    def added(table: TableInfo) -> TableInfo:
         if table.id != parent:
             return table
         known = Referred(placed.exuvia_link, DELETE_ONLY, placed.exuvia_ref_cols)
         return evolve(table, exuvia_referred=(*table.exuvia_referred, known))
 
-    own = introduced(snapshot.table) if snapshot.table is not None else None
-    return evolve(snapshot, table=own, others=tuple(introduced(each) for each in snapshot.others))
+    own = added(snapshot.table) if snapshot.table is not None else None
+    return evolve(snapshot, table=own, others=tuple(added(each) for each in snapshot.others))
 
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -245,7 +245,7 @@ def move_key(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> Catalog
     snapshot = evolve(snapshot, table=evolve(table, fk_info=kept or None))
     if state == ABSENT:
         return forget_key(snapshot, (link,))
-    return tell_parents(snapshot, (link,), ABSENT if state == DELETE_ONLY else state)
+    return move_in_parents(snapshot, (link,), ABSENT if state == DELETE_ONLY else state)
 
 
 FOREIGN_KEY = Element("foreign key", follows_rows=False, move=move_key)
@@ -263,7 +263,7 @@ def place_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
     table = evolve(table, fk_info=(*table.foreign_keys, placed), max_fk_id=placed.id)
     snapshot = evolve(snapshot, table=table)
     if parent is not None and placed.version:
-        snapshot = introduce(snapshot, parent.id, placed)
+        snapshot = add_to_parent(snapshot, parent.id, placed)
     asked = raw((placed, *job.raw_args[1:]))
     return evolve(job, raw_args=asked, exuvia_elements=(link,)), snapshot
 
@@ -351,7 +351,7 @@ def parents_are_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def move_new_table(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The table in that state, and its parents knowing it; ABSENT removes both."""
     links, moved = job.exuvia_elements, move_table(job, snapshot, state)
-    return forget_key(moved, links) if state == ABSENT else tell_parents(moved, links, state)
+    return forget_key(moved, links) if state == ABSENT else move_in_parents(moved, links, state)
 
 
 def place_table_with_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -363,7 +363,7 @@ def place_table_with_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Cat
         parent = None if key.exuvia_orphan else parent_of(snapshot, key, table)
         placed.append(evolve(linked(key, table, parent), id=at, exuvia_link=link, state=PUBLIC))
         if parent is not None and key.version:
-            snapshot = introduce(snapshot, parent.id, placed[-1])
+            snapshot = add_to_parent(snapshot, parent.id, placed[-1])
     table = evolve(the_table(snapshot), fk_info=tuple(placed), max_fk_id=len(placed))
     links = tuple(each.exuvia_link for each in placed)
     return evolve(job, exuvia_elements=links), evolve(snapshot, table=table)
