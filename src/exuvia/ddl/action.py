@@ -107,11 +107,6 @@ class Action(NamedTuple):
     manner: Callable[[Job], object] | None = None  # jobs of one action, but not of one manner,
     # say nothing of each other's speed
 
-    @property
-    def has_reorg(self) -> bool:
-        """Whether one of its steps waits for rows to be read or written."""
-        return any(step.after for step in (*self.path, *self.post_commit))
-
     def waits_in(self, state: SchemaState, post_commit: bool = False) -> bool:
         """Whether a reorg may run while the job stands in that state."""
         steps = self.post_commit if post_commit else self.path
