@@ -40,6 +40,7 @@ VERSIONS = {
     "modify auto id cache": 1,
     "shard row ID": 1,
     "alter table cache": 1,
+    "exuvia schema locked": 1,
     "alter table nocache": 1,
     "create view": 1,
     "create view, or replace": 1,
