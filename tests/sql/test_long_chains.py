@@ -45,7 +45,19 @@ QUERIES = {
     "join": (f"SELECT x.id FROM t x JOIN t y ON x.id = y.id WHERE {OR.replace('a', 'x.a')}", None),
     "group": (f"SELECT b, SUM({PLUS}) FROM t GROUP BY b ORDER BY b LIMIT 1", [["x", MANY]]),
     "having": (f"SELECT a FROM t GROUP BY a HAVING {OR} ORDER BY a", [[1], [2]]),
-    "union": (" UNION ALL ".join(["SELECT 1"] * 300), [[1]] * 300),
+    "union": (" UNION ALL ".join(["SELECT 1"] * 600), [[1]] * 600),
+    "distinct union": (
+        " UNION ".join(f"SELECT {n % 7}" for n in range(MANY)),
+        [[n] for n in range(7)],
+    ),
+    "mixed union": (
+        "SELECT 1 UNION ALL SELECT 1 UNION SELECT 2 UNION ALL SELECT 2 UNION ALL SELECT 3",
+        [[1], [2], [2], [3]],
+    ),
+    "unions and exceptions": (
+        "SELECT 1 UNION ALL SELECT 2 EXCEPT SELECT 2 UNION ALL SELECT 1 UNION ALL SELECT 1",
+        [[1], [1], [1]],
+    ),
 }
 
 

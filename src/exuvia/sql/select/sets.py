@@ -42,9 +42,7 @@ def plan_union(
     if len({len(part.columns) for part in parts}) != 1:
         raise ErrWrongNumberOfColumnsInSelect()
     columns, queries = _merged(parts, build)
-    sql = queries[0]
-    for step, query in zip(steps, queries[1:], strict=True):
-        sql = _combined(step, sql, query, columns)
+    sql = _chained(steps, queries, columns)
     found = Planned(sql, columns, [IMPLICIT] * len(columns))
     order, limit = tree.args.get("order"), limit_clause(tree, build)
     if order is None and not limit:
@@ -57,24 +55,50 @@ def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.S
     """a UNION b UNION c:
 
     the parts, whose types merge all at once, and the operations between them."""
+    parts: list[exp.Expression] = [tree.expression]
+    steps = [tree]
     inner = tree.this
-    bare = isinstance(inner, exp.SetOperation) and not any(
+    while isinstance(inner, exp.SetOperation) and not any(
         inner.args.get(key) for key in ("order", "limit", "offset", "with_", "with")
-    )
-    if not bare:
-        return [inner, tree.expression], [tree]
-    parts, steps = _flattened(inner)
-    return [*parts, tree.expression], [*steps, tree]
+    ):
+        parts.append(inner.expression)
+        steps.append(inner)
+        inner = inner.this
+    return [inner, *reversed(parts)], list(reversed(steps))
 
 
-def _combined(
-    step: exp.SetOperation, left: str, right: str, columns: Sequence[OutputColumn]
+def _chained(
+    steps: Sequence[exp.SetOperation], queries: Sequence[str], columns: Sequence[OutputColumn]
 ) -> str:
-    if isinstance(step, exp.Union):
-        sql = f"SELECT * FROM ({left}) a UNION ALL SELECT * FROM ({right}) b"
-        return distinct_rows(sql, columns) if step.args.get("distinct", True) else sql
-    word = "NOT EXISTS" if isinstance(step, exp.Except) else "EXISTS"
-    return _matched(word, left, right, columns, every=not step.args.get("distinct", True))
+    """The operations from the left to the right. Of a run of UNIONs the last one that is DISTINCT
+    makes what stands before it distinct, whatever those before it were."""
+    run, distinct = [queries[0]], 0
+    for step, query in zip(steps, queries[1:], strict=True):
+        if isinstance(step, exp.Union):
+            run.append(query)
+            distinct = len(run) if step.args.get("distinct", True) else distinct
+            continue
+        word = "NOT EXISTS" if isinstance(step, exp.Except) else "EXISTS"
+        left = _united(run, distinct, columns)
+        every = not step.args.get("distinct", True)
+        run, distinct = [_matched(word, left, query, columns, every)], 0
+    return _united(run, distinct, columns)
+
+
+def _united(run: list[str], distinct: int, columns: Sequence[OutputColumn]) -> str:
+    """The rows of all; those of the first `distinct` ones each once."""
+    if not distinct:
+        return _all_rows(run)
+    return _all_rows([distinct_rows(_all_rows(run[:distinct]), columns), *run[distinct:]])
+
+
+def _all_rows(run: Sequence[str]) -> str:
+    """UNION ALL by halves: DuckDB takes a chain of it for nesting."""
+    if len(run) == 1:
+        return run[0]
+    half = len(run) // 2
+    left, right = _all_rows(run[:half]), _all_rows(run[half:])
+    return f"SELECT * FROM ({left}) a UNION ALL SELECT * FROM ({right}) b"
 
 
 def _matched(word: str, left: str, right: str, columns: Sequence[OutputColumn], every: bool) -> str:
