@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from exuvia.sql.context import Context
 from exuvia.sql.parse.text import parse_one
-from exuvia.sql.select import plan as select
+from exuvia.sql.select import relational as select
 from exuvia.sql.session.session import Session
 from exuvia.sql.show.explain_joins import relational_lines
+from exuvia.sql.statement.context import Context
 from support.answers import answer_of, by_query
 from support.world import World
 
@@ -30,7 +30,7 @@ def world() -> Iterator[World]:
 
 
 def asked(session: Session, text: str) -> Any:
-    """A query's answer through select.plan."""
+    """A query's answer through the relational engine."""
     return answer_of(session, by_query(text))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
-from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.locks import StatementLocks
 from support.later import Later
 from support.world import World, error, rows, run
 

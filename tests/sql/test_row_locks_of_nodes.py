@@ -9,8 +9,8 @@ import pytest
 from exuvia.base.errors import Deposed, Refused
 from exuvia.cluster import member as members
 from exuvia.kv.lock_table import AT_ONCE
-from exuvia.sql.session.locking import StatementLocks
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.locks import StatementLocks
 from support.later import Later
 from support.world import World, error, rows, run
 

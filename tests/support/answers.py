@@ -13,12 +13,12 @@ from exuvia.catalog import reader
 from exuvia.catalog.convert.values import to_bytes
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
-from exuvia.sql.context import Context
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.parse.text import parse_expression, parse_one
 from exuvia.sql.result import Result
-from exuvia.sql.select import plan as select
+from exuvia.sql.select import relational as select
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.context import Context
 
 HERE = Path(__file__).parent.parent / "expressions"
 Answer = Any
@@ -87,7 +87,7 @@ def by_query(text: str) -> Callable[[Context], Answer]:
         kinds = [column.type for column in plan.columns]
         return [
             [shown(value, kind) for value, kind in zip(row, kinds, strict=True)]
-            for batch in plan.run()
+            for batch in plan.batches(context)
             for row in batch
         ]
 

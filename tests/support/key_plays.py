@@ -21,8 +21,8 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.reorgs import open_reorg
-from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.services import Services
 from support.small_cluster import SmallCluster
 
 ROUNDS = 500

@@ -32,8 +32,8 @@ from exuvia.node.loops import Loops, in_thread
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.reorgs import open_reorg
 from exuvia.sql.result import Result
-from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.services import Services
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.fresh import FreshStatistics
 from exuvia.stats.new_index import NewIndexes

@@ -237,7 +237,7 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it is one session's (sql/session/temporary.py)."""
+        """Whether it is one session's (sql/statement/temporary.py)."""
         return self.temp_table_type == LOCAL_TEMPORARY
 
     @property

@@ -20,7 +20,7 @@ asked about: a statement that is run again holds what it took, and ends however 
 The memory is bounded: when `remembered` keys are younger, the older ones are forgotten all at once,
 and a statement that looked before the last forgotten one is told STALE for any key it newly takes.
 Of other fronts only the number of releases by commit is known (`others_commits`): if it has moved,
-keys newly taken are compared with a fresh snapshot (sql/session/locking.py).
+keys newly taken are compared with a fresh snapshot (sql/statement/locks.py).
 """
 
 import threading

@@ -45,12 +45,12 @@ from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.pool import Pool
 from exuvia.server.processes import ClusterProcesses, Connections, answers
 from exuvia.server.reaper import Reaper
-from exuvia.server.statements import WireSession, quoted
+from exuvia.server.statements import quoted
 from exuvia.server.status import Status
 from exuvia.server.tls import context_of
 from exuvia.sql.privileges.accounts import Accounts
-from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.services import Services
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.fresh import FreshStatistics
 
@@ -166,7 +166,7 @@ class Front:
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
         return command
 
-    def _open_session(self, connection_id: int, host: str, login: Login) -> WireSession:
+    def _open_session(self, connection_id: int, host: str, login: Login) -> Session:
         found_rows = bool(login.capabilities & FOUND_ROWS)
         session: Any = Session(
             self._services, connection_id, login.user, host, client_found_rows=found_rows

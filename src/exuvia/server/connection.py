@@ -39,10 +39,11 @@ from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Login
 from exuvia.server.pool import Pool
 from exuvia.server.processes import Connections
-from exuvia.server.statements import Chunks, Statements, Task, WireSession, guarded
+from exuvia.server.statements import Chunks, Statements, Task, guarded
 from exuvia.server.tls import REQUEST_BYTES, Encrypted, asks
 from exuvia.server.transfer import Transfer
 from exuvia.sql.privileges.accounts import Accounts
+from exuvia.sql.statement.context import SessionApi
 
 HANDSHAKE_S = 10.0
 HANDSHAKE_BYTES = 1 << 16
@@ -55,7 +56,7 @@ STALLED_S = 60.0
 class Parts(NamedTuple):
     """What every connection of a server shares. `open_session(connection id, host, login)`."""
 
-    open_session: Callable[[int, str, Login], WireSession]
+    open_session: Callable[[int, str, Login], SessionApi]
     connections: Connections
     pool: Pool
     metrics: Metrics

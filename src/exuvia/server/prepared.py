@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from itertools import islice
 from struct import Struct
-from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
@@ -35,6 +34,7 @@ from exuvia.server import results
 from exuvia.server.framing import Outgoing
 from exuvia.server.results import Agreed
 from exuvia.sql.result import Result, Value
+from exuvia.sql.statement.context import Ready
 
 _OLD_DECIMAL = 0
 _BLOBS = {TypeCode.TINY_BLOB, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB, TypeCode.BLOB, TypeCode.BIT}
@@ -102,7 +102,7 @@ class Statement:
 
     __slots__ = ("cursor", "held", "long_data", "parameters", "prepared", "refused", "types")
 
-    def __init__(self, prepared: Any, parameters: int, held: Held) -> None:
+    def __init__(self, prepared: Ready, parameters: int, held: Held) -> None:
         self.prepared = prepared
         self.parameters = parameters
         self.held = held

@@ -22,7 +22,7 @@ from exuvia.base.mysql_errors import ErrConCount, ErrUnknown
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
 from exuvia.kv.store import Store
-from exuvia.sql.session.services import Everywhere, Killed, Process
+from exuvia.sql.statement.services import Everywhere, Killed, Process
 
 MOST = 1024
 _COUNT_BITS = 20

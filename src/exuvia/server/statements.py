@@ -8,8 +8,8 @@ text are run one after the other, each answered for itself; the first error ends
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import (
@@ -26,43 +26,11 @@ from exuvia.server.prepared import Cursor, Held, Statement, id_of, wants_cursor
 from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.result import Result, Value
+from exuvia.sql.statement.context import SessionApi
 
 Chunks = Iterator[bytearray]
 Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
-
-
-class WireSession(Protocol):
-    """What the wire asks of a session (sql/session/session.py)."""
-
-    settings: Any
-    current: Any
-    database: str
-    local_file: Callable[[str], Iterator[bytes]] | None
-
-    def execute(self, text: str) -> Result | list[Result]:
-        """Run a text."""
-
-    def prepare(self, text: str) -> Any:
-        """Parse a statement with `?`."""
-
-    def execute_prepared(self, prepared: Any, parameters: Sequence[Value]) -> Result:
-        """Run it."""
-
-    def quick(self, statement: Any) -> bool:
-        """Whether running it blocks on nothing."""
-
-    def variable(self, name: str) -> str:
-        """Text of a system variable."""
-
-    def interrupt(self, lost: bool = False) -> None:
-        """End what runs now with 1317; any thread. `lost`: the client has gone."""
-
-    def reap(self, now: float, idle_s: float) -> bool:
-        """End a transaction whose client has been silent for so long; any thread."""
-
-    def close(self) -> None:
-        """The client is gone."""
 
 
 class Task(NamedTuple):
@@ -105,7 +73,7 @@ def split(text: str) -> list[str]:
 class Statements:
     """The commands of one connection that run statements."""
 
-    def __init__(self, session: WireSession, login: Login, most_bytes: int) -> None:
+    def __init__(self, session: SessionApi, login: Login, most_bytes: int) -> None:
         self.session = session
         self._most_bytes = most_bytes
         self.several = bool(login.capabilities & packets.SEVERAL_STATEMENTS)

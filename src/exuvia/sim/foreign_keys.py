@@ -38,8 +38,8 @@ from exuvia.sim.run import play
 from exuvia.sim.seat import Seat
 from exuvia.sim.verdict import Verdict
 from exuvia.sim.world import World
-from exuvia.sql.session.services import Services
 from exuvia.sql.session.session import Session
+from exuvia.sql.statement.services import Services
 
 PARENTS, CHILDREN = range(1, 5), range(1, 9)
 SLOWER = 4.0

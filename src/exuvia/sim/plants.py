@@ -34,7 +34,7 @@ from exuvia.kv import entry, memory, transaction, validate
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Packet, Unchanged
 from exuvia.pipeline import rewrite
-from exuvia.sql.session.transactions import OpenTransaction
+from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import KeyDuties
 
 

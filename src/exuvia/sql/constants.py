@@ -4,10 +4,10 @@ from sqlglot import exp
 
 from exuvia.base.types import FieldType
 from exuvia.sql import expressions
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import Value
 from exuvia.sql.select.relational import relational
+from exuvia.sql.statement.context import Context
 
 
 def evaluate(tree: Tree, context: Context, place: str = "field list") -> tuple[Value, FieldType]:

@@ -16,13 +16,13 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.access.bounds import literal_value
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
-from exuvia.sql.context import Context
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import letters_of, type_of
 from exuvia.sql.parse.placeholders import position_of
 from exuvia.sql.result import Row, Value
+from exuvia.sql.statement.context import Context
 
 
 class Visible(NamedTuple):

@@ -25,11 +25,11 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of
 from exuvia.sql.parse.placeholders import position_of
 from exuvia.sql.result import Value
+from exuvia.sql.statement.context import Context
 
 ConstantOf = Callable[[Context], Value]
 

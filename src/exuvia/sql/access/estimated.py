@@ -16,7 +16,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.access.match import spans
 from exuvia.sql.access.partitioned import Everywhere, has_equality
 from exuvia.sql.access.paths import Matched, Path, Points, UniquePoints
-from exuvia.sql.context import Context
+from exuvia.sql.statement.context import Context
 from exuvia.stats import estimate
 
 RANGE_SHARE = 10

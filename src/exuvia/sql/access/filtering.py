@@ -26,11 +26,11 @@ from exuvia.sql.access.single_table import Source
 from exuvia.sql.access.sorting import comparer
 from exuvia.sql.access.terms import Terms, terms_of
 from exuvia.sql.bind.zones import is_shifted
-from exuvia.sql.context import Context
 from exuvia.sql.expressions import Compiled
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import Row, Value
+from exuvia.sql.statement.context import Context
 
 Pairs = Iterator[tuple[bytes, Row]]
 INTERRUPT_ROWS = 1024

@@ -17,8 +17,8 @@ from exuvia.kv.packet import Span
 from exuvia.sql.access.bounds import INEXACT, NOTHING, Bounder
 from exuvia.sql.access.terms import Term, Terms
 from exuvia.sql.access.zoned import Doubtful, zoned_bounder
-from exuvia.sql.context import Context
 from exuvia.sql.result import Value
+from exuvia.sql.statement.context import Context
 
 MOST_SPANS = 10_000
 Values = tuple[Value, ...]

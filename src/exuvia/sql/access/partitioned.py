@@ -16,7 +16,7 @@ from exuvia.kv import keys
 from exuvia.sql.access.paths import Found, Path, Rows
 from exuvia.sql.access.pruning import Choice
 from exuvia.sql.access.terms import Terms
-from exuvia.sql.context import Context
+from exuvia.sql.statement.context import Context
 
 MOST_SHORT = 16
 

@@ -24,8 +24,8 @@ from exuvia.kv.entry import is_live
 from exuvia.kv.packet import Span
 from exuvia.sql.access.bounds import INEXACT, NOTHING
 from exuvia.sql.access.match import Match, combinations, spans
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 
 Rows = Iterator[tuple[bytes, Row]]
 

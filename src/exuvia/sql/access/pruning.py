@@ -22,8 +22,8 @@ from exuvia.catalog.table import Table
 from exuvia.sql.access.bounds import INEXACT, NOTHING, bounder
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
 from exuvia.sql.access.terms import Term, Terms
-from exuvia.sql.context import Context
 from exuvia.sql.expr import Cast, Column, Expr, walk
+from exuvia.sql.statement.context import Context
 
 MOST_POINTS = 1000
 _RISING = frozenset({"year", "to_days", "to_seconds", "unix_timestamp", "floor", "ceiling", "ceil"})

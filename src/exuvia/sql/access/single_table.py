@@ -16,8 +16,8 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
-from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
+from exuvia.sql.statement.context import Context
 
 ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
 

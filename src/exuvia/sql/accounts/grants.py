@@ -33,12 +33,12 @@ from exuvia.sql.nodes.accounts import Grant, OnColumns, Place, Revoke
 from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
 from exuvia.sql.privileges.names import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
 from exuvia.sql.result import Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 _LEVELS = {"global": GLOBAL, "database": DATABASE, "table": TABLE}
 
 
-def grant(session: Running, node: Grant, text: str) -> Result:
+def grant(session: SessionApi, node: Grant, text: str) -> Result:
     """GRANT. Raises 1044, 1045, 1054, 1142, 1144, 1146, 1221, 1410, 3619, 3929."""
     place = _resolved(session, node.place)
     given = _wanted(node.privileges, place)
@@ -64,7 +64,7 @@ def grant(session: Running, node: Grant, text: str) -> Result:
     return Result()
 
 
-def revoke(session: Running, node: Revoke, text: str) -> Result:
+def revoke(session: SessionApi, node: Revoke, text: str) -> Result:
     """REVOKE. Raises 1044, 1045, 1142, 1141, 1144, 1147, 1221, 1105 for an unknown account."""
     names = [named(session, who) for who in node.users]
     if node.place is None:
@@ -90,7 +90,7 @@ def revoke(session: Running, node: Revoke, text: str) -> Result:
     return Result()
 
 
-def _revoke_everything(session: Running, names: list[Name]) -> Result:
+def _revoke_everything(session: SessionApi, names: list[Name]) -> Result:
     _check_grantor(session, ("*", "*"), frozenset({"CREATE USER"}))
 
     def work(txn: Transaction, book: Book) -> None:
@@ -122,7 +122,7 @@ def _known(book: Book, name: Name) -> Account:
 # -- places ----------------------------------------------------------------------------------------
 
 
-def _resolved(session: Running, place: Place) -> tuple[str, str]:
+def _resolved(session: SessionApi, place: Place) -> tuple[str, str]:
     """(database or *, table or *). Raises 1046."""
     database = session.database if place.database is None else place.database
     if not database:
@@ -189,7 +189,7 @@ def _rows_of_columns(
         yield OnColumn(*key, held.get(key, frozenset()))
 
 
-def _check_table(session: Running, place: tuple[str, str], columns: Iterable[str]) -> None:
+def _check_table(session: SessionApi, place: tuple[str, str], columns: Iterable[str]) -> None:
     """Raises 1146, 1054 for a column that is not there."""
     txn = session.services.store.begin()
     try:
@@ -203,7 +203,7 @@ def _check_table(session: Running, place: tuple[str, str], columns: Iterable[str
         txn.rollback()
 
 
-def _check_grantor(session: Running, place: tuple[str, str], given: frozenset[str]) -> None:
+def _check_grantor(session: SessionApi, place: tuple[str, str], given: frozenset[str]) -> None:
     rights, level = session.rights, _level(place)
     if level == "global":
         needed = given - DYNAMIC if "SUPER" in rights.everywhere else given
@@ -242,7 +242,7 @@ def _same(left: str, right: str) -> bool:
 
 
 def _put(
-    session: Running,
+    session: SessionApi,
     txn: Transaction,
     account: Account,
     place: tuple[str, str],

@@ -28,14 +28,14 @@ from exuvia.sql.nodes.accounts import (
     SetRole,
     Who,
 )
-from exuvia.sql.privileges import guard, passwords
+from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import Account, Book
 from exuvia.sql.privileges.roles import Edge, Roles, shown
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 
-def create_role(session: Running, node: CreateRole, text: str) -> Result:
+def create_role(session: SessionApi, node: CreateRole, text: str) -> Result:
     """CREATE ROLE [IF NOT EXISTS]. Raises 1396."""
     names = [named(session, who) for who in node.roles]
     notes: list[Note] = []
@@ -56,7 +56,7 @@ def create_role(session: Running, node: CreateRole, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def drop_role(session: Running, node: DropRole, text: str) -> Result:
+def drop_role(session: SessionApi, node: DropRole, text: str) -> Result:
     """DROP ROLE [IF EXISTS]: from everybody who was granted it. Raises 1396."""
     names = [named(session, who) for who in node.roles]
     notes: list[Note] = []
@@ -76,7 +76,7 @@ def drop_role(session: Running, node: DropRole, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def grant_roles(session: Running, node: GrantRoles, text: str) -> Result:
+def grant_roles(session: SessionApi, node: GrantRoles, text: str) -> Result:
     """GRANT roles TO accounts. Raises 1227, 1396, 3523."""
     roles, users = _names(session, node.roles), _names(session, node.users)
 
@@ -95,7 +95,7 @@ def grant_roles(session: Running, node: GrantRoles, text: str) -> Result:
     return Result()
 
 
-def revoke_roles(session: Running, node: RevokeRoles, text: str) -> Result:
+def revoke_roles(session: SessionApi, node: RevokeRoles, text: str) -> Result:
     """REVOKE roles FROM accounts. Raises 1227, 1396."""
     roles, users = _names(session, node.roles), _names(session, node.users)
 
@@ -110,11 +110,11 @@ def revoke_roles(session: Running, node: RevokeRoles, text: str) -> Result:
     return Result()
 
 
-def set_default_role(session: Running, node: SetDefaultRole, text: str) -> Result:
+def set_default_role(session: SessionApi, node: SetDefaultRole, text: str) -> Result:
     """SET DEFAULT ROLE ... TO accounts. Raises 1227, 1396, 3530."""
     roles, users = _names(session, node.roles), _names(session, node.users)
     if users != [session.account_name]:
-        guard.everywhere(session, "CREATE USER")
+        session.rights.demand_everywhere("CREATE USER")
 
     def work(txn: Transaction, book: Book) -> None:
         _known(book, "SET DEFAULT ROLE", (*users, *roles))
@@ -133,7 +133,7 @@ def set_default_role(session: Running, node: SetDefaultRole, text: str) -> Resul
     return Result()
 
 
-def set_role(session: Running, node: SetRole, text: str) -> Result:
+def set_role(session: SessionApi, node: SetRole, text: str) -> Result:
     """SET ROLE. Raises 3530."""
     accounts = session.services.accounts
     known = Roles() if accounts is None else accounts.book.roles
@@ -151,7 +151,7 @@ def set_role(session: Running, node: SetRole, text: str) -> Result:
     return Result()
 
 
-def _names(session: Running, roles: Iterable[Who]) -> list[Name]:
+def _names(session: SessionApi, roles: Iterable[Who]) -> list[Name]:
     return [named(session, who) for who in roles]
 
 
@@ -161,7 +161,7 @@ def _known(book: Book, what: str, names: Iterable[Name]) -> None:
             raise ErrCannotUser(what, f"{name[0]}@{name[1]}")
 
 
-def _check_grantor(session: Running, known: Roles, roles: Iterable[Name]) -> None:
+def _check_grantor(session: SessionApi, known: Roles, roles: Iterable[Name]) -> None:
     """Raises 1227 unless it may grant all of these."""
     if not all(known.may_pass_on(session.account_name, role) for role in roles):
-        guard.everywhere(session, "SUPER", "ROLE_ADMIN")
+        session.rights.demand_everywhere("SUPER", "ROLE_ADMIN")

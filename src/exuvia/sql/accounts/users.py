@@ -32,13 +32,13 @@ from exuvia.sql.nodes.accounts import (
 from exuvia.sql.privileges import passwords
 from exuvia.sql.privileges.accounts import CHANNEL, Account, Book, read
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 ATTEMPTS = 16
 Name = tuple[str, str]
 
 
-def change(session: Running, work: Callable[[Transaction, Book], None]) -> None:
+def change(session: SessionApi, work: Callable[[Transaction, Book], None]) -> None:
     """Do it in one transaction; every node is told."""
     session.commit()
     services = session.services
@@ -60,7 +60,7 @@ def change(session: Running, work: Callable[[Transaction, Book], None]) -> None:
         services.accounts.load()
 
 
-def named(session: Running, who: Who) -> Name:
+def named(session: SessionApi, who: Who) -> Name:
     """User and host. Raises 1470."""
     if who is None:
         return session.account_name
@@ -76,7 +76,7 @@ def shown(name: Name) -> str:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def _secret(session: Running, said: Identified, before: Account | None) -> tuple[str, str]:
+def _secret(session: SessionApi, said: Identified, before: Account | None) -> tuple[str, str]:
     """(plugin, what is stored). Raises 1524, 1827."""
     usual = session.variable("default_authentication_plugin")
     plugin = said.plugin or (before.plugin if before is not None else usual)
@@ -93,7 +93,7 @@ def _secret(session: Running, said: Identified, before: Account | None) -> tuple
     return plugin, ""
 
 
-def create_user(session: Running, node: CreateUser, text: str) -> Result:
+def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
     """CREATE USER [IF NOT EXISTS]. Raises 1396 naming all that exist, 1470, 1524, 1827."""
     notes: list[Note] = []
 
@@ -119,7 +119,7 @@ def create_user(session: Running, node: CreateUser, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def alter_user(session: Running, node: AlterUser, text: str) -> Result:
+def alter_user(session: SessionApi, node: AlterUser, text: str) -> Result:
     """ALTER USER [IF EXISTS]. Raises 1396 naming all that are missing, 1524, 1827."""
     notes: list[Note] = []
 
@@ -141,7 +141,7 @@ def alter_user(session: Running, node: AlterUser, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def drop_user(session: Running, node: DropUser, text: str) -> Result:
+def drop_user(session: SessionApi, node: DropUser, text: str) -> Result:
     """DROP USER [IF EXISTS]: the account and all that it was granted. Raises 1396."""
     notes: list[Note] = []
 
@@ -157,7 +157,7 @@ def drop_user(session: Running, node: DropUser, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def rename_user(session: Running, node: RenameUser, text: str) -> Result:
+def rename_user(session: SessionApi, node: RenameUser, text: str) -> Result:
     """RENAME USER a TO b: with all that it was granted. Raises 1396."""
 
     def work(txn: Transaction, book: Book) -> None:
@@ -182,7 +182,7 @@ def _missing(notes: list[Note], what: str, names: Sequence[Name], forgiven: bool
     )
 
 
-def set_password(session: Running, node: SetPassword, text: str) -> Result:
+def set_password(session: SessionApi, node: SetPassword, text: str) -> Result:
     """SET PASSWORD [FOR account] = 'text'. Raises 1133."""
     name = named(session, node.who)
 

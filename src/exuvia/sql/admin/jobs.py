@@ -23,7 +23,6 @@ from exuvia.events import handlers, outbox
 from exuvia.events.trouble import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
 from exuvia.sql import constants
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import (
     AdminAlterJob,
@@ -34,8 +33,8 @@ from exuvia.sql.nodes.session import (
     AdminSkipEvent,
 )
 from exuvia.sql.result import Result, Row, Value
-from exuvia.sql.session.running import Running
 from exuvia.sql.show.listing import columns_of, listing
+from exuvia.sql.statement.context import Context, SessionApi
 
 _JOBS = "{}# {} {} {} {} {}# {}# {}# {}@ {}@ {}@ {} {}:1024".format(*ROW_COLUMNS)
 _SIZES = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib": 1 << 50}
@@ -78,7 +77,7 @@ def show_ddl_job_queries(context: Context, node: AdminShowDdlJobQueries) -> Resu
 # -- acting ----------------------------------------------------------------------------------------
 
 
-def command(session: Running, node: AdminJobs, text: str) -> Result:
+def command(session: SessionApi, node: AdminJobs, text: str) -> Result:
     """ADMIN CANCEL | PAUSE | RESUME DDL JOBS. What is open is committed, as for a change."""
     session.commit()
     services = session.services
@@ -92,7 +91,7 @@ def _result(error: Refused | None) -> str:
     return "successful" if error is None else f"error: [ddl:{error.code}]{error.message}"
 
 
-def alter(session: Running, node: AdminAlterJob, text: str) -> Result:
+def alter(session: SessionApi, node: AdminAlterJob, text: str) -> Result:
     """ADMIN ALTER DDL JOBS id THREAD | BATCH_SIZE | MAX_WRITE_SPEED = n. Raises 1105."""
 
     def work(context: Context) -> Result:
@@ -163,7 +162,7 @@ def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
     return Result(columns_of(_COLUMNS), rows)
 
 
-def skip_event(session: Running, node: AdminSkipEvent, text: str) -> Result:
+def skip_event(session: SessionApi, node: AdminSkipEvent, text: str) -> Result:
     """ADMIN SKIP DDL EVENT. What is open is committed. Raises 1105."""
 
     def work(context: Context) -> Result:

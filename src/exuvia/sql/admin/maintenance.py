@@ -30,7 +30,6 @@ from exuvia.ddl import queue
 from exuvia.kv.packet import Span
 from exuvia.pipeline.plans import CheckRows
 from exuvia.sql import constants
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import (
     AdminCheckIndex,
@@ -43,8 +42,8 @@ from exuvia.sql.nodes.session import (
     TableMaintenance,
 )
 from exuvia.sql.result import Result, Row
-from exuvia.sql.session.running import Running
 from exuvia.sql.show.listing import columns_of
+from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.foreign_keys_sides import key_linked
 
 
@@ -96,7 +95,7 @@ def show_next_row_id(context: Context, node: AdminShowNextRowId) -> Result:
 # -- checks ----------------------------------------------------------------------------------------
 
 
-def check_table(session: Running, node: AdminCheckTable, text: str) -> Result:
+def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result:
     """ADMIN CHECK TABLE: every public index of each, then every foreign key it has. Raises 8223,
     1452, 1146."""
     for name in node.tables:
@@ -110,7 +109,7 @@ def check_table(session: Running, node: AdminCheckTable, text: str) -> Result:
     return Result()
 
 
-def check_index_statement(session: Running, node: AdminCheckIndex, text: str) -> Result:
+def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str) -> Result:
     """ADMIN CHECK INDEX t i. Raises 8223, 1176, 1146."""
     if node.ranges:
         raise ErrNotSupportedYet("ADMIN CHECK INDEX with ranges of handles")
@@ -123,7 +122,7 @@ def check_index_statement(session: Running, node: AdminCheckIndex, text: str) ->
     return Result()
 
 
-def existing_table(session: Running, name: TableName) -> Table:
+def existing_table(session: SessionApi, name: TableName) -> Table:
     """A table in a snapshot of now; what was open is committed. Raises 1046, 1049, 1146."""
     session.commit()
     database = name.db or session.database
@@ -136,7 +135,7 @@ def existing_table(session: Running, name: TableName) -> Table:
         txn.rollback()
 
 
-def _check_key(session: Running, table: Table, key: FkInfo) -> None:
+def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
     """Raises 1452. A key that is gone by now promises nothing."""
     from exuvia.pipeline.verify.check import check_rule  # brings pyarrow: only for who asks for it
     from exuvia.sql.write.checks_judge import judge
@@ -148,7 +147,7 @@ def _check_key(session: Running, table: Table, key: FkInfo) -> None:
         raise error
 
 
-def _still_holds(session: Running, table: Table, key: FkInfo) -> bool:
+def _still_holds(session: SessionApi, table: Table, key: FkInfo) -> bool:
     txn = session.services.store.begin()
     try:
         info = meta.get_table(txn, table.info.id)
@@ -157,7 +156,7 @@ def _still_holds(session: Running, table: Table, key: FkInfo) -> bool:
         txn.rollback()
 
 
-def _check(session: Running, table: Table, index: IndexInfo) -> None:
+def _check(session: SessionApi, table: Table, index: IndexInfo) -> None:
     from exuvia.pipeline.verify.check import check_index  # brings pyarrow: only for who asks for it
 
     fast = session.variable("tidb_enable_fast_table_check") == "ON"
@@ -172,7 +171,7 @@ def _check(session: Running, table: Table, index: IndexInfo) -> None:
 _CHECKSUM = "Db_name Table_name Checksum_crc64_xor:22 Total_kvs# Total_bytes#"
 
 
-def checksum(session: Running, node: AdminChecksum, text: str) -> Result:
+def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
     """ADMIN CHECKSUM TABLE: of rows and public indexes. Raises 1046, 1146."""
     rows: list[Row] = []
     for name in node.tables:
@@ -185,7 +184,7 @@ def checksum(session: Running, node: AdminChecksum, text: str) -> Result:
     return Result(columns_of(_CHECKSUM), rows)
 
 
-def _checksums(session: Running, part: Table) -> list[tuple[int, int, int]]:
+def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
     from exuvia.pipeline.task import Outcome, Task
     from exuvia.pipeline.verify.check import done_here, order_for
@@ -215,7 +214,7 @@ def _checksums(session: Running, part: Table) -> list[tuple[int, int, int]]:
     return done_here(store, waves())
 
 
-def repair(session: Running, node: AdminRepairIndex, text: str) -> Result:
+def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
     from exuvia.pipeline.verify.check import done_here, order_for
     from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
@@ -243,7 +242,7 @@ def repair(session: Running, node: AdminRepairIndex, text: str) -> Result:
 _COLUMNS = "Table Op Msg_type Msg_text:1024"
 
 
-def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
+def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
     """CHECK TABLE compares indexes with rows.
 
     OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys."""
@@ -256,7 +255,7 @@ def maintain(session: Running, node: TableMaintenance, text: str) -> Result:
     return Result(columns_of(_COLUMNS), rows)
 
 
-def _maintain(session: Running, kind: str, table: TableName) -> list[Row]:
+def _maintain(session: SessionApi, kind: str, table: TableName) -> list[Row]:
     shown = f"{table.db or session.database}.{table.name}"
     try:
         if kind == "check":

@@ -26,7 +26,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.admin.maintenance import existing_table
 from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 from exuvia.stats import locked, meta, records, requests
 from exuvia.stats.meta import Delta
 from exuvia.stats.orders import BUCKETS, TOP_N, Order
@@ -44,7 +44,7 @@ _LIMITS = {
 _BY_INDEX = "The version 2 would collect all statistics not only the selected indexes"
 
 
-def analyze(session: Running, node: AnalyzeTable, text: str) -> Result:
+def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
     """ANALYZE TABLE. Raises 1105, 1146, 1317, 1735, 8109, 8137."""
     options = _options(node)
     if session.services.deltas is not None:
@@ -89,7 +89,7 @@ def _refuse_unstored(table: Table) -> None:
         raise ErrUnknown(f"analyze {noun} {info.name.O} is not supported now")
 
 
-def _order(session: Running, table: Table, node: AnalyzeTable, options: dict[str, int]) -> Order:
+def _order(session: SessionApi, table: Table, node: AnalyzeTable, options: dict[str, int]) -> Order:
     info = table.info
     columns = []
     for name in node.columns:
@@ -124,7 +124,7 @@ def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(known[name.lower()] for name in names)
 
 
-def _unlocked(session: Running, table: Table, order: Order, notes: list[Note]) -> Order | None:
+def _unlocked(session: SessionApi, table: Table, order: Order, notes: list[Note]) -> Order | None:
     """The order without locked partitions; None where nothing is left of it."""
     txn = session.services.store.begin()
     try:
@@ -148,7 +148,7 @@ def _unlocked(session: Running, table: Table, order: Order, notes: list[Note]) -
     return msgspec.structs.replace(order, partitions=left) if left else None
 
 
-def _rates(session: Running, table: Table, order: Order) -> list[Note]:
+def _rates(session: SessionApi, table: Table, order: Order) -> list[Note]:
     """What share of the rows is sampled, in TiDB's words."""
     if order.samples:
         return []
@@ -185,7 +185,7 @@ def _rates(session: Running, table: Table, order: Order) -> list[Note]:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def _do(session: Running, order: Order) -> None:
+def _do(session: SessionApi, order: Order) -> None:
     """Have it done. Raises what the owner refuses, 1317."""
     store, member = session.services.store, session.services.member
     number = 0
@@ -223,7 +223,7 @@ def _stop(txn: Transaction, number: int) -> None:
         requests.put(txn, number, msgspec.structs.replace(request, stop=True))
 
 
-def _interrupted(session: Running) -> Refused | None:
+def _interrupted(session: SessionApi) -> Refused | None:
     try:
         session.check_interrupt()
     except Refused as refused:
@@ -231,7 +231,7 @@ def _interrupted(session: Running) -> Refused | None:
     return None
 
 
-def commit_beside(session: Running, write: Callable[[Transaction], None]) -> None:
+def commit_beside(session: SessionApi, write: Callable[[Transaction], None]) -> None:
     """One transaction beside the session's, again after a conflict."""
     for attempt in range(TRIES):
         txn = session.services.store.begin()
@@ -251,7 +251,7 @@ def commit_beside(session: Running, write: Callable[[Transaction], None]) -> Non
 # -- LOCK, UNLOCK and DROP STATS -------------------------------------------------------------------
 
 
-def lock_stats(session: Running, node: LockStats, text: str) -> Result:
+def lock_stats(session: SessionApi, node: LockStats, text: str) -> Result:
     """LOCK STATS | UNLOCK STATS; what is as it should be already is a warning."""
     if session.services.deltas is not None:
         session.services.deltas.flush()
@@ -329,7 +329,7 @@ def _change_parts(
     return [Note("Warning", ErrUnknown.code, said)]
 
 
-def drop_stats(session: Running, node: DropStats, text: str) -> Result:
+def drop_stats(session: SessionApi, node: DropStats, text: str) -> Result:
     """DROP STATS: what analyses found goes, row counts stay. Raises 1735."""
     found = [existing_table(session, name) for name in node.tables]
     for table in found:

@@ -8,8 +8,7 @@
 Plans are kept by time_zone, so a plan knows its zone.
 """
 
-import zoneinfo
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog.convert import values
@@ -17,19 +16,6 @@ from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import types
 from exuvia.sql.expr import Call, Expr
-
-_UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
-
-
-def zone_of(text: str) -> tzinfo | None:
-    """The zone a checked value of time_zone means; None for UTC."""
-    if text.upper() in _UTC_NAMES:
-        return None
-    if text[0] in "+-":
-        hours, minutes = text[1:].split(":")
-        ahead = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-ahead if text[0] == "-" else ahead)
-    return zoneinfo.ZoneInfo(text)
 
 
 def is_shifted(kind: FieldType, zone: tzinfo | None) -> bool:

@@ -17,7 +17,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.modes import Modes, modes_of
 from exuvia.sql.result import Note
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 
 class AlterContext:
@@ -25,7 +25,7 @@ class AlterContext:
 
     def __init__(
         self,
-        session: Running,
+        session: SessionApi,
         txn: Transaction,
         database: DatabaseInfo,
         table: TableInfo,

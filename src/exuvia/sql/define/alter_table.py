@@ -70,18 +70,18 @@ from exuvia.sql.nodes import (
     TableOptions,
 )
 from exuvia.sql.result import Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
 
 
-def alter_table(session: Running, node: AlterTable, text: str) -> Result:
+def alter_table(session: SessionApi, node: AlterTable, text: str) -> Result:
     """ALTER TABLE. Raises 8200 for what is not done."""
     return alter(session, node.table, node.specs, text)
 
 
 def alter(
-    session: Running,
+    session: SessionApi,
     name: TableName,
     specs: Sequence[Spec],
     text: str,

@@ -27,10 +27,10 @@ from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.define.temporary import create_temporary
 from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 
-def create_database(session: Running, node: CreateDatabase, text: str) -> Result:
+def create_database(session: SessionApi, node: CreateDatabase, text: str) -> Result:
     """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
     name = check_name(node.name, ErrWrongDBName)
     charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
@@ -46,7 +46,7 @@ def create_database(session: Running, node: CreateDatabase, text: str) -> Result
     return Result(affected=1)
 
 
-def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
+def alter_database(session: SessionApi, node: AlterDatabase, text: str) -> Result:
     """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200."""
     with look(session) as txn:
         database = database_named(session, txn, node.name)
@@ -59,7 +59,7 @@ def alter_database(session: Running, node: AlterDatabase, text: str) -> Result:
     return Result(affected=1)
 
 
-def create_table(session: Running, node: CreateTable, text: str) -> Result:
+def create_table(session: SessionApi, node: CreateTable, text: str) -> Result:
     """CREATE TABLE [IF NOT EXISTS]. Raises 1050 and all of define/table_definition.py."""
     if node.temporary:
         return create_temporary(session, node, text)
@@ -96,7 +96,7 @@ def create_table(session: Running, node: CreateTable, text: str) -> Result:
 
 
 def _create_select(
-    session: Running, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
+    session: SessionApi, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
 ) -> Result:
     """A schema change leaves no transaction open, also where autocommit is off and it has read."""
     try:
@@ -105,14 +105,14 @@ def _create_select(
         session.rollback()
 
 
-def create_index(session: Running, node: CreateIndex, text: str) -> Result:
+def create_index(session: SessionApi, node: CreateIndex, text: str) -> Result:
     """CREATE [UNIQUE] INDEX: as ALTER TABLE ADD INDEX."""
     spec = AddIndex(node.index, node.if_not_exists)
     return alter(session, node.table, (spec,), text, "Create Index")
 
 
 def _create_table_job(
-    session: Running,
+    session: SessionApi,
     txn: Transaction,
     database: DatabaseInfo,
     node: CreateTable,

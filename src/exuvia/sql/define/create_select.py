@@ -25,7 +25,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl import admin, ctas_handshake, queue, requests
 from exuvia.ddl.job import Job
-from exuvia.sql.context import Context
+from exuvia.sql import planner
 from exuvia.sql.define.jobs import ended
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table_definition import Warn, table_info
@@ -33,9 +33,8 @@ from exuvia.sql.nodes import ColumnDefinition, CreateTable
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.session import planner
-from exuvia.sql.session.running import Running
 from exuvia.sql.show.type_text import identifier, is_text, type_text
+from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.cells import assign_to
 from exuvia.sql.write.insert_target import Target
 from exuvia.stats.meta import Delta
@@ -46,7 +45,7 @@ _LONGEST_VARCHAR = 16_383
 
 
 def create_select(
-    session: Running, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
+    session: SessionApi, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
 ) -> Result:
     """The table with its rows. Raises what the query raises, 1050, 1062, 1060, 1235, ..."""
     query = node.query
@@ -67,7 +66,7 @@ def create_select(
     return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
 
 
-def _columns_of(session: Running, query: exp.Query) -> list[OutputColumn]:
+def _columns_of(session: SessionApi, query: exp.Query) -> list[OutputColumn]:
     """What the query answers, without running it."""
     found: list[OutputColumn] = []
 
@@ -198,7 +197,7 @@ def _regrouped(batches: Iterator[Sequence[Row]]) -> Iterator[list[Row]]:
         yield waiting
 
 
-def _load(session: Running, job_id: int, found: Rows) -> int:
+def _load(session: SessionApi, job_id: int, found: Rows) -> int:
     """Put the rows in. Whatever stops it cancels the job; raises what did, once the job is over."""
     try:
         table, epoch = _place(session, job_id)
@@ -218,7 +217,7 @@ def _load(session: Running, job_id: int, found: Rows) -> int:
         raise
 
 
-def _place(session: Running, job_id: int) -> tuple[Table | None, int]:
+def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
     """The table once rows may be put, and the epoch under which; None when the job has ended."""
     store = session.services.store
     while True:

@@ -50,10 +50,10 @@ from exuvia.sql.nodes import (
     TruncateTable,
 )
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 
-def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
+def drop_database(session: SessionApi, node: DropDatabase, text: str) -> Result:
     """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
     if node.name.lower() in COMPUTED | {"mysql"}:
         raise ErrUnsupportedDDLOperation(f"dropping the '{node.name}' database")
@@ -75,7 +75,7 @@ def drop_database(session: Running, node: DropDatabase, text: str) -> Result:
     return Result()
 
 
-def drop_table(session: Running, node: DropTable, text: str) -> Result:
+def drop_table(session: SessionApi, node: DropTable, text: str) -> Result:
     """DROP TABLE | VIEW | SEQUENCE [IF EXISTS] a, b: a job for each, in the order named.
 
     Raises 1051 naming all missing."""
@@ -99,7 +99,7 @@ def drop_table(session: Running, node: DropTable, text: str) -> Result:
     return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
 
 
-def _check_references(session: Running, names: Sequence[TableName]) -> list[int] | None:
+def _check_references(session: SessionApi, names: Sequence[TableName]) -> list[int] | None:
     """Nothing is dropped where a table that stays refers to one that goes. Raises 3730.
 
     Ids of the tables that go; None where nobody asks (foreign_key_checks=OFF)."""
@@ -111,11 +111,11 @@ def _check_references(session: Running, names: Sequence[TableName]) -> list[int]
     return [each.id for each in tables] if keys_are_checked(session) else None
 
 
-def _shown(session: Running, table: TableName) -> str:
+def _shown(session: SessionApi, table: TableName) -> str:
     return f"{table.db or session.database}.{table.name}"
 
 
-def _drop(session: Running, table: TableName, going: list[int] | None, text: str) -> bool:
+def _drop(session: SessionApi, table: TableName, going: list[int] | None, text: str) -> bool:
     """Drop one table; False if it is not there."""
     check_name(table.name, ErrWrongTableName)
     try:
@@ -130,7 +130,7 @@ def _drop(session: Running, table: TableName, going: list[int] | None, text: str
 
 
 def _job(
-    session: Running, txn: Transaction, table: TableName, going: list[int] | None, text: str
+    session: SessionApi, txn: Transaction, table: TableName, going: list[int] | None, text: str
 ) -> Job:
     database = database_named(session, txn, table.db)
     info = session.services.schemas.table(txn, database.db_name.O, table.name).info
@@ -142,7 +142,7 @@ def _job(
     return requests.drop_table(database, info, going, query=text)
 
 
-def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
+def truncate_table(session: SessionApi, node: TruncateTable, text: str) -> Result:
     """TRUNCATE TABLE. Raises 1146, also for a view or a sequence."""
     temporary = temporary_named(session, node.table)
     if temporary is not None:
@@ -158,6 +158,6 @@ def truncate_table(session: Running, node: TruncateTable, text: str) -> Result:
     return Result()
 
 
-def drop_index(session: Running, node: DropIndexStatement, text: str) -> Result:
+def drop_index(session: SessionApi, node: DropIndexStatement, text: str) -> Result:
     """DROP INDEX: as ALTER TABLE DROP INDEX."""
     return alter(session, node.table, (DropIndex(node.name, node.if_exists),), text, "Drop Index")

@@ -69,7 +69,7 @@ from exuvia.sql.nodes import (
     IndexPart,
     Spec,
 )
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 from exuvia.sql.write.foreign_keys_sides import key_linked, ref_ids
 
 _CHANGES_A_ROW = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
@@ -232,12 +232,12 @@ def key_version(txn: Transaction) -> int:
     return int(variables.get_global(txn, "tidb_enable_foreign_key") != "OFF")
 
 
-def keys_are_checked(session: Running) -> bool:
+def keys_are_checked(session: SessionApi) -> bool:
     """foreign_key_checks."""
     return session.variable("foreign_key_checks") != "OFF"
 
 
-def finder(session: Running, txn: Transaction) -> Find:
+def finder(session: SessionApi, txn: Transaction) -> Find:
     """Tables by their names in the transaction's snapshot."""
 
     def find(database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
@@ -256,7 +256,7 @@ def finder(session: Running, txn: Transaction) -> Find:
 
 
 def new_table_keys(
-    session: Running,
+    session: SessionApi,
     txn: Transaction,
     database: DatabaseInfo,
     node: CreateTable,
@@ -374,7 +374,7 @@ class Referring(NamedTuple):
     columns: tuple[int, ...]
 
 
-def referring(session: Running, txn: Transaction, info: TableInfo) -> Iterator[Referring]:
+def referring(session: SessionApi, txn: Transaction, info: TableInfo) -> Iterator[Referring]:
     """The keys that refer to the table."""
     table = session.services.schemas.table_by_id(txn, info.id)
     for each in info.exuvia_referred:
@@ -455,7 +455,7 @@ def _narrows(old: ColumnInfo, new: ColumnInfo) -> bool:
     return new.type.Tp == TypeCode.NEWDECIMAL or new.type.Flen < old.type.Flen
 
 
-def check_drop_tables(session: Running, txn: Transaction, tables: Sequence[TableInfo]) -> None:
+def check_drop_tables(session: SessionApi, txn: Transaction, tables: Sequence[TableInfo]) -> None:
     """Raises 3730 where a table that stays refers to one of these."""
     if not keys_are_checked(session):
         return
@@ -468,13 +468,13 @@ def check_drop_tables(session: Running, txn: Transaction, tables: Sequence[Table
                 )
 
 
-def check_drop_database(session: Running, txn: Transaction, name: str) -> None:
+def check_drop_database(session: SessionApi, txn: Transaction, name: str) -> None:
     """Raises 3730 where a table of another database refers to one of this."""
     if keys_are_checked(session):
         check_drop_tables(session, txn, list(session.services.schemas.tables(txn, name)))
 
 
-def check_truncate(session: Running, txn: Transaction, table: TableInfo) -> None:
+def check_truncate(session: SessionApi, txn: Transaction, table: TableInfo) -> None:
     """Raises 1701 where another table refers to it."""
     if not keys_are_checked(session):
         return

@@ -24,13 +24,13 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 COMPUTED = frozenset({"information_schema", "performance_schema"})
 
 
 @contextmanager
-def look(session: Running) -> Iterator[Transaction]:
+def look(session: SessionApi) -> Iterator[Transaction]:
     """A snapshot to resolve names in, after what was open is committed."""
     session.commit()
     txn = session.services.store.begin()
@@ -40,7 +40,7 @@ def look(session: Running) -> Iterator[Transaction]:
         txn.rollback()
 
 
-def database_named(session: Running, txn: Transaction, name: str | None) -> DatabaseInfo:
+def database_named(session: SessionApi, txn: Transaction, name: str | None) -> DatabaseInfo:
     """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
     wanted = name or session.database
     if not wanted:
@@ -51,7 +51,7 @@ def database_named(session: Running, txn: Transaction, name: str | None) -> Data
 
 
 def table_named(
-    session: Running, txn: Transaction, table: TableName
+    session: SessionApi, txn: Transaction, table: TableName
 ) -> tuple[DatabaseInfo, TableInfo]:
     """A table that may be changed. Raises 1046, 1049, 1146, 8200 (a system table)."""
     database = database_named(session, txn, table.db)
@@ -69,12 +69,12 @@ def refuse_cached(table: TableInfo, what: str) -> None:
         raise ErrOptOnCacheTable(what)
 
 
-def submit(session: Running, job: Job) -> Job:
+def submit(session: SessionApi, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with."""
     return ended(session, session.services.submitter.submit_nowait(job))
 
 
-def ended(session: Running, job_id: int) -> Job:
+def ended(session: SessionApi, job_id: int) -> Job:
     """A submitted job at its end. Raises what it ended with.
 
     A kill ends the wait (1317) and cancels the job; without its client the job goes on."""

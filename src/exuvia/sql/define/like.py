@@ -16,11 +16,11 @@ from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named
 from exuvia.sql.nodes import CreateTable
 from exuvia.sql.parse.near import Misplaced
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 
 def create_like(
-    session: Running, txn: Transaction, node: CreateTable, database: DatabaseInfo, text: str
+    session: SessionApi, txn: Transaction, node: CreateTable, database: DatabaseInfo, text: str
 ) -> Job:
     """The job; it also waits for those that change the table it copies. Raises 1146, 1347."""
     if node.like is None:
@@ -35,7 +35,7 @@ def create_like(
     return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
 
 
-def like_source(session: Running, txn: Transaction, node: CreateTable) -> TableInfo:
+def like_source(session: SessionApi, txn: Transaction, node: CreateTable) -> TableInfo:
     """What a temporary table LIKE another is made of. Raises 1146, 1347."""
     assert node.like is not None
     place = database_named(session, txn, node.like.db)
@@ -43,7 +43,7 @@ def like_source(session: Running, txn: Transaction, node: CreateTable) -> TableI
     return copied(source, check_name(node.table.name, ErrWrongTableName), place)
 
 
-def _stored(session: Running, txn: Transaction, place: DatabaseInfo, text: str) -> TableInfo:
+def _stored(session: SessionApi, txn: Transaction, place: DatabaseInfo, text: str) -> TableInfo:
     found = session.services.schemas.table(txn, place.db_name.O, text).info
     if not found.is_stored:
         raise ErrWrongObject(place.db_name.O, found.name.O, "BASE TABLE")

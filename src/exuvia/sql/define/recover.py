@@ -31,12 +31,12 @@ from exuvia.sql.define.jobs import look, submit
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
 from exuvia.sql.result import Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 Found = tuple[Job, DatabaseInfo, TableInfo]
 
 
-def recover_table(session: Running, node: RecoverTable, text: str) -> Result:
+def recover_table(session: SessionApi, node: RecoverTable, text: str) -> Result:
     """RECOVER TABLE and FLASHBACK TABLE. Raises 1105, 8224, 1050, 8055."""
     with look(session) as txn:
         if node.table is None:
@@ -69,7 +69,7 @@ def _dropped_by(txn: Transaction, job_id: int) -> Found:
     return found
 
 
-def _newest_drop(session: Running, txn: Transaction, name: TableName, jobs: int | None) -> Found:
+def _newest_drop(session: SessionApi, txn: Transaction, name: TableName, jobs: int | None) -> Found:
     wanted = (name.db or session.database).lower(), name.name.lower()
     if not wanted[0]:
         raise ErrNoDB()
@@ -95,7 +95,7 @@ def _dropped(job: Job) -> TableInfo | None:
     return dropped_table(job) if dropped_table else None
 
 
-def flashback_database(session: Running, node: FlashbackDatabase, text: str) -> Result:
+def flashback_database(session: SessionApi, node: FlashbackDatabase, text: str) -> Result:
     """FLASHBACK DATABASE. Raises 1105, 1007, 8055."""
     with look(session) as txn:
         dropped = _dropped_database(txn, node.name)

@@ -29,7 +29,7 @@ from exuvia.sql.define.jobs import database_named, look, refuse_cached, submit
 from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.result import Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 Place = tuple[int, str]
 
@@ -37,7 +37,7 @@ Place = tuple[int, str]
 class Renamed:
     """What the pairs read so far have made of the names, in the snapshot `txn`."""
 
-    def __init__(self, session: Running, txn: Transaction) -> None:
+    def __init__(self, session: SessionApi, txn: Transaction) -> None:
         self._session = session
         self._txn = txn
         self._names: dict[Place, TableInfo | None] = {}
@@ -128,7 +128,7 @@ def _place(database: DatabaseInfo, name: TableName) -> Place:
     return database.id, name.name.lower()
 
 
-def rename_tables(session: Running, node: RenameTables, text: str) -> Result:
+def rename_tables(session: SessionApi, node: RenameTables, text: str) -> Result:
     """RENAME TABLE: all of the pairs or none."""
     with look(session) as txn:
         renamed = Renamed(session, txn)

@@ -30,13 +30,13 @@ from exuvia.sql.define.view import drop_objects
 from exuvia.sql.nodes import DropTable
 from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
 from exuvia.sql.result import Result
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import SessionApi
 
 _LAST, _FIRST = (1 << 63) - 1, -(1 << 63)
 Options = Sequence[tuple[str, int | None]]
 
 
-def create_sequence(session: Running, node: CreateSequence, text: str) -> Result:
+def create_sequence(session: SessionApi, node: CreateSequence, text: str) -> Result:
     """CREATE SEQUENCE [IF NOT EXISTS]. Raises 1050, 4136."""
     check_name(node.sequence.name, ErrWrongTableName)
     try:
@@ -69,7 +69,7 @@ def create_sequence(session: Running, node: CreateSequence, text: str) -> Result
     return Result()
 
 
-def _exists(session: Running, txn: object, database: str, wanted: str) -> bool:
+def _exists(session: SessionApi, txn: object, database: str, wanted: str) -> bool:
     try:
         session.services.schemas.table(txn, database, wanted)  # type: ignore[arg-type]
     except Refused as error:
@@ -79,7 +79,7 @@ def _exists(session: Running, txn: object, database: str, wanted: str) -> bool:
     return True
 
 
-def alter_sequence(session: Running, node: AlterSequence, text: str) -> Result:
+def alter_sequence(session: SessionApi, node: AlterSequence, text: str) -> Result:
     """ALTER SEQUENCE [IF EXISTS]. Raises 4139, 1347, 4136."""
     place = f"{node.sequence.db or session.database}.{node.sequence.name}"
     try:
@@ -104,7 +104,7 @@ def alter_sequence(session: Running, node: AlterSequence, text: str) -> Result:
     return Result()
 
 
-def drop_sequence(session: Running, node: DropTable, text: str) -> Result:
+def drop_sequence(session: SessionApi, node: DropTable, text: str) -> Result:
     """DROP SEQUENCE [IF EXISTS] a, b. Raises 4139, 1347."""
     return drop_objects(session, node, text, "SEQUENCE", ErrUnknownSequence)
 

@@ -1,4 +1,4 @@
-"""CREATE TEMPORARY TABLE, and what happens to one afterwards (sql/session/temporary.py).
+"""CREATE TEMPORARY TABLE, and what happens to one afterwards (sql/statement/temporary.py).
 
     CREATE, DROP     at once, in the session; an open transaction stays open
     TRUNCATE         the same table under a new id; ends an open transaction
@@ -21,8 +21,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import LOCAL_TEMPORARY, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions.table import placed
+from exuvia.sql import planner
 from exuvia.sql.bind.zones import table_in
-from exuvia.sql.context import Context
 from exuvia.sql.define.check import table_with_checks
 from exuvia.sql.define.create_select import columns_with, converted, row_of
 from exuvia.sql.define.jobs import database_named, noted
@@ -31,14 +31,13 @@ from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import CreateTable, TableName
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session import planner
-from exuvia.sql.session.running import Running
-from exuvia.sql.session.temporary import new_id
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.temporary import new_id
 from exuvia.sql.write.insert_target import Target
 from exuvia.sql.write.inserting import Inserting
 
 
-def create_temporary(session: Running, node: CreateTable, text: str) -> Result:
+def create_temporary(session: SessionApi, node: CreateTable, text: str) -> Result:
     """CREATE TEMPORARY TABLE [IF NOT EXISTS]. Raises 1050, 1215, 1562, 8006, all of
     define/table_definition.py, and what a query raises."""
     warnings: list[Note] = []
@@ -64,7 +63,7 @@ def create_temporary(session: Running, node: CreateTable, text: str) -> Result:
 
 
 def _info(
-    session: Running,
+    session: SessionApi,
     node: CreateTable,
     database: DatabaseInfo,
     warn: Warn,
@@ -99,7 +98,7 @@ def _refuse_what_it_cannot_have(info: TableInfo) -> None:
             raise ErrOptOnTemporaryTable(what)
 
 
-def _add(session: Running, info: TableInfo, database: DatabaseInfo) -> Table:
+def _add(session: SessionApi, info: TableInfo, database: DatabaseInfo) -> Table:
     temporary = session.temporary_tables()
     temporary.add(info, database)
     found = temporary.by_id(info.id)
@@ -108,7 +107,7 @@ def _add(session: Running, info: TableInfo, database: DatabaseInfo) -> Table:
 
 
 def _create_select(
-    session: Running, node: CreateTable, database: DatabaseInfo, warn: Warn
+    session: SessionApi, node: CreateTable, database: DatabaseInfo, warn: Warn
 ) -> Result:
     query = node.query
     assert query is not None
@@ -134,20 +133,20 @@ def _create_select(
 # -- what is done to one ---------------------------------------------------------------------------
 
 
-def temporary_named(session: Running, name: TableName) -> Table | None:
+def temporary_named(session: SessionApi, name: TableName) -> Table | None:
     """The session's temporary table of that name."""
     if session.temporary is None:
         return None
     return session.temporary.find(name.db or session.database, name.name)
 
 
-def refuse_temporary(session: Running, name: TableName, what: str) -> None:
+def refuse_temporary(session: SessionApi, name: TableName, what: str) -> None:
     """8200 for a schema change of a temporary table."""
     if temporary_named(session, name) is not None:
         raise ErrUnsupportedDDLOperation(f"{what} for local temporary table")
 
 
-def without_temporary(session: Running, names: Sequence[TableName]) -> list[TableName]:
+def without_temporary(session: SessionApi, names: Sequence[TableName]) -> list[TableName]:
     """Drop those that are temporary; the names that are left."""
     found = [temporary_named(session, name) for name in names]
     for table in found:
@@ -157,7 +156,7 @@ def without_temporary(session: Running, names: Sequence[TableName]) -> list[Tabl
     return [name for name, table in zip(names, found, strict=True) if table is None]
 
 
-def truncate_temporary(session: Running, table: Table) -> Result:
+def truncate_temporary(session: SessionApi, table: Table) -> Result:
     """TRUNCATE TABLE."""
     session.commit()
     temporary = session.temporary_tables()

@@ -34,22 +34,22 @@ from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.users import check_lengths
-from exuvia.sql.context import Context
 from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named, look, submit
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.text import list_items
 from exuvia.sql.result import Note, OutputColumn, Result
+from exuvia.sql.select import relational
 from exuvia.sql.select.views import REPLACED, plain_type
-from exuvia.sql.session.running import Running
 from exuvia.sql.show.objects import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.show.type_text import identifier
+from exuvia.sql.statement.context import Context, SessionApi
 
 # -- the statements --------------------------------------------------------------------------------
 
 
-def create_view(session: Running, node: CreateView, text: str) -> Result:
+def create_view(session: SessionApi, node: CreateView, text: str) -> Result:
     """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1060, and what its query raises."""
     check_name(node.view.name, ErrWrongTableName)
     definer = _definer(session, node)
@@ -82,9 +82,7 @@ def create_view(session: Running, node: CreateView, text: str) -> Result:
     return Result()
 
 
-def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], str]:
-    from exuvia.sql.select import plan as select
-
+def _planned(session: SessionApi, node: CreateView) -> tuple[list[OutputColumn], str]:
     session.commit()
     query = node.query
     assert isinstance(query, exp.Expression)
@@ -98,12 +96,12 @@ def _planned(session: Running, node: CreateView) -> tuple[list[OutputColumn], st
         _forbid_itself(context, node)
         _refuse_temporary(context, query)
         parts = arms_of(query)
-        found = select.plan(query, context).columns
+        found = relational.plan(query, context).columns
         columns.extend(found if node.columns else told_apart(parts[0], found))
         if len(parts) == 1:
             arms.append(columns)
         elif query.args.get("with_") is None:
-            rest = [list(select.plan(part, context).columns) for part in parts[1:]]
+            rest = [list(relational.plan(part, context).columns) for part in parts[1:]]
             arms.extend((columns, *rest))
         return Result()
 
@@ -155,7 +153,7 @@ def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
     return ColumnInfo(id=at + 1, name=name(title), offset=at, type=kind)
 
 
-def _definer(session: Running, node: CreateView) -> Definer:
+def _definer(session: SessionApi, node: CreateView) -> Definer:
     user, host = node.definer or (session.user, "%")
     check_lengths(user, host)
     return Definer(
@@ -167,7 +165,7 @@ def _definer(session: Running, node: CreateView) -> Definer:
     )
 
 
-def _holder(session: Running, txn: Transaction, database: str, node: CreateView) -> int:
+def _holder(session: SessionApi, txn: Transaction, database: str, node: CreateView) -> int:
     """Id of the view to be replaced, 0 for none. Raises 1050, 1347."""
     try:
         held = session.services.schemas.table(txn, database, node.view.name).info
@@ -182,13 +180,13 @@ def _holder(session: Running, txn: Transaction, database: str, node: CreateView)
     return held.id
 
 
-def drop_view(session: Running, node: DropTable, text: str) -> Result:
+def drop_view(session: SessionApi, node: DropTable, text: str) -> Result:
     """DROP VIEW [IF EXISTS] a, b. Raises 1051 naming all missing, 1347."""
     return drop_objects(session, node, text, "VIEW", ErrBadTable)
 
 
 def drop_objects(
-    session: Running, node: DropTable, text: str, kind: str, unknown: MySQLError
+    session: SessionApi, node: DropTable, text: str, kind: str, unknown: MySQLError
 ) -> Result:
     """Views or sequences: all of that kind are dropped, a job each, then the missing are told."""
     missing: list[str] = []
@@ -206,7 +204,7 @@ def drop_objects(
 
 
 def _drop_job(
-    session: Running, txn: Transaction, wanted: TableName, kind: str, text: str
+    session: SessionApi, txn: Transaction, wanted: TableName, kind: str, text: str
 ) -> Job | None:
     try:
         database = database_named(session, txn, wanted.db)

@@ -1,6 +1,6 @@
 """What an expression may ask of the statement it runs in: parameters, clock, session, warnings.
 
-    Env         the base: a statement's Context (sql/context.py) is one
+    Env         the base: a statement's Context (sql/statement/context.py) is one
     PlainEnv    without a session: folding of constants, stored defaults, tests
 
 In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 from exuvia.stats import shown
 from exuvia.stats.jobs import Job
 from exuvia.stats.score import parts

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from exuvia.base.types import Flag
 from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, name
 from exuvia.catalog.state import SchemaState
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
 from exuvia.sql.show import constraints
 from exuvia.sql.show.type_text import expression_of
+from exuvia.sql.statement.context import Context
 
 
 def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:

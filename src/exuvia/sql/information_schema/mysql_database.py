@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from exuvia.cluster import versions
 from exuvia.ddl import queue
 from exuvia.ddl.job import packed_time, timestamp
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 
 MDL_VIEW = "tidb_mdl_view"
 MDL_VIEW_COLUMNS = (

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables, nothing
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.parse.words import RESERVED
 from exuvia.sql.privileges.accounts import read
-from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 
 _ATTRIBUTES = "ENGINE_ATTRIBUTE:65535 SECONDARY_ENGINE_ATTRIBUTE:65535"
 _PLACE = "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME"
@@ -41,7 +40,7 @@ def _constraints(context: Context) -> Iterator[Row]:
 def _databases(context: Context) -> Iterator[Row]:
     rights = context.session.rights
     for each in context.session.services.schemas.databases(context.txn):
-        if sees(rights, each.db_name.O):
+        if rights.lists_database(each.db_name.O):
             yield ["def", each.db_name.O, ""]
 
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
-from exuvia.sql.context import Context, Virtual
 from exuvia.sql.information_schema import (
     analyze_queue,
     keys,
@@ -30,6 +29,7 @@ from exuvia.sql.information_schema import (
 )
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.show import grants, objects, partitions, statistics, status
+from exuvia.sql.statement.context import Context, Virtual
 
 Rows = Callable[[Context], Iterable[Row]]
 

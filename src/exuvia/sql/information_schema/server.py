@@ -17,10 +17,10 @@ from exuvia.cluster.member import MemberInfo
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import nothing
 from exuvia.sql.result import Row
-from exuvia.sql.session.services import Process
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.services import Process
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
 

@@ -13,8 +13,6 @@ from exuvia.catalog.state import SchemaState
 from exuvia.kv import keys
 from exuvia.sql.bind.zones import column_in
 from exuvia.sql.charsets import CHARSETS
-from exuvia.sql.context import Context
-from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import Row
 from exuvia.sql.show.type_text import (
     default_text,
@@ -24,6 +22,7 @@ from exuvia.sql.show.type_text import (
     type_name,
     type_text,
 )
+from exuvia.sql.statement.context import Context
 from exuvia.stats import records
 
 PRIVILEGES = "select,insert,update,references"
@@ -41,7 +40,7 @@ def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
 def _schemata(context: Context) -> Iterable[Row]:
     rights = context.session.rights
     for each in context.session.services.schemas.databases(context.txn):
-        if not sees(rights, each.db_name.O):
+        if not rights.lists_database(each.db_name.O):
             continue
         yield ["def", each.db_name.O, each.charset, each.collate, None, None]
 

@@ -3,9 +3,10 @@
     SELECT c FROM sbtest1 WHERE id=42 AND pad='x'   ->   SELECT c FROM sbtest1 WHERE id=? AND pad=?
                                                          [42, 'x'], signature "is"
 
-Plans are kept by shape (session/plan_cache.py), so this must cost a few microseconds: one compiled
-pattern splits the text at its literals. Only what is certain is split: a text with comments,
-quoted identifiers, hexadecimal or introduced literals has no shape, and is planned by itself.
+Plans are kept by shape (statement/plan_cache.py), so this must cost a few microseconds: one
+compiled pattern splits the text at its literals. Only what is certain is split: a text with
+comments, quoted identifiers, hexadecimal or introduced literals has no shape, and is planned by
+itself.
 
     letter   Python value      letter   Python value
     i        int < 2**63       s        str

@@ -85,6 +85,7 @@ class Book(NamedTuple):
             [each for each in self.databases if each[:2] in names],
             [each for each in self.tables if each[:2] in names],
             [each for each in self.columns if each[:2] in names],
+            account[:2],
         )
 
 

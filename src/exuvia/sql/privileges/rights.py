@@ -4,11 +4,21 @@ everywhere   a set                          *.*
 databases    patterns -> sets               db.*
 tables       (database, table) -> set       db.t
 columns      (database, table) -> column -> set
+
+`demand_...` raises what a client is told where something is missing: 1142 about a table, 1143 about
+a column, 1044 about a database, 1227 about the whole server.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrColumnaccessDenied,
+    ErrDBaccessDenied,
+    ErrSpecificAccessDenied,
+    ErrTableaccessDenied,
+)
 from exuvia.sql.matching import name_matcher
 from exuvia.sql.privileges.names import EVERYTHING, GRANT
 
@@ -43,11 +53,12 @@ class OnColumn(NamedTuple):
     privileges: frozenset[str]
 
 
+EVERYBODY_READS = frozenset({"information_schema", "performance_schema"})
 _NONE: dict[str, frozenset[str]] = {}
 
 
 class Rights:
-    """See the module. `everything`: no question needs an answer."""
+    """See the module. `everything`: no question needs an answer. `account`: user and host."""
 
     def __init__(
         self,
@@ -55,7 +66,9 @@ class Rights:
         databases: Iterable[OnDatabase] = (),
         tables: Iterable[OnTable] = (),
         columns: Iterable[OnColumn] = (),
+        account: tuple[str, str] = ("", "%"),
     ) -> None:
+        self.account = account
         self.everywhere = everywhere
         self.everything = everywhere >= EVERYTHING
         self._databases = [(name_matcher(each.database), each.privileges) for each in databases]
@@ -104,6 +117,50 @@ class Rights:
         if (database.lower(), table.lower()) in self._columns:
             return True
         return bool(self.on_table(database, table) - {GRANT})
+
+    def lists_database(self, database: str) -> bool:
+        """Whether lists of databases show it: it may know of it, or see all."""
+        if self.everything or database.lower() in EVERYBODY_READS:
+            return True
+        return "SHOW DATABASES" in self.everywhere or self.sees_database(database)
+
+    def hidden(self, database: str) -> Refused | None:
+        """1044 for a database without any privilege in it."""
+        if self.everything or database.lower() in EVERYBODY_READS or self.sees_database(database):
+            return None
+        return ErrDBaccessDenied(*self.account, database)
+
+    def demand_table(self, privileges: Iterable[str], database: str, table: str) -> None:
+        """Raises 1142 for the first that is missing."""
+        if self.everything:
+            return
+        held = self.on_table(database, table)
+        for each in privileges:
+            if each not in held:
+                raise ErrTableaccessDenied(each, *self.account, table)
+
+    def demand_columns(
+        self, privilege: str, place: tuple[str, str], columns: Iterable[str]
+    ) -> None:
+        """Raises 1142 where there is none at all, 1143 for the first column without it."""
+        if self.everything or privilege in self.on_table(*place):
+            return
+        held = self.on_columns(*place, privilege)
+        if not held:
+            raise ErrTableaccessDenied(privilege, *self.account, place[1])
+        for each in columns:
+            if each.lower() not in held:
+                raise ErrColumnaccessDenied(privilege, *self.account, each, place[1])
+
+    def demand_database(self, privilege: str, database: str) -> None:
+        """Raises 1044."""
+        if privilege not in self.on_database(database):
+            raise ErrDBaccessDenied(*self.account, database)
+
+    def demand_everywhere(self, *privileges: str) -> None:
+        """Raises 1227 where it has none of them."""
+        if not self.everywhere & set(privileges):
+            raise ErrSpecificAccessDenied(" or ".join(privileges))
 
 
 ALL = Rights(EVERYTHING)

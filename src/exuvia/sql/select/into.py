@@ -11,9 +11,9 @@ from exuvia.base.mysql_errors import (
     ErrTooManyRows,
     ErrWrongNumberOfColumnsInSelect,
 )
-from exuvia.sql.context import Context
 from exuvia.sql.result import Result
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 
 
 class IntoVariables(Plan):

@@ -6,12 +6,11 @@ from itertools import chain
 from exuvia.base.mysql_errors import ErrTooManyRows
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert.to_string import to_bytes
-from exuvia.sql.context import Context
 from exuvia.sql.files import writable, write_file
 from exuvia.sql.nodes.files import IntoFile, TextFormat
-from exuvia.sql.privileges import guard
 from exuvia.sql.result import OutputColumn, Result, Row, Value
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 
 _WRITTEN_AS = {b"\0": b"0"}
 
@@ -25,7 +24,7 @@ class IntoFilePlan(Plan):
 
     def run(self, context: Context) -> Result:
         """Write the file."""
-        guard.everywhere(context.session, "FILE")
+        context.session.rights.demand_everywhere("FILE")
         path = writable(context.session.services.secure_file_priv, self._node.path)
         found = self._query.run(context)
         if self._node.raw:

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.access.single_table import Source, is_dual, source_of
-from exuvia.sql.context import Context
 from exuvia.sql.result import Result
-from exuvia.sql.select.relational import RelationalPlan, found_rows
+from exuvia.sql.select.relational import found_rows, plan
 from exuvia.sql.select.scan import HANDLE_NAME
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 
 _DROPPED = ("locks", "distinct", "group", "having", "windows", "qualify")
 _ENDS = ("order", "limit", "offset")
@@ -40,7 +40,7 @@ class LockedQuery(Plan):
         self._handles = _handles(node, sources)
         query = node.copy()
         query.set("locks", None)
-        self._query = RelationalPlan(query, context)
+        self._query = plan(query, context)
         self.columns = self._query.columns
 
     def run(self, context: Context) -> Result:

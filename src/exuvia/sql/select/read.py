@@ -20,13 +20,13 @@ from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
 from exuvia.sql.access.sorting import equal_key
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row, Value
+from exuvia.sql.select import relational as engine
 from exuvia.sql.select.read_aggregates import Accumulators, is_supported
 from exuvia.sql.select.read_items import Item, items_of
-from exuvia.sql.select.relational import RelationalPlan, relational
-from exuvia.sql.session.plans import KeptPlan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import KeptPlan
 
 MOST_ROWS = 20_000
 _SIMPLE = frozenset(
@@ -99,13 +99,13 @@ class ReadRows(KeptPlan):
     def run(self, context: Context) -> Result:
         """The rows; through the relational engine where there are too many for this one."""
         found = self._run_here(context)
-        return relational(self._node, context) if found is None else found
+        return engine.relational(self._node, context) if found is None else found
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         """Likewise, as they come."""
         found = self._run_here(context)
         if found is None:
-            yield from RelationalPlan(self._node, context).batches(context)
+            yield from engine.plan(self._node, context).batches(context)
         else:
             yield found.rows
 

@@ -11,11 +11,11 @@ from decimal import Decimal
 from exuvia.base.types import Family
 from exuvia.catalog import decimals
 from exuvia.sql.access.sorting import comparer, equal_key
-from exuvia.sql.context import Context
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Aggregate
 from exuvia.sql.result import Row, Value
 from exuvia.sql.select.read_items import Item
+from exuvia.sql.statement.context import Context
 
 _SUPPORTED = frozenset(("count", "sum", "avg", "min", "max"))
 _WIDE = DecimalContext(prec=100)

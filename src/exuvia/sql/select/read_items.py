@@ -14,13 +14,13 @@ from exuvia.base.mysql_errors import ErrBadTable, ErrNoTablesUsed
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.bind.zones import is_shifted
-from exuvia.sql.context import Context
 from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
+from exuvia.sql.statement.context import Context
 
 
 class Item(NamedTuple):

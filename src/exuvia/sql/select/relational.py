@@ -1,55 +1,214 @@
-"""SELECT through the relational engine (plan.py): joins, groups, windows, sorts of many rows.
+"""Queries that one table's key does not answer: joins, groups, windows, sorts of many rows.
 
-The engine is imported when a statement first needs it: point reads must not wait for DuckDB.
+    no FROM and nothing nested      evaluated here, without DuckDB
+    everything else                 one DuckDB query over Arrow readers of the context's transaction
+
+A plan belongs to its statement and runs once: literals, parameters and LIMIT are in it. What fails
+inside a Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a
+scalar subquery of two rows 1242. DuckDB is imported when a plan first runs: point reads do not wait
+for it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import Any
 
 from sqlglot import exp
 
-from exuvia.sql.context import Context
+from exuvia.base import interruption
+from exuvia.base.mysql_errors import (
+    ErrDataOutOfRange,
+    ErrQueryInterrupted,
+    ErrSubqueryNo1Row,
+    ErrUnknown,
+)
+from exuvia.base.types import Family
+from exuvia.sql import types
+from exuvia.sql.duck.quota import Account, exceeded, quota_of
+from exuvia.sql.evaluate.compile import compile_expression, predicate
+from exuvia.sql.expr import Subquery, walk
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.select.block import Block, bind_block
+from exuvia.sql.select.build import Build, Frame, Planned
+from exuvia.sql.select.from_clause import NO_TABLE
+from exuvia.sql.select.limit import limits
+from exuvia.sql.select.query import plan_query
+from exuvia.sql.select.scan import Scan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 
-if TYPE_CHECKING:
-    from exuvia.sql.select.scan import Scan
+BATCH_ROWS = 2_000
+_TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
+
+
+def plan(node: exp.Expression, context: Any, handles: bool = False) -> "PlainPlan | RelationalPlan":
+    """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
+    if _is_plain(node):
+        block = bind_block(node, Frame(Build(context), None, {}))  # type: ignore[arg-type]
+        if not block.grouped and not any(_nested(item.expr) for item in block.items):
+            return PlainPlan(node, block, context)
+    build = Build(context)
+    build.handles = handles
+    return RelationalPlan(plan_query(node, build, None, {}), build)
+
+
+def _is_plain(node: exp.Expression) -> bool:
+    if not isinstance(node, exp.Select) or node.args.get("with_") or node.args.get("distinct"):
+        return False
+    origin = node.args.get("from_") or node.args.get("from")
+    if origin is not None:
+        dual = isinstance(origin.this, exp.Table) and origin.this.name.lower() == NO_TABLE
+        if not dual or node.args.get("joins"):
+            return False
+    return node.find(exp.Subquery, exp.Window, exp.Exists) is None
+
+
+def _nested(expr: Any) -> bool:
+    return any(isinstance(part, Subquery) for part in walk(expr))
+
+
+def found_rows(node: exp.Select, context: Context) -> tuple[Sequence[OutputColumn], list[Row]]:
+    """Columns and rows of a query that may also ask for the handles of its tables."""
+    found = plan(node, context, handles=True)
+    return found.columns, collected(found, context)
+
+
+def relational(node: exp.Expression, context: Context) -> Result:
+    """Plan and run in one go."""
+    return plan(node, context).run(context)
+
+
+def collected(plan: Plan, context: Context) -> list[Row]:
+    """All rows of a plan. Raises 8175 where they are more than the session may hold."""
+    texts = [n for n, c in enumerate(plan.columns) if types.family_of(c.type) in _TEXTS]
+    account = Account(context)
+    rows: list[Row] = []
+    for batch in plan.batches(context):
+        account.rows(batch, texts)
+        rows += batch
+    return rows
+
+
+class PlainPlan(Plan):
+    """SELECT without FROM: one row, or none."""
+
+    scans: Sequence[Scan] = ()
+
+    def __init__(self, node: exp.Expression, block: Block, context: Any) -> None:
+        self._block = block
+        self._context = context
+        self._limits = limits(node, context)
+        self.columns = [OutputColumn(item.name, item.expr.type) for item in block.items]
+        self._closures = [compile_expression(item.expr) for item in block.items]
+
+    def run(self, context: Context) -> Result:
+        """At most one row."""
+        return Result(self.columns, collected(self, context))
+
+    def batches(self, context: Context) -> Iterator[Sequence[Row]]:
+        """One batch, or none."""
+        most, skip = self._limits
+        conditions = [c for c in (self._block.where, self._block.having) if c is not None]
+        kept = all(predicate(condition)((), self._context) for condition in conditions)
+        if kept and most != 0 and not skip:
+            yield [[closure((), self._context) for closure in self._closures]]
 
 
 class RelationalPlan(Plan):
-    """Planned for one snapshot; run once."""
+    """A query that DuckDB runs. It can run once."""
 
-    def __init__(self, node: object, context: Context) -> None:
-        from exuvia.sql.select import plan as select
-
-        assert isinstance(node, exp.Expression)
-        self._plan = select.plan(node, context)
-        self.columns = [OutputColumn(*column) for column in self._plan.columns]
+    def __init__(self, planned: Planned, build: Build) -> None:
+        self.columns = planned.columns
+        self.sql = planned.sql
+        self._build = build
 
     @property
-    def scans(self) -> "Sequence[Scan]":
-        """What is read of tables; none for a query without."""
-        return self._plan.scans
+    def scans(self) -> Sequence[Scan]:
+        """What it reads of tables, in the order of their names."""
+        return self._build.scans
 
     def run(self, context: Context) -> Result:
         """Collect every batch. Raises 8175."""
-        from exuvia.sql.select.plan import collected
-
-        return Result(self.columns, collected(self._plan, context))
+        return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         """As DuckDB produces them."""
-        return self._plan.run()
+        from exuvia.sql.duck import engine as duck
+
+        build = self._build
+        quota = quota_of(build.context)
+        cursor = duck.cursor(quota)
+        functions = []
+        try:
+            for name, run, parameters, result, volatile in build.functions.made:
+                cursor.create_function(
+                    name,
+                    run,
+                    parameters,
+                    result,
+                    type="arrow",
+                    null_handling="special",
+                    side_effects=volatile,
+                )
+                functions.append(name)
+            for scan in build.scans:
+                cursor.register(scan.name, scan.reader(build.context))
+            with interruption.current().telling(cursor.interrupt):
+                yield from self._rows(cursor)
+        finally:
+            for name in functions:
+                with suppress(Exception):  # the cursor may have been interrupted
+                    cursor.remove_function(name)
+            for scan in build.scans:
+                with suppress(Exception):
+                    cursor.unregister(scan.name)
+            duck.close(cursor, quota)
+
+    def _rows(self, cursor: Any) -> Iterator[list[Row]]:
+        import duckdb
+
+        try:
+            reader = cursor.sql(self.sql).to_arrow_reader(BATCH_ROWS)
+            for batch in reader:
+                columns = [column.to_pylist() for column in batch.columns]
+                yield [list(row) for row in zip(*columns, strict=True)]
+        except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> None:
+        import duckdb
+
+        interruption.check()  # whatever it made of it: that is why it ended
+
+        build = self._build
+        if build.functions.failure is not None:
+            raise build.functions.failure from error
+        for scan in build.scans:
+            if scan.failure is not None:
+                raise scan.failure from error
+        text = str(error)
+        if "More than one row returned" in text:
+            raise ErrSubqueryNo1Row() from error
+        if isinstance(error, duckdb.InterruptException):
+            raise ErrQueryInterrupted() from error
+        if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
+            raise ErrDataOutOfRange(*_overflowed(text, build.functions.operations)) from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise exceeded(build.context) from error
+        raise ErrUnknown(text.partition("\n")[0]) from error
 
 
-def found_rows(node: exp.Select, context: Context) -> tuple[list[OutputColumn], list[Row]]:
-    """Columns and rows of a query that may also ask for the handles of its tables."""
-    from exuvia.sql.select import plan as select
-
-    plan = select.plan(node, context, handles=True)
-    return plan.columns, select.collected(plan, context)
-
-
-def relational(node: object, context: Context) -> Result:
-    """Plan and run in one go."""
-    return RelationalPlan(node, context).run(context)
+def _overflowed(text: str, operations: Sequence[tuple[str, bool, str]]) -> tuple[str, str]:
+    """What 1690 says: the type that was left, and the operation where it is known."""
+    found = re.search(r"\((-?[\d.]+ (\S+) -?[\d.]+)\)", text)
+    shown = f"({found[1]})" if found else "an expression of the query"
+    unsigned = "UINT" in text
+    signs = {found[2]} if found else {"+", "-", "*"}
+    for sign, is_unsigned, said in operations:
+        if sign in signs and is_unsigned == unsigned:
+            shown = said
+            break
+    if "DECIMAL" in text.upper():
+        return "DECIMAL", shown
+    return ("BIGINT UNSIGNED" if unsigned else "BIGINT"), shown

@@ -41,14 +41,13 @@ from exuvia.catalog.convert.to_string import to_text
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
+from exuvia.sql import planner
 from exuvia.sql.access.single_table import ROW_ID
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Batch, Insert, Update
 from exuvia.sql.parse.restore import name_text, string_text
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Value, text_type
-from exuvia.sql.session import planner
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import Context, SessionApi
 
 _UNORDERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.JSON, TypeCode.FLOAT)
 _AT_ONCE = (ErrQueryInterrupted.code, ErrMaxExecTimeExceeded.code)
@@ -79,7 +78,7 @@ class Job(NamedTuple):
         return f"job id: {self.id}, estimated size: {self.size}, sql: {self.text}"
 
 
-def run_batch(session: Running, node: Batch, text: str) -> Result:
+def run_batch(session: SessionApi, node: Batch, text: str) -> Result:
     """BATCH. Raises 1105 where it is not done so, 8143, and what its jobs raise."""
     _check_session(session)
     _check_statement(node)
@@ -115,7 +114,7 @@ def _texts(title: str, rows: Sequence[str]) -> Result:
 # -- what is refused -------------------------------------------------------------------------------
 
 
-def _check_session(session: Running) -> None:
+def _check_session(session: SessionApi) -> None:
     alone, open_ = session.settings.autocommit, session.current is not None
     if not alone or open_:
         raise ErrUnknown(
@@ -317,7 +316,7 @@ def _literal(value: Value, field: FieldType) -> str:
     return string_text(value if isinstance(value, str) else to_text(value, field))
 
 
-def _run(session: Running, jobs: Sequence[Job]) -> None:
+def _run(session: SessionApi, jobs: Sequence[Job]) -> None:
     failed: list[tuple[Job, Refused]] = []
     ignores = session.variable("tidb_nontransactional_ignore_error") == "ON"
     outer = session.statement

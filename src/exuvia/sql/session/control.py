@@ -14,7 +14,6 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.sql import constants
 from exuvia.sql.accounts.users import change
-from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import (
     Begin,
     Commit,
@@ -31,13 +30,12 @@ from exuvia.sql.nodes.session import (
     Unsupported,
     Use,
 )
-from exuvia.sql.privileges import guard
 from exuvia.sql.result import Result
 from exuvia.sql.session.prepared import describe
-from exuvia.sql.session.running import Ready, Running
+from exuvia.sql.statement.context import Context, Ready, SessionApi
 
 
-def begin(session: Running, node: Begin, text: str) -> Result:
+def begin(session: SessionApi, node: Begin, text: str) -> Result:
     """BEGIN, START TRANSACTION: commits what is open. The snapshot is taken by the first read, or
     now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it)."""
     read_only = node.read_only or session.variable("transaction_read_only") == "ON"
@@ -52,13 +50,13 @@ def begin(session: Running, node: Begin, text: str) -> Result:
     return Result()
 
 
-def commit(session: Running, node: Commit, text: str) -> Result:
+def commit(session: SessionApi, node: Commit, text: str) -> Result:
     """COMMIT."""
     session.commit()
     return Result()
 
 
-def rollback(session: Running, node: Rollback, text: str) -> Result:
+def rollback(session: SessionApi, node: Rollback, text: str) -> Result:
     """ROLLBACK [TO savepoint]. Raises 1305."""
     if node.savepoint is None:
         session.rollback()
@@ -69,7 +67,7 @@ def rollback(session: Running, node: Rollback, text: str) -> Result:
     return Result()
 
 
-def savepoint(session: Running, node: Savepoint, text: str) -> Result:
+def savepoint(session: SessionApi, node: Savepoint, text: str) -> Result:
     """SAVEPOINT; outside a transaction it does nothing, as in MySQL."""
     if session.current is None and not session.settings.autocommit:
         session.begin()
@@ -78,7 +76,7 @@ def savepoint(session: Running, node: Savepoint, text: str) -> Result:
     return Result()
 
 
-def release(session: Running, node: ReleaseSavepoint, text: str) -> Result:
+def release(session: SessionApi, node: ReleaseSavepoint, text: str) -> Result:
     """RELEASE SAVEPOINT. Raises 1305."""
     if session.current is None:
         raise ErrSpDoesNotExist("SAVEPOINT", node.name)
@@ -86,11 +84,11 @@ def release(session: Running, node: ReleaseSavepoint, text: str) -> Result:
     return Result()
 
 
-def use(session: Running, node: Use, text: str) -> Result:
+def use(session: SessionApi, node: Use, text: str) -> Result:
     """USE. Raises 1049, 1046 (no name at all)."""
     if not node.database:
         raise ErrNoDB()
-    hidden = guard.hidden(session, node.database)
+    hidden = session.rights.hidden(node.database)
     if hidden is not None:
         raise hidden
     txn = session.services.store.begin()
@@ -104,7 +102,7 @@ def use(session: Running, node: Use, text: str) -> Result:
     return Result()
 
 
-def kill(session: Running, node: Kill, text: str) -> Result:
+def kill(session: SessionApi, node: Kill, text: str) -> Result:
     """KILL [CONNECTION | QUERY] id, of any node. Raises 1094, 1095, 1105."""
 
     def work(context: Context) -> Result:
@@ -120,7 +118,7 @@ def kill(session: Running, node: Kill, text: str) -> Result:
     return session.run(work)
 
 
-def prepare(session: Running, node: PrepareStatement, text: str) -> Result:
+def prepare(session: SessionApi, node: PrepareStatement, text: str) -> Result:
     """PREPARE name FROM 'text' or @variable."""
     source = node.source
     if isinstance(source, exp.Parameter):
@@ -132,39 +130,39 @@ def prepare(session: Running, node: PrepareStatement, text: str) -> Result:
     return Result()
 
 
-def execute(session: Running, node: ExecuteStatement, text: str) -> Result:
+def execute(session: SessionApi, node: ExecuteStatement, text: str) -> Result:
     """EXECUTE name USING @a, @b. Raises 1243, 1210."""
     prepared = _prepared(session, node.name, "EXECUTE")
     values = [session.user_variable(each)[0] for each in node.variables]
     return prepared.run(session, values)
 
 
-def deallocate(session: Running, node: DeallocateStatement, text: str) -> Result:
+def deallocate(session: SessionApi, node: DeallocateStatement, text: str) -> Result:
     """DEALLOCATE PREPARE name. Raises 1243."""
     _prepared(session, node.name, "DEALLOCATE PREPARE")
     del session.prepared[node.name.lower()]
     return Result()
 
 
-def _prepared(session: Running, name: str, what: str) -> Ready:
+def _prepared(session: SessionApi, name: str, what: str) -> Ready:
     found = session.prepared.get(name.lower())
     if found is None:
         raise ErrUnknownStmtHandler(name, what)
     return found
 
 
-def lock_tables(session: Running, node: LockTables, text: str) -> Result:
+def lock_tables(session: SessionApi, node: LockTables, text: str) -> Result:
     """LOCK TABLES ends what is open and locks nothing: a dump reads one snapshot instead."""
     session.commit()
     return Result()
 
 
-def unlock_tables(session: Running, node: UnlockTables, text: str) -> Result:
+def unlock_tables(session: SessionApi, node: UnlockTables, text: str) -> Result:
     """UNLOCK TABLES."""
     return Result()
 
 
-def flush(session: Running, node: Flush, text: str) -> Result:
+def flush(session: SessionApi, node: Flush, text: str) -> Result:
     """FLUSH STATS_DELTA writes row counts; nothing else is held back. Raises 1105 where it asks for
     a lock."""
     if node.text.upper().startswith("STATS_DELTA") and session.services.deltas is not None:
@@ -177,6 +175,6 @@ def flush(session: Running, node: Flush, text: str) -> Result:
     return Result()
 
 
-def unsupported(session: Running, node: Unsupported, text: str) -> Result:
+def unsupported(session: SessionApi, node: Unsupported, text: str) -> Result:
     """A statement that is known and not done."""
     raise ErrNotSupportedYet(node.what)

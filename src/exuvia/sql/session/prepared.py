@@ -14,7 +14,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedPs,
     ErrWrongArguments,
 )
-from exuvia.sql.context import Context
+from exuvia.sql import planner
 from exuvia.sql.nodes import Batch
 from exuvia.sql.nodes.files import LoadData
 from exuvia.sql.nodes.session import (
@@ -28,10 +28,9 @@ from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Value
-from exuvia.sql.session import planner
-from exuvia.sql.session.plans import KeptPlan
-from exuvia.sql.session.running import Running
 from exuvia.sql.session.set_var import hinted, wanted_by
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.plan import KeptPlan
 
 
 class Prepared:
@@ -50,13 +49,13 @@ class Prepared:
         """Whether it was last run by a plan that touches few keys."""
         return isinstance(self._plan, KeptPlan) and self._plan.short
 
-    def run(self, session: Running, values: Sequence[Value]) -> Result:
+    def run(self, session: SessionApi, values: Sequence[Value]) -> Result:
         """Execute with values for its `?`. Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
         return hinted(session.settings, self._wanted, lambda: self._run(session, values))
 
-    def _run(self, session: Running, values: Sequence[Value]) -> Result:
+    def _run(self, session: SessionApi, values: Sequence[Value]) -> Result:
         letters = letters_of(values)
         result = session.run_shape(self.text, values, letters, self.node)
         if result is None:
@@ -80,7 +79,7 @@ def parsed(text: str) -> Prepared:
     return Prepared(text.strip(" \n\t\r;"), node, number_placeholders(node))
 
 
-def describe(session: Running, text: str) -> Prepared:
+def describe(session: SessionApi, text: str) -> Prepared:
     """Parse; a query is also planned, with NULL for each `?`, to know its columns."""
     prepared = parsed(text)
     if isinstance(prepared.node, exp.Query):
@@ -88,7 +87,7 @@ def describe(session: Running, text: str) -> Prepared:
     return prepared
 
 
-def _columns(session: Running, node: exp.Query, count: int) -> Sequence[OutputColumn]:
+def _columns(session: SessionApi, node: exp.Query, count: int) -> Sequence[OutputColumn]:
     found: list[Sequence[OutputColumn]] = []
 
     def work(context: Context) -> Result:

@@ -2,55 +2,61 @@
 
     execute(text) --shape--> a kept plan --------------------> run in a transaction --> Result
                   `--parse--> a read or write -> its plan ------^
-                         `--> anything else -> its handler (session/dispatch.py)
+                         `--> anything else -> its handler (session/statement_registry.py)
 
-Plans see the snapshot they run in and nothing else; a session holds what outlives a statement.
+Plans see the snapshot they run in and nothing else; a session holds what outlives a statement: its
+settings and user variables, its open transaction (session/transaction_runner.py), its temporary
+tables and named locks, and the account it was let in as. Without an account (embedded sessions,
+tests) it may do everything.
 """
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import tzinfo
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import Interruption, running
 from exuvia.base.mysql_errors import (
+    ErrClientLocalFilesDisabled,
     ErrInfoSchemaExpired,
     ErrMaxExecTimeExceeded,
     ErrQueryInterrupted,
     ErrSnapshotTooOld,
 )
+from exuvia.base.types import FieldType
 from exuvia.cluster.row_locks import SHORT
-from exuvia.sql.context import Context, Virtual
+from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.near import Misplaced, placed
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.text import parse
-from exuvia.sql.privileges import guard
-from exuvia.sql.result import Note, Result, Value, notes_of
-from exuvia.sql.session import planner
-from exuvia.sql.session.dispatch import BESIDE, INSIDE
-from exuvia.sql.session.identity import Identity
-from exuvia.sql.session.locking import StatementLocks
-from exuvia.sql.session.named_locks import NamedLocks
-from exuvia.sql.session.plan_cache import REFUSED
-from exuvia.sql.session.planner import NOT_KEPT
-from exuvia.sql.session.plans import KeptPlan
+from exuvia.sql.planner import NOT_KEPT
+from exuvia.sql.privileges.accounts import ALL, Account, Rights
+from exuvia.sql.privileges.roles import Name, shown
+from exuvia.sql.result import NULL, Note, Result, Value, notes_of
 from exuvia.sql.session.prepared import Prepared, describe, parsed
-from exuvia.sql.session.running import Ready
-from exuvia.sql.session.services import Services
 from exuvia.sql.session.set_var import hinted, wanted_by
-from exuvia.sql.session.transacting import Transacting, Work
-from exuvia.sql.session.transactions import OpenTransaction
+from exuvia.sql.session.statement_registry import check_privileges, kind_of
+from exuvia.sql.session.transaction_runner import TransactionRunner, Work
+from exuvia.sql.statement.context import Context, Ready, Virtual
+from exuvia.sql.statement.locks import NamedLocks
+from exuvia.sql.statement.plan import KeptPlan
+from exuvia.sql.statement.plan_cache import REFUSED
+from exuvia.sql.statement.services import Services
+from exuvia.sql.statement.settings import Settings
+from exuvia.sql.statement.temporary import TemporaryTables
+from exuvia.sql.statement.transaction import OpenTransaction
 
 Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.I | re.S)
 
 
-class Session(Transacting, Identity):
+class Session:
     """One statement at a time. `close` ends its transaction."""
 
     def __init__(
@@ -62,18 +68,33 @@ class Session(Transacting, Identity):
         database: str = "",
         client_found_rows: bool = False,
     ) -> None:
-        super().__init__(services, connection_id)
+        self.services = services
+        self.connection_id = connection_id
         self.user = user
         self.host = host
         self.database = database
         self.client_found_rows = client_found_rows
-        self.last_insert_id = 0
+        self.settings = Settings(services)
+        self.transactions = TransactionRunner(self)
+        self.temporary: TemporaryTables | None = None
         self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
+        self.user_variables: dict[str, tuple[Value, FieldType]] = {}
         self.sequence_values: dict[int, int] = {}  # LASTVAL by the sequence's id
+        self.prepared: dict[str, Ready] = {}
+        self.local_file: Callable[[str], Iterator[bytes]] | None = None
+        # what clients can ask of the statement before
+        self.statement = ""
+        self.last_insert_id = 0
         self.found_rows = 0
         self.row_count = -1
         self.warnings: Sequence[Note] = ()
-        self.prepared: dict[str, Ready] = {}
+        # whom it was let in as
+        self.account: Account | None = None
+        self.active_roles: tuple[Name, ...] = ()
+        self._rights = ALL
+        self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
+        # what runs now
+        self._bound: tuple[Sequence[Value], str] = ((), "")
         self._shaped: tuple[str, Shaped | None] = ("", None)
         self._ended = ""
         self._turn = threading.Lock()
@@ -95,16 +116,29 @@ class Session(Transacting, Identity):
                 if parameters is not None:
                     with self._limited(text):
                         return parsed(text).run(self, parameters)
-                return self._execute(text)
+                found = hinted(self.settings, wanted_by(text), lambda: self._run_limited(text))
+                return self._answer(found) if isinstance(found, Result) else found
             except Refused as error:
                 raise self._note(error) from error.__cause__
 
-    def _limited(self, text: str) -> AbstractContextManager[None]:
-        """Ends a query after max_execution_time (3024)."""
-        limit_ms = self.settings.get("max_execution_time")
-        if limit_ms == "0" or not _QUERY.match(text):
-            return nullcontext()
-        return self._interruption.after(int(limit_ms) / 1000, ErrMaxExecTimeExceeded(), self._wake)
+    def prepare(self, text: str) -> Prepared:
+        """Parse a statement with `?`; tells how many, and the columns it will answer with."""
+        with self._turn, running(self._interruption):
+            try:
+                self._begin_statement(text)
+                return describe(self, text)
+            except Refused as error:
+                raise self._note(error) from error.__cause__
+
+    def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
+        """Run a prepared statement."""
+        with self._turn, running(self._interruption):
+            try:
+                self._begin_statement(prepared.text)
+                with self._limited(prepared.text):
+                    return prepared.run(self, parameters)
+            except Refused as error:
+                raise self._note(error) from error.__cause__
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
@@ -118,15 +152,12 @@ class Session(Transacting, Identity):
             reason, self._ended = self._ended, ""
             raise ErrSnapshotTooOld(reason)
 
-    def _note(self, error: Refused) -> Refused:
-        self.row_count = -1
-        error = placed(error, self.statement)
-        self.warnings = notes_of(error)
-        return error
-
-    def _execute(self, text: str) -> Result | list[Result]:
-        found = hinted(self.settings, wanted_by(text), lambda: self._run_limited(text))
-        return self._answer(found) if isinstance(found, Result) else found
+    def _limited(self, text: str) -> AbstractContextManager[None]:
+        """Ends a query after max_execution_time (3024)."""
+        limit_ms = self.settings.get("max_execution_time")
+        if limit_ms == "0" or not _QUERY.match(text):
+            return nullcontext()
+        return self._interruption.after(int(limit_ms) / 1000, ErrMaxExecTimeExceeded(), self._wake)
 
     def _run_limited(self, text: str) -> Result | list[Result]:
         with self._limited(text):
@@ -178,29 +209,30 @@ class Session(Transacting, Identity):
             plan.check(context)
             return plan.run(context)
 
-        result = self.transact(work, values, letters, locking)
+        result = self.transactions.run(work, values, letters, locking)
         return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run one parsed statement."""
-        guard.check(self, node)
+        check_privileges(self, node)
+        kind = kind_of(node)
         letters = letters_of(parameters)
-        beside = BESIDE.get(type(node))
-        if beside is not None:
+        if kind is None or kind.planned:
+            return self.run(
+                lambda context: planner.plan(node, context).run(context),
+                parameters,
+                letters,
+                planner.locks_rows(node),
+            )
+        if kind.own_txn is not None:
             outer, self._bound = self._bound, (parameters, letters)
             try:
-                return self._answer(beside(self, node, text))
+                return self._answer(kind.own_txn(self, node, text))
             finally:
                 self._bound = outer
-        inside = INSIDE.get(type(node))
-        if inside is not None:
-            return self.run(lambda context: inside(context, node), parameters, letters)
-        return self.run(
-            lambda context: planner.plan(node, context).run(context),
-            parameters,
-            letters,
-            planner.locks_rows(node),
-        )
+        in_txn = kind.in_txn
+        assert in_txn is not None
+        return self.run(lambda context: in_txn(context, node), parameters, letters)
 
     def run(
         self,
@@ -213,24 +245,85 @@ class Session(Transacting, Identity):
         is about the session itself has the values that were bound to that."""
         if not parameters:
             parameters, letters = self._bound
-        return self._answer(self.transact(work, parameters, letters, locking))
+        return self._answer(self.transactions.run(work, parameters, letters, locking))
 
-    # -- what the node asks ------------------------------------------------------------------------
+    def _answer(self, result: Result) -> Result:
+        self.warnings = result.warnings
+        if result.columns:
+            self.found_rows = len(result.rows)
+            self.row_count = -1
+        else:
+            self.row_count = result.affected
+        if result.last_insert_id:
+            self.last_insert_id = result.last_insert_id
+        return result
 
-    def quick(self, statement: str | Prepared) -> bool:
+    def _note(self, error: Refused) -> Refused:
+        self.row_count = -1
+        error = placed(error, self.statement)
+        self.warnings = notes_of(error)
+        return error
+
+    # -- its transaction ---------------------------------------------------------------------------
+
+    @property
+    def current(self) -> OpenTransaction | None:
+        """The open transaction."""
+        return self.transactions.current
+
+    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
+        """Open a transaction; see TransactionRunner.begin."""
+        return self.transactions.begin(read_only, pessimistic)
+
+    def commit(self) -> None:
+        """Commit the open transaction, if any; see TransactionRunner.commit."""
+        self.transactions.commit()
+
+    def rollback(self) -> None:
+        """Undo the open transaction, if any."""
+        self.transactions.rollback()
+
+    def set_next_transaction(
+        self, *, isolation: str | None = None, read_only: bool | None = None
+    ) -> None:
+        """What SET TRANSACTION says of the next one, and of no other."""
+        if isolation is not None:
+            self.transactions.next_isolation = isolation
+        if read_only is not None:
+            self.transactions.next_is_read_only = read_only
+
+    def temporary_tables(self) -> TemporaryTables:
+        """Its temporary tables; from now on it works on top of them."""
+        if self.temporary is None:
+            size = "tidb_tmp_table_max_size"
+            self.temporary = TemporaryTables(self.services, lambda: int(self.settings.get(size)))
+            self.services = self.temporary.services
+            if self.current is not None:
+                self.current.adopt(self.services, self.temporary.store)
+        return self.temporary
+
+    def settle_temporary(self) -> None:
+        """Without temporary tables and without a transaction that may see them, be as before."""
+        if self.temporary is not None and not len(self.temporary) and self.current is None:
+            self.services, self.temporary = self.temporary.base, None
+
+    # -- what the server asks ----------------------------------------------------------------------
+
+    def quick(self, statement: str | Ready) -> bool:
         """Whether executing it blocks on nothing: no commit, no schema change, no long scan."""
         text = statement if isinstance(statement, str) else statement.text
         head = text[:9].lstrip().upper()
-        if head.startswith("SELECT") or (self.current is not None and head.startswith(_WRITES)):
+        current = self.transactions.current
+        if head.startswith("SELECT") or (current is not None and head.startswith(_WRITES)):
             return self._short(statement)
         if head.startswith("ROLLBACK"):
-            return len(self.locker.keys) <= SHORT
+            return len(self.transactions.locker.keys) <= SHORT
         if head.startswith(("COMMIT", "BEGIN", "START")):
-            return self.current is None or not self.current.writes
+            return current is None or not current.writes
         return False
 
-    def _short(self, statement: str | Prepared) -> bool:
-        if isinstance(statement, Prepared):
+    def _short(self, statement: str | Ready) -> bool:
+        if not isinstance(statement, str):
             return statement.short
         shaped = self._shape(statement)
         if shaped is None:
@@ -238,25 +331,6 @@ class Session(Transacting, Identity):
         key = (self.settings.flavour(self.database), shaped[0], shaped[2])
         plan = self.services.plans.find(key)
         return isinstance(plan, KeptPlan) and plan.short
-
-    def prepare(self, text: str) -> Prepared:
-        """Parse a statement with `?`; tells how many, and the columns it will answer with."""
-        with self._turn, running(self._interruption):
-            try:
-                self._begin_statement(text)
-                return describe(self, text)
-            except Refused as error:
-                raise self._note(error) from error.__cause__
-
-    def execute_prepared(self, prepared: Prepared, parameters: Sequence[Value]) -> Result:
-        """Run a prepared statement."""
-        with self._turn, running(self._interruption):
-            try:
-                self._begin_statement(prepared.text)
-                with self._limited(prepared.text):
-                    return prepared.run(self, parameters)
-            except Refused as error:
-                raise self._note(error) from error.__cause__
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long. Any thread."""
@@ -282,7 +356,7 @@ class Session(Transacting, Identity):
 
     def _wake(self) -> None:
         """What waits looks again whether it is to end."""
-        self.locker.wake()
+        self.transactions.locker.wake()
         self.named_locks.holder.wake()
 
     def close(self) -> None:
@@ -290,35 +364,68 @@ class Session(Transacting, Identity):
         self.rollback()
         self.named_locks.release_all()
 
+    # -- who it is ---------------------------------------------------------------------------------
+
+    def enter_as(self, account: Account | None) -> None:
+        """Whom it was let in as; the roles that are active from now on."""
+        self.account, accounts = account, self.services.accounts
+        if account is None or accounts is None:
+            return
+        roles = accounts.book.roles
+        everyone = self.settings.get("activate_all_roles_on_login") == "ON"
+        choose = roles.granted if everyone else roles.defaults_of
+        self.active_roles = choose(account[:2])
+
+    @property
+    def rights(self) -> Rights:
+        """What its account may do now; a dropped account may do nothing more."""
+        accounts = self.services.accounts
+        if accounts is None or self.account is None:
+            return ALL
+        wanted = accounts.version, self.active_roles
+        if self._rights_of != wanted:
+            self._rights_of, book = wanted, accounts.book
+            found = book.account(self.account.user, self.account.host)
+            nothing = Rights(frozenset(), account=self.account_name)
+            self._rights = nothing if found is None else book.rights(found, self.active_roles)
+        return self._rights
+
+    @property
+    def account_name(self) -> tuple[str, str]:
+        """User and host of its account, as CURRENT_USER() has it."""
+        if self.account is None:
+            return self.user, "%"
+        return self.account.user, self.account.host
+
+    @property
+    def current_role(self) -> str:
+        """As CURRENT_ROLE() has it."""
+        accounts = self.services.accounts
+        if accounts is None or not self.active_roles:
+            return "NONE"
+        granted = accounts.book.roles.granted(self.account_name)
+        return ",".join(shown(each) for each in self.active_roles if each in granted) or "NONE"
+
     # -- what statements ask -----------------------------------------------------------------------
 
-    def context_in(
-        self,
-        open_: OpenTransaction,
-        parameters: Sequence[Value],
-        letters: str,
-        locks: StatementLocks | None = None,
-    ) -> Context:
-        """What a statement sees of that transaction."""
-        schemas = self.services.schemas
-        context = Context(
-            self,
-            schemas,
-            open_.txn,
-            None,
-            parameters,
-            letters,
-            open_.writing,
-            locks,
-            open_.relying,
-        )
-        context.counted = open_.counted
-        context.held = open_.names
-        return context
+    @property
+    def zone(self) -> tzinfo | None:
+        """Of its TIMESTAMPs; None is UTC."""
+        return self.settings.zone
 
     def check_interrupt(self) -> None:
         """Raises 1317 once `interrupt` was called in this statement, 3024 when its time is up."""
         self._interruption.check()
+
+    def ask_for_file(self, path: str) -> Iterator[bytes]:
+        """The client's own file, a chunk at a time. Raises 3948."""
+        if self.local_file is None or self.settings.get("local_infile") != "ON":
+            raise ErrClientLocalFilesDisabled()
+        return self.local_file(path)
+
+    def texts(self) -> dict[str, str]:
+        """Every system variable as this session sees it."""
+        return self.settings.texts()
 
     def variable(self, name: str) -> str:
         """Text of a system variable. Raises 1193."""
@@ -327,6 +434,14 @@ class Session(Transacting, Identity):
         if name in ("identity", "last_insert_id"):
             return str(self.last_insert_id)
         return self.settings.get(name)
+
+    def user_variable(self, name: str) -> tuple[Value, FieldType]:
+        """Value and type of `@name`."""
+        return self.user_variables.get(name.lower(), (None, NULL))
+
+    def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
+        """Set `@name`."""
+        self.user_variables[name.lower()] = (value, kind)
 
     def virtual(self, context: Context, database: str, name: str) -> Virtual | None:
         """A table of information_schema, or a computed one of mysql, or None."""

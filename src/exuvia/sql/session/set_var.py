@@ -15,7 +15,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnresolvedHintName, ErrWarnConflictingHint
 from exuvia.catalog.sysvar import variables
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.settings import Settings
+from exuvia.sql.statement.settings import Settings
 
 _Found = TypeVar("_Found")
 _HEAD = re.compile(

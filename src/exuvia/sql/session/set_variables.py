@@ -21,19 +21,18 @@ from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import constants
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import Assignment, SetStatement
 from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.result import Note, Result
-from exuvia.sql.session.running import Running
-from exuvia.sql.session.settings import ISOLATION
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.settings import ISOLATION
 
 _GLOBAL_ATTEMPTS = 16
 _BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_lock"})
 
 
-def set_statement(session: Running, node: SetStatement, text: str) -> Result:
+def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
     """SET. Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
     notes: list[Note] = []
     for item in node.assignments:
@@ -43,7 +42,7 @@ def set_statement(session: Running, node: SetStatement, text: str) -> Result:
     return Result(warnings=notes)
 
 
-def _value(session: Running, tree: Tree) -> tuple[Setting, FieldType]:
+def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:
     """What stands right of `=`: a bare word is its own text, as in `SET sql_mode = ANSI`."""
     if isinstance(tree, exp.Column) and not tree.table:
         return tree.name, _TEXT
@@ -62,7 +61,7 @@ def _value(session: Running, tree: Tree) -> tuple[Setting, FieldType]:
 _TEXT = FieldType(Tp=TypeCode.VAR_STRING, Flen=64, Charset="utf8mb4", Collate="utf8mb4_bin")
 
 
-def _setting(session: Running, tree: Tree) -> Setting:
+def _setting(session: SessionApi, tree: Tree) -> Setting:
     value, kind = _value(session, tree)
     if value is None or isinstance(value, str | int | float | Decimal | bytes):
         if kind.Tp in (TypeCode.NULL, TypeCode.NEWDECIMAL, TypeCode.VAR_STRING, TypeCode.VARCHAR):
@@ -72,7 +71,7 @@ def _setting(session: Running, tree: Tree) -> Setting:
     return values.to_text(value, kind)
 
 
-def _session(session: Running, item: Assignment) -> Refused | None:
+def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
     if item.value is None:
         session.settings.reset_session(name)
@@ -84,14 +83,14 @@ def _session(session: Running, item: Assignment) -> Refused | None:
     return warning
 
 
-def _autocommit(session: Running, value: Setting) -> Refused | None:
+def _autocommit(session: SessionApi, value: Setting) -> Refused | None:
     warning = session.settings.set_session("autocommit", value)
     if session.settings.autocommit:
         session.commit()
     return warning
 
 
-def _global(session: Running, item: Assignment) -> Refused | None:
+def _global(session: SessionApi, item: Assignment) -> Refused | None:
     value = None if item.value is None else _setting(session, item.value)
     for _ in range(_GLOBAL_ATTEMPTS):
         txn = session.services.store.begin()
@@ -124,7 +123,7 @@ def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None
             queue.require_none(txn)
 
 
-def _user(session: Running, item: Assignment) -> Refused | None:
+def _user(session: SessionApi, item: Assignment) -> Refused | None:
     if item.value is None:
         raise Misplaced("DEFAULT")
     value, kind = _value(session, item.value)
@@ -132,7 +131,7 @@ def _user(session: Running, item: Assignment) -> Refused | None:
     return None
 
 
-def _names(session: Running, item: Assignment) -> Refused | None:
+def _names(session: SessionApi, item: Assignment) -> Refused | None:
     charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
     if item.extra:
         resolve(charset, item.extra, ("utf8mb4", "utf8mb4_bin"))
@@ -143,7 +142,7 @@ def _names(session: Running, item: Assignment) -> Refused | None:
     return None
 
 
-def _charset(session: Running, item: Assignment) -> Refused | None:
+def _charset(session: SessionApi, item: Assignment) -> Refused | None:
     """SET CHARACTER SET: what is sent, and what is answered; texts are the database's."""
     charset = "utf8mb4" if item.name.lower() == "default" else charset_named(item.name)
     settings = session.settings
@@ -154,23 +153,23 @@ def _charset(session: Running, item: Assignment) -> Refused | None:
     return None
 
 
-def _transaction(session: Running, item: Assignment) -> Refused | None:
+def _transaction(session: SessionApi, item: Assignment) -> Refused | None:
     if item.extra is None and session.current is not None:
         raise ErrCantChangeTxCharacteristics()
     said = [_characteristic(session, item, part) for part in item.name.split(",")]
     return next((warning for warning in said if warning is not None), None)
 
 
-def _characteristic(session: Running, item: Assignment, text: str) -> Refused | None:
+def _characteristic(session: SessionApi, item: Assignment, text: str) -> Refused | None:
     """Of the next transaction alone where the statement names no scope."""
     is_level = text.startswith("ISOLATION LEVEL")
     level = text.removeprefix("ISOLATION LEVEL").strip().replace(" ", "-")
     if item.extra is None and is_level:
         warning = session.settings.judge(ISOLATION, level)
-        session.next_isolation = level
+        session.set_next_transaction(isolation=level)
         return warning
     if item.extra is None:
-        session.next_is_read_only = text == "READ ONLY"
+        session.set_next_transaction(read_only=text == "READ ONLY")
         return None
     if is_level:
         name, value = ISOLATION, level

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
 from exuvia.sql.show.type_text import identifier
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.foreign_keys_lookup import index_over
 from exuvia.sql.write.foreign_keys_sides import clause, names_of, parent_table, ref_ids
 

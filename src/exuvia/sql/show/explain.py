@@ -16,21 +16,21 @@ from itertools import count
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
+from exuvia.sql import planner
 from exuvia.sql.access.estimated import rows_read
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.paths import IndexRange, Matched, Path, Points, UniquePoints
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.session import Explain
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select.read import ReadRows
-from exuvia.sql.select.relational import RelationalPlan
-from exuvia.sql.session import planner
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.select.relational import PlainPlan, RelationalPlan
 from exuvia.sql.show.explain_joins import relational_lines
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.show.type_text import expression_of
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.delete import DeleteRows
 from exuvia.sql.write.update import UpdateRows
 
@@ -67,7 +67,7 @@ def _lines(plan: Plan, statement: object, context: Context) -> Iterator[Row]:
         yield [f"└─Relational_{next(number)}", "", "root", "", "rows found by DuckDB"]
     elif isinstance(statement, Insert):
         yield [f"Insert_{next(number)}", "N/A", "root", "", "N/A"]
-    elif isinstance(plan, RelationalPlan) and isinstance(statement, exp.Query):
+    elif isinstance(plan, PlainPlan | RelationalPlan) and isinstance(statement, exp.Query):
         yield from relational_lines(plan.scans, statement, number, context)
     elif isinstance(statement, exp.Query):
         yield [f"Relational_{next(number)}", "", "root", "", "joins, groups and sorts by DuckDB"]

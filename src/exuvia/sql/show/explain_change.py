@@ -33,8 +33,8 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes
 from exuvia.sql.nodes.session import ExplainChange
 from exuvia.sql.result import Result, Row, text_columns
-from exuvia.sql.session.running import Running
 from exuvia.sql.show.listing import columns_of
+from exuvia.sql.statement.context import SessionApi
 
 Handler = Callable[[Any, Any, str], Result]
 
@@ -74,7 +74,7 @@ class _Settings:
 class _Asked:
     """The session as the handler sees it."""
 
-    def __init__(self, session: Running) -> None:
+    def __init__(self, session: SessionApi) -> None:
         self._session = session
         self.collector = _Collector()
         self.services = dataclasses.replace(session.services, submitter=self.collector)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ class _Asked:
         """Nothing is committed: nothing is changed."""
 
 
-def explain_change(handler: Handler, session: Running, node: ExplainChange, text: str) -> Result:
+def explain_change(handler: Handler, session: SessionApi, node: ExplainChange, text: str) -> Result:
     """EXPLAIN of that handler's statement. Raises what the statement would, 1235 for ANALYZE."""
     if node.analyze:
         raise ErrNotSupportedYet("EXPLAIN ANALYZE of a schema change")
@@ -106,7 +106,7 @@ def explain_change(handler: Handler, session: Running, node: ExplainChange, text
     return Result(columns_of(_COLUMNS), rows, warnings=answer.warnings)
 
 
-def _rows(session: Running, jobs: list[Job]) -> Iterator[Row]:
+def _rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
     txn = session.services.store.begin()
     try:
         now = timestamp(session.services.clock.wall_ns())
@@ -116,7 +116,7 @@ def _rows(session: Running, jobs: list[Job]) -> Iterator[Row]:
         txn.rollback()
 
 
-def _job_rows(session: Running, txn: Transaction, job: Job, now: int) -> Iterator[Row]:
+def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iterator[Row]:
     store = session.services.store
     world = read_snapshot(txn, job, now)
     runs: list[Decision] = []

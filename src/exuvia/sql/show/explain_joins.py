@@ -22,9 +22,9 @@ from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.paths import Path
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.bind.aggregates import AGGREGATES
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
 from exuvia.sql.select.scan import Scan, TableScan
+from exuvia.sql.statement.context import Context
 
 
 def relational_lines(

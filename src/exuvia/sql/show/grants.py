@@ -9,7 +9,6 @@ from exuvia.base.mysql_errors import (
     ErrRoleNotGranted,
     ErrTableaccessDenied,
 )
-from exuvia.sql.context import Context
 from exuvia.sql.nodes.accounts import ShowGrants
 from exuvia.sql.privileges.accounts import Account, Book, OnDatabase, OnTable, read
 from exuvia.sql.privileges.names import COLUMN, COLUMNS, DATABASE, GLOBAL, GRANT, TABLE, USAGE
@@ -17,6 +16,7 @@ from exuvia.sql.privileges.roles import Name, shown
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.show.type_text import identifier, quoted
+from exuvia.sql.statement.context import Context
 
 _WIDE = ":1024"
 Place = TypeVar("Place")

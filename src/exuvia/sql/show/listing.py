@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql import expressions
-from exuvia.sql.context import Context
 from exuvia.sql.matching import name_matcher
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import BIGINT, DATETIME, OutputColumn, Result, Row, text_type
+from exuvia.sql.statement.context import Context
 
 
 def columns_of(line: str) -> list[OutputColumn]:

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.catalog.model import TableInfo, ViewInfo
 from exuvia.catalog.sequence_info import SequenceInfo
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.show.type_text import identifier, quoted
+from exuvia.sql.statement.context import Context
 
 ALGORITHMS = ("UNDEFINED", "MERGE", "TEMPTABLE")
 SECURITIES = ("DEFINER", "INVOKER")

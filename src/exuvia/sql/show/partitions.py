@@ -10,10 +10,10 @@ from exuvia.catalog.partition_info import (
     PartitionType,
 )
 from exuvia.kv import keys
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
 from exuvia.sql.show.type_text import identifier, quoted
+from exuvia.sql.statement.context import Context
 
 _BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)
 

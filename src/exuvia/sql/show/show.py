@@ -13,10 +13,8 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.catalog.sysvar import variables
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.server import character_sets, collations, engines, processes_seen
 from exuvia.sql.nodes.session import Describe, Show
-from exuvia.sql.privileges.guard import sees
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
 from exuvia.sql.show import objects as show_objects
 from exuvia.sql.show import statistics as show_statistics
@@ -25,6 +23,7 @@ from exuvia.sql.show.create import create_database_text
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.show.privileges import privilege_rows
 from exuvia.sql.show.status import status_rows
+from exuvia.sql.statement.context import Context
 
 Shower = Callable[[Context, Show], Result]
 
@@ -49,7 +48,7 @@ def describe(context: Context, node: Describe) -> Result:
 def _databases(context: Context, node: Show) -> Result:
     databases = context.session.services.schemas.databases(context.txn)
     rights = context.session.rights
-    shown = [each for each in databases if sees(rights, each.db_name.O)]
+    shown = [each for each in databases if rights.lists_database(each.db_name.O)]
     names = sorted(each.db_name.O for each in shown)
     title = f"Database ({node.like})" if node.like is not None else "Database"
     columns = [OutputColumn(title, columns_of("x")[0].type)]

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from exuvia.base.types import FieldType, TypeCode, packed_moment
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.temporal import shift_zone
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.tables import all_tables, row_count
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of, listing
+from exuvia.sql.statement.context import Context
 from exuvia.stats import analysis_log, bounds, locked, meta, records
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from exuvia.catalog import meta
 from exuvia.catalog.sysvar import variables
-from exuvia.sql.context import Context
 from exuvia.sql.information_schema.server import processes_seen
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 
 _VARIABLES = "VARIABLE_NAME VARIABLE_VALUE:1024"
 

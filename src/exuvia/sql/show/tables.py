@@ -7,7 +7,6 @@ from exuvia.base.mysql_errors import ErrNoDB
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.zones import column_in, table_in
-from exuvia.sql.context import Context, Virtual
 from exuvia.sql.information_schema.keys import shown_indexes
 from exuvia.sql.information_schema.registry import definitions
 from exuvia.sql.information_schema.tables import (
@@ -21,7 +20,6 @@ from exuvia.sql.information_schema.tables import (
 )
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import Show
-from exuvia.sql.privileges import guard
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.show.constraints import constraint_lines
 from exuvia.sql.show.create import create_table_text
@@ -35,6 +33,7 @@ from exuvia.sql.show.type_text import (
     key_text,
     type_text,
 )
+from exuvia.sql.statement.context import Context, Virtual
 
 
 class Named(NamedTuple):
@@ -47,7 +46,7 @@ class Named(NamedTuple):
 
 def _database(context: Context, name: str | None) -> DatabaseInfo:
     wanted = context.database_of(name or "")
-    hidden = guard.hidden(context.session, wanted)
+    hidden = context.session.rights.hidden(wanted)
     if hidden is not None:
         raise hidden
     return context.session.services.schemas.database(context.txn, wanted)

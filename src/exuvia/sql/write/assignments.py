@@ -24,11 +24,11 @@ from exuvia.sql import expressions
 from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import Source
 from exuvia.sql.bind.defaults import is_own_default
-from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import default_for, now_for
 from exuvia.sql.write.quiet import loss_of, overflowed, updated

@@ -4,10 +4,10 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownTable
 from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
 from exuvia.sql.access.single_table import Source, check_writable, source_of, tree_of
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete
 from exuvia.sql.result import Result
-from exuvia.sql.session.plans import KeptPlan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness
 

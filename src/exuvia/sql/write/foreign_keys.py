@@ -30,8 +30,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.constraint_info import Rule
 from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE, Kind
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.foreign_keys_sides import Downward, Upward, of_child, of_parent
 
 MOST_DEEP = 15

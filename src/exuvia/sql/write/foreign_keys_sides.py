@@ -14,8 +14,8 @@ from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo, Referred, Rule
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.sql.context import Context
 from exuvia.sql.parse.restore import name_text
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.foreign_keys_lookup import Finder
 
 

@@ -24,13 +24,13 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import ROW_ID, Source, check_writable, source_of, tree_of
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select.relational import found_rows
 from exuvia.sql.select.scan import HANDLE_NAME
-from exuvia.sql.session.plans import Plan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.assignments import Assignments, Given
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness

@@ -5,8 +5,8 @@ from exuvia.catalog.auto_random import random_column
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.column_sources import Source, constant_default, source_of
 
 

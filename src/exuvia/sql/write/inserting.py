@@ -13,8 +13,8 @@ from exuvia.catalog.auto_random import counter_bits, scattered
 from exuvia.catalog.ids import EVERY, Spacing
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.sql.context import Context
 from exuvia.sql.result import Result, Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.assignments import Assignments
 from exuvia.sql.write.insert_target import Target
 from exuvia.sql.write.quiet import INTEGERS

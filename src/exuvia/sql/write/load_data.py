@@ -24,13 +24,11 @@ from exuvia.base.types import Family, FieldType
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import Source, check_writable
-from exuvia.sql.context import Context
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes.files import LoadData
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.privileges import guard
 from exuvia.sql.result import BINARY, Note, Result, Row, Value, text_type
-from exuvia.sql.session.running import Running
+from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.insert import default_cell, storer
 from exuvia.sql.write.insert_target import Target
 from exuvia.sql.write.inserting import Inserting
@@ -44,12 +42,12 @@ _CODECS = {"binary": "latin-1", "latin1": "cp1252", "ascii": "ascii", "gbk": "gb
 Step = Callable[[Row, Value, Context, int], None]
 
 
-def load_data(session: Running, node: LoadData, text: str) -> Result:
+def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
     """See the module. Raises 1290, 3948, 29, 1227, 1261, 1262, and what INSERT does."""
     if node.local:
         chunks = session.ask_for_file(node.path)
     else:
-        guard.everywhere(session, "FILE")
+        session.rights.demand_everywhere("FILE")
         chunks = read_file(readable(session.services.secure_file_priv, node.path))
     records = Lines(node.format, _codec(node), node.skipped).read(chunks)
     counts = _Counts()

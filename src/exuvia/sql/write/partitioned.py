@@ -22,8 +22,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, route_of
 from exuvia.sql.access.pruning import places_named
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import misfits
 from exuvia.sql.write.partition_twins import twins_of
 

@@ -22,8 +22,8 @@ from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.to_numeric import leading_number
 from exuvia.catalog.model import ColumnInfo
-from exuvia.sql.context import Context
 from exuvia.sql.result import Value
+from exuvia.sql.statement.context import Context
 
 Loss = Callable[[Value, Value, Context, int], None]  # value, what is stored, context, row number
 INTEGERS = {8: "tinyint", 16: "smallint", 24: "mediumint", 32: "int", 64: "bigint"}

@@ -28,8 +28,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import reader, writer
 from exuvia.catalog.constraint_info import Rule
 from exuvia.catalog.table import Table
-from exuvia.sql.context import Context
 from exuvia.sql.result import Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import row_checks
 from exuvia.sql.write.foreign_keys import key_duties
 from exuvia.sql.write.foreign_keys_cascade import follow

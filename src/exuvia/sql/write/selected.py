@@ -17,12 +17,12 @@ from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.names import name as named
 from exuvia.sql.access.single_table import Source
-from exuvia.sql.context import Context
 from exuvia.sql.expressions import Visible
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.relational import RelationalPlan
+from exuvia.sql.select import relational
+from exuvia.sql.statement.context import Context
 
 READ_ROW = "\x01read row"
 
@@ -112,7 +112,7 @@ class _Reads:
         for key, part in parts.items():
             probe.set(key, [e.copy() for e in part] if isinstance(part, list) else part.copy())
         try:
-            RelationalPlan(probe, self._context)
+            relational.plan(probe, self._context)
         except Refused as error:
             if error.code == ErrBadField.code:
                 return False

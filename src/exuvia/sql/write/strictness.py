@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
-from exuvia.sql.context import Context
+from exuvia.sql.statement.context import Context
 from exuvia.sql.write.cells import NARROWED
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")

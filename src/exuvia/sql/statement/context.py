@@ -1,4 +1,6 @@
-"""What binding and planning see: one statement's snapshot, its names, parameters and clock.
+"""What a statement sees: its session, and its snapshot with its names, parameters and clock.
+
+The session is seen from below by one description, SessionApi; binding and planning see a Context:
 
     Context.table(db, name)      the table as this snapshot holds it (law 1); 1046, 1049, 1146
     Context.virtual(db, name)    a table that is computed (information_schema), or None
@@ -12,9 +14,9 @@ the metadata lock and make the commit validate the table's revision (law 1). `lo
 rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -33,13 +35,15 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.evaluate.env import WARNINGS_KEPT, Env
+from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import type_of
-from exuvia.sql.privileges import guard
-from exuvia.sql.privileges.accounts import Rights
-from exuvia.sql.result import Note, Row, Value
-from exuvia.sql.session.locking import StatementLocks
-from exuvia.sql.session.services import Services
-from exuvia.sql.session.temporary import TemporaryTables
+from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
+from exuvia.sql.result import Note, OutputColumn, Result, Row, Value
+from exuvia.sql.statement.locks import NamedLocks, StatementLocks
+from exuvia.sql.statement.services import Services
+from exuvia.sql.statement.settings import Settings
+from exuvia.sql.statement.temporary import TemporaryTables
+from exuvia.sql.statement.transaction import OpenTransaction
 
 
 class Virtual(NamedTuple):
@@ -51,22 +55,45 @@ class Virtual(NamedTuple):
     rows: Callable[[], Iterable[Row]]
 
 
-class Surroundings(Protocol):
-    """What a context asks of its session."""
+class Ready(Protocol):
+    """A prepared statement; `columns` is empty where it answers with no rows."""
+
+    text: str
+    parameters: int
+    columns: Sequence[OutputColumn]
+
+    @property
+    def short(self) -> bool:
+        """Whether it was last run by a plan that touches few keys."""
+
+    def run(self, session: Any, values: Sequence[Value]) -> Result:
+        """Execute with values for its `?`. Raises 1210."""
+
+
+class SessionApi(Protocol):
+    """The session as the statements that it runs and the server see it (sql/session/session.py)."""
 
     services: Services
+    settings: Settings
     connection_id: int
     user: str
     host: str
     database: str
-    last_insert_id: int
+    client_found_rows: bool
+    client_is_gone: bool
+    active_roles: tuple[tuple[str, str], ...]
+    named_locks: NamedLocks
+    temporary: TemporaryTables | None
+    user_variables: dict[str, tuple[Value, FieldType]]
     sequence_values: dict[int, int]
+    prepared: dict[str, Ready]
+    statement: str
+    last_insert_id: int
     found_rows: int
     row_count: int
-    client_found_rows: bool
     warnings: Sequence[Note]
-    temporary: TemporaryTables | None
-    active_roles: tuple[tuple[str, str], ...]
+
+    # -- who it is, and how it is set --------------------------------------------------------------
 
     @property
     def rights(self) -> Rights:
@@ -77,17 +104,18 @@ class Surroundings(Protocol):
         """User and host of its account."""
 
     @property
+    def current_role(self) -> str:
+        """As CURRENT_ROLE() has it."""
+
+    @property
     def zone(self) -> tzinfo | None:
         """The session's time zone; None is UTC."""
-
-    def check_interrupt(self) -> None:
-        """Raises 1317 once somebody has killed this statement."""
 
     def texts(self) -> dict[str, str]:
         """Every system variable as this session sees it."""
 
     def variable(self, name: str) -> str:
-        """Text of a system variable as this session sees it."""
+        """Text of a system variable as this session sees it. Raises 1193."""
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
         """Value and type of `@name`; NULL when never set."""
@@ -95,8 +123,84 @@ class Surroundings(Protocol):
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
         """Give `@name` a value."""
 
+    # -- what the server asks ----------------------------------------------------------------------
+
+    local_file: Callable[[str], Iterator[bytes]] | None
+
+    def execute(self, text: str) -> Result | list[Result]:
+        """Run a text."""
+
+    def prepare(self, text: str) -> Ready:
+        """Parse a statement with `?`."""
+
+    def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
+        """Run it."""
+
+    def quick(self, statement: str | Ready) -> bool:
+        """Whether running it blocks on nothing."""
+
+    def interrupt(self, lost: bool = False) -> None:
+        """End what runs now with 1317; any thread. `lost`: the client has gone."""
+
+    def reap(self, now: float, idle_s: float) -> bool:
+        """End a transaction whose client has been silent for so long; any thread."""
+
+    def close(self) -> None:
+        """The client is gone."""
+
+    # -- running statements ------------------------------------------------------------------------
+
+    def run(
+        self,
+        work: "Callable[[Context], Result]",
+        parameters: Sequence[Value] = (),
+        letters: str = "",
+        locking: bool = False,
+    ) -> Result:
+        """Run work in the open transaction, or in one of its own."""
+
+    def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
+        """Run a parsed statement."""
+
+    def run_shape(
+        self, shape: str, values: Sequence[Value], letters: str, node: Statement | None = None
+    ) -> Result | None:
+        """Run through a kept plan, or None."""
+
+    def check_interrupt(self) -> None:
+        """Raises 1317 once somebody has killed this statement."""
+
+    def ask_for_file(self, path: str) -> Iterator[bytes]:
+        """The client's own file, a chunk at a time. Raises 3948."""
+
     def virtual(self, context: "Context", database: str, name: str) -> Virtual | None:
         """The computed table of that name."""
+
+    # -- its transaction ---------------------------------------------------------------------------
+
+    @property
+    def current(self) -> OpenTransaction | None:
+        """The open one."""
+
+    def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
+        """Open a transaction; one that is open is committed first."""
+
+    def commit(self) -> None:
+        """Commit the open one."""
+
+    def rollback(self) -> None:
+        """Undo the open one."""
+
+    def set_next_transaction(
+        self, *, isolation: str | None = None, read_only: bool | None = None
+    ) -> None:
+        """What the transaction that begins next, and no other, is like (SET TRANSACTION)."""
+
+    def temporary_tables(self) -> TemporaryTables:
+        """Its temporary tables, to add one or to drop one."""
+
+    def settle_temporary(self) -> None:
+        """Some were dropped: without any, be as before."""
 
 
 _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
@@ -132,7 +236,7 @@ class Context(Env):
 
     def __init__(
         self,
-        session: Surroundings,
+        session: SessionApi,
         schemas: Schemas,
         txn: Transaction,
         now: int | None = None,
@@ -189,7 +293,7 @@ class Context(Env):
         return self._now
 
     @property
-    def session(self) -> Surroundings:
+    def session(self) -> SessionApi:
         """The session this statement runs in: connection id, user, LAST_INSERT_ID ..."""
         return self._session
 
@@ -257,13 +361,13 @@ class Context(Env):
         place = table.database.db_name.O, table.info.name.O
         if "SELECT" in privileges and self._session.rights.on_columns(*place, "SELECT"):
             privileges = tuple(each for each in privileges if each != "SELECT")  # see check_column
-        guard.on_table(self._session, privileges, *place)
+        self._session.rights.demand_table(privileges, *place)
 
     def demand_columns(self, table: Table, privilege: str, columns: Iterable[str]) -> None:
         """Raises 1143 for the first column that the account has not the privilege for."""
         if not self._session.rights.everything and not table.info.is_temporary:
             place = table.database.db_name.O, table.info.name.O
-            guard.on_columns(self._session, privilege, place, columns)
+            self._session.rights.demand_columns(privilege, place, columns)
 
     def temporary(self, database: str, name: str) -> Table | None:
         """The session's temporary table of that name."""
@@ -277,8 +381,8 @@ class Context(Env):
     def virtual(self, database: str, name: str) -> Virtual | None:
         """The computed table of that name, or None where an ordinary one is meant."""
         found = self._session.virtual(self, database or self._session.database, name)
-        if found is not None and found.database not in guard.EVERYBODY_READS:
-            guard.on_table(self._session, ("SELECT",), found.database, found.name)
+        if found is not None and found.database not in EVERYBODY_READS:
+            self._session.rights.demand_table(("SELECT",), found.database, found.name)
         return found
 
     def variable(self, name: str) -> str:

@@ -6,18 +6,19 @@
 What statements ask at every turn (autocommit, the locks) is kept beside the texts.
 """
 
-from datetime import tzinfo
+import zoneinfo
+from datetime import timedelta, timezone, tzinfo
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting
-from exuvia.sql.bind.zones import zone_of
-from exuvia.sql.session.services import Services
+from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
+_UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
 _FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
 
 
@@ -125,3 +126,14 @@ class Settings:
             texts = now if each.scope == "G" and not each.read_only else self._texts
             found[name] = texts.get(name, each.default)
         return found
+
+
+def zone_of(text: str) -> tzinfo | None:
+    """The zone a checked value of time_zone means; None for UTC."""
+    if text.upper() in _UTC_NAMES:
+        return None
+    if text[0] in "+-":
+        hours, minutes = text[1:].split(":")
+        ahead = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-ahead if text[0] == "-" else ahead)
+    return zoneinfo.ZoneInfo(text)

@@ -1,7 +1,7 @@
 """From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
 
 exp.Select    read.plan          one table, by key or streamed        kept by shape
-              select.plan        joins, grouping, windows, ...        planned each time
+              relational.py       joins, grouping, windows, ...        planned each time
               select/locked.py    ... FOR UPDATE                      planned each time
 Insert        dml_insert.plan    VALUES                               kept; SELECT is not
 Update        dml_update.plan    one table                            kept
@@ -14,20 +14,19 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
 from exuvia.sql.access.by_expression import expressions_of
-from exuvia.sql.context import Context
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.files import IntoFile
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.placeholders import decides_a_type, number_placeholders
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
-from exuvia.sql.select import read, read_small
+from exuvia.sql.select import read, read_small, relational
 from exuvia.sql.select.into import IntoVariables
 from exuvia.sql.select.into_file import IntoFilePlan
 from exuvia.sql.select.locked import LockedQuery
-from exuvia.sql.select.relational import RelationalPlan
-from exuvia.sql.session.plan_cache import REFUSED, Key
-from exuvia.sql.session.plans import KeptPlan, Plan
+from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.plan import KeptPlan, Plan
+from exuvia.sql.statement.plan_cache import REFUSED, Key
 from exuvia.sql.write import delete as dml_delete
 from exuvia.sql.write import insert as dml_insert
 from exuvia.sql.write import update as dml_update
@@ -60,7 +59,8 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
         if node.args.get("locks"):
             return LockedQuery(node, context)
     if isinstance(node, exp.Query):
-        return RelationalPlan(node, context)
+        assert isinstance(node, exp.Expression)
+        return relational.plan(node, context)
     if isinstance(node, Insert):
         node, more = with_selected(node, context)
         assert node.query is not None

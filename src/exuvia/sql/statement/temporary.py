@@ -24,8 +24,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.session.plan_cache import PlanCache
-from exuvia.sql.session.services import Services
+from exuvia.sql.statement.plan_cache import PlanCache
+from exuvia.sql.statement.services import Services
 
 _ids = count(LOCAL_IDS)
 _PLANS = 256

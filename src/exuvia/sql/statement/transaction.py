@@ -41,7 +41,7 @@ from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.session.services import Services
+from exuvia.sql.statement.services import Services
 from exuvia.stats.deltas import Ledger
 
 

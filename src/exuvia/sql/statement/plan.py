@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 from exuvia.catalog.table import Table
-from exuvia.sql.context import Context
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.statement.context import Context
 
 
 class Plan(ABC):

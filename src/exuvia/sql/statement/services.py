@@ -13,7 +13,7 @@ from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.sql.privileges.accounts import Accounts
-from exuvia.sql.session.plan_cache import PlanCache
+from exuvia.sql.statement.plan_cache import PlanCache
 from exuvia.stats.deltas import Deltas
 
 

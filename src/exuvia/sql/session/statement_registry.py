@@ -1,0 +1,371 @@
+"""Every statement: the words it begins with, the privileges it needs, the function that answers it.
+
+    in_txn      in the session's transaction, or one of its own      (context, node) -> Result
+    own_txn     about the session or the catalog itself       (session, node, text) -> Result
+    neither     it reads or writes rows: it is planned (sql/planner.py)
+
+Words are those that parse/text.py has readers for. A query is no class of ours and stands for
+itself: planned, its privileges asked where a table's name is resolved.
+
+Privileges are asked before anything is done: about the catalog by the function of the row, about
+rows in Context.table and Context.demand, which kept plans ask at every run. The table is total: a
+class that is not in it is refused to all who may not do everything. What is asked elsewhere, and
+what needs no privilege, says so in its row. The tables of a view are its definer's affair, unless
+it says SQL SECURITY INVOKER.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from exuvia.sql import nodes
+from exuvia.sql.accounts import grants as ddl_grants
+from exuvia.sql.accounts import roles as ddl_roles
+from exuvia.sql.accounts import users as ddl_accounts
+from exuvia.sql.admin import jobs, maintenance
+from exuvia.sql.admin import statistics as admin_statistics
+from exuvia.sql.define import alter_table as ddl_alter
+from exuvia.sql.define import create as ddl_create
+from exuvia.sql.define import drop as ddl_drop
+from exuvia.sql.define import recover as ddl_recover
+from exuvia.sql.define import rename as ddl_rename
+from exuvia.sql.define import sequence as ddl_sequence
+from exuvia.sql.define import view as ddl_view
+from exuvia.sql.nodes import TableName, accounts, files, sequences, statistics
+from exuvia.sql.nodes import session as control_nodes
+from exuvia.sql.result import Result
+from exuvia.sql.session import batch, control, set_variables
+from exuvia.sql.show import explain, explain_change, grants, show
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.write.load_data import load_data
+
+InTxn = Callable[[Context, Any], Result]
+OwnTxn = Callable[[SessionApi, Any, str], Result]
+
+
+# -- privileges ------------------------------------------------------------------------------------
+
+Demand = Callable[[SessionApi, Any], None]
+
+
+def _at(session: SessionApi, name: TableName) -> tuple[str, str]:
+    return name.db or session.database, name.name
+
+
+def _table(*privileges: str) -> Demand:
+    return lambda session, node: session.rights.demand_table(privileges, *_at(session, node.table))
+
+
+def _nothing(session: SessionApi, node: Any) -> None:
+    """About the session itself, or a list that shows only what the account may know of."""
+
+
+def _where_rows_are(session: SessionApi, node: Any) -> None:
+    """Context.table and Context.demand ask for each table that the statement names."""
+
+
+def _by_its_own(session: SessionApi, node: Any) -> None:
+    """Its handler asks: what it needs depends on more than the statement."""
+
+
+def _tables(*privileges: str) -> Demand:
+    def demand(session: SessionApi, node: Any) -> None:
+        for each in node.tables:
+            session.rights.demand_table(privileges, *_at(session, each))
+
+    return demand
+
+
+def _server(*privileges: str) -> Demand:
+    return lambda session, node: session.rights.demand_everywhere(*privileges)
+
+
+def _create_table(session: SessionApi, node: nodes.CreateTable) -> None:
+    database, table = _at(session, node.table)
+    if node.temporary:
+        session.rights.demand_database("CREATE TEMPORARY TABLES", database)
+    else:
+        session.rights.demand_table(("CREATE",), database, table)
+    if node.like is not None:
+        session.rights.demand_table(("SELECT",), *_at(session, node.like))
+    for key in node.foreign_keys:
+        _refer(session, key, node.table)
+
+
+def _refer(session: SessionApi, key: nodes.ForeignKey, table: TableName) -> None:
+    """A parent without a database is in that of its child."""
+    parent = key.reference.table
+    place = parent.db or table.db or session.database, parent.name
+    session.rights.demand_table(("REFERENCES",), *place)
+
+
+def _alter_table(session: SessionApi, node: nodes.AlterTable) -> None:
+    """As in TiDB; EXCHANGE PARTITION also DROP for the other table, which loses its rows."""
+    place = _at(session, node.table)
+    session.rights.demand_table(("ALTER",), *place)
+    for spec in node.specs:
+        if isinstance(spec, nodes.RenameTo):
+            session.rights.demand_table(("DROP",), *place)
+            new = spec.table.db or node.table.db or session.database, spec.table.name
+            session.rights.demand_table(("CREATE", "INSERT"), *new)
+        elif isinstance(spec, nodes.AddForeignKey):
+            _refer(session, spec.foreign_key, node.table)
+        elif isinstance(spec, nodes.PartitionChange):
+            if spec.kind in ("drop", "truncate", "exchange"):
+                session.rights.demand_table(("DROP",), *place)
+            if spec.table is not None:
+                session.rights.demand_table(("CREATE", "INSERT", "DROP"), *_at(session, spec.table))
+
+
+def _maintain(session: SessionApi, node: control_nodes.TableMaintenance) -> None:
+    wanted = ("SELECT",) if node.kind in ("check", "checksum") else ("SELECT", "INSERT")
+    _tables(*wanted)(session, node)
+
+
+def _load(session: SessionApi, node: files.LoadData) -> None:
+    """INSERT for anything in the table, before the client is asked for its file; the columns are
+    looked at with each batch."""
+    session.rights.demand_columns("INSERT", _at(session, node.table), ())
+
+
+def _show(session: SessionApi, node: control_nodes.Show) -> None:
+    """Lists show what the account may know of; 1044 for a database that is named."""
+    if node.kind == "create database":
+        refusal = session.rights.hidden(node.database or session.database)
+        if refusal is not None:
+            raise refusal
+
+
+def _drop_table(session: SessionApi, node: nodes.DropTable) -> None:
+    if not node.temporary:
+        _tables("DROP")(session, node)
+
+
+def _rename(session: SessionApi, node: nodes.RenameTables) -> None:
+    for old, new in node.pairs:
+        session.rights.demand_table(("ALTER", "DROP"), *_at(session, old))
+        session.rights.demand_table(("CREATE", "INSERT"), *_at(session, new))
+
+
+def _create_view(session: SessionApi, node: nodes.CreateView) -> None:
+    wanted = ("CREATE VIEW", "DROP") if node.or_replace else ("CREATE VIEW",)
+    session.rights.demand_table(wanted, *_at(session, node.view))
+
+
+def _set(session: SessionApi, node: control_nodes.SetStatement) -> None:
+    if any(each.scope == "global" for each in node.assignments):
+        session.rights.demand_everywhere("SUPER", "SYSTEM_VARIABLES_ADMIN")
+
+
+def _set_password(session: SessionApi, node: accounts.SetPassword) -> None:
+    if node.who is not None and node.who != session.account_name:
+        session.rights.demand_everywhere("CREATE USER", "SUPER")
+
+
+def _alter_user(session: SessionApi, node: accounts.AlterUser) -> None:
+    own = [each.who is None or each.who == session.account_name for each in node.users]
+    if not all(own) or node.locked is not None:
+        session.rights.demand_everywhere("CREATE USER")
+
+
+def _lock_tables(session: SessionApi, node: control_nodes.LockTables) -> None:
+    for name, _ in node.locks:
+        database, table = _at(session, name)
+        session.rights.demand_database("LOCK TABLES", database)
+        session.rights.demand_table(("SELECT",), database, table)
+
+
+def _lock_stats(session: SessionApi, node: statistics.LockStats) -> None:
+    for name, _ in node.tables:
+        session.rights.demand_table(("SELECT", "INSERT"), *_at(session, name))
+
+
+def _flush(session: SessionApi, node: control_nodes.Flush) -> None:
+    session.rights.demand_everywhere("RELOAD")
+
+
+def _explain(session: SessionApi, node: control_nodes.ExplainChange) -> None:
+    check_privileges(session, node.statement)
+
+
+def _sequence(privilege: str) -> Demand:
+    return lambda session, node: session.rights.demand_table(
+        (privilege,), *_at(session, node.sequence)
+    )
+
+
+_SUPER = _server("SUPER")
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+class StatementKind(NamedTuple):
+    """A row of the table; see the module. `words` are separated by blanks."""
+
+    words: str
+    privileges: Demand
+    in_txn: InTxn | None = None
+    own_txn: OwnTxn | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether it reads or writes rows."""
+        return self.in_txn is None and self.own_txn is None
+
+
+def _explain_change(session: SessionApi, node: control_nodes.ExplainChange, text: str) -> Result:
+    """EXPLAIN of a schema change, by the function that answers it."""
+    handler = STATEMENTS[type(node.statement)].own_txn
+    assert handler is not None
+    return explain_change.explain_change(handler, session, node, text)
+
+
+STATEMENTS: dict[type, StatementKind] = {
+    nodes.AlterDatabase: StatementKind(
+        "ALTER",
+        lambda session, node: session.rights.demand_database(
+            "ALTER", node.name or session.database
+        ),
+        own_txn=ddl_create.alter_database,
+    ),
+    nodes.AlterTable: StatementKind("ALTER", _alter_table, own_txn=ddl_alter.alter_table),
+    nodes.CreateDatabase: StatementKind(
+        "CREATE",
+        lambda session, node: session.rights.demand_database("CREATE", node.name),
+        own_txn=ddl_create.create_database,
+    ),
+    nodes.CreateIndex: StatementKind("CREATE", _table("INDEX"), own_txn=ddl_create.create_index),
+    nodes.CreateTable: StatementKind("CREATE", _create_table, own_txn=ddl_create.create_table),
+    nodes.CreateView: StatementKind("CREATE", _create_view, own_txn=ddl_view.create_view),
+    nodes.Delete: StatementKind("DELETE", _where_rows_are),
+    nodes.DropDatabase: StatementKind(
+        "DROP",
+        lambda session, node: session.rights.demand_database("DROP", node.name),
+        own_txn=ddl_drop.drop_database,
+    ),
+    nodes.DropIndexStatement: StatementKind("DROP", _table("INDEX"), own_txn=ddl_drop.drop_index),
+    nodes.DropTable: StatementKind("DROP", _drop_table, own_txn=ddl_drop.drop_table),
+    nodes.Insert: StatementKind("INSERT REPLACE", _where_rows_are),
+    nodes.RenameTables: StatementKind("RENAME", _rename, own_txn=ddl_rename.rename_tables),
+    nodes.TruncateTable: StatementKind("TRUNCATE", _table("DROP"), own_txn=ddl_drop.truncate_table),
+    nodes.Update: StatementKind("UPDATE", _where_rows_are),
+    accounts.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
+    accounts.CreateRole: StatementKind(
+        "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_roles.create_role
+    ),
+    accounts.CreateUser: StatementKind(
+        "CREATE", _server("CREATE USER"), own_txn=ddl_accounts.create_user
+    ),
+    accounts.DropRole: StatementKind(
+        "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_roles.drop_role
+    ),
+    accounts.DropUser: StatementKind(
+        "DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user
+    ),
+    accounts.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant),
+    accounts.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_roles.grant_roles),
+    accounts.RenameUser: StatementKind(
+        "RENAME", _server("CREATE USER"), own_txn=ddl_accounts.rename_user
+    ),
+    accounts.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke),
+    accounts.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_roles.revoke_roles),
+    accounts.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_roles.set_default_role),
+    accounts.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
+    accounts.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_roles.set_role),
+    accounts.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
+    files.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
+    sequences.AlterSequence: StatementKind(
+        "ALTER", _sequence("ALTER"), own_txn=ddl_sequence.alter_sequence
+    ),
+    sequences.CreateSequence: StatementKind(
+        "CREATE", _sequence("CREATE"), own_txn=ddl_sequence.create_sequence
+    ),
+    control_nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
+    control_nodes.AdminCheckIndex: StatementKind(
+        "ADMIN", _SUPER, own_txn=maintenance.check_index_statement
+    ),
+    control_nodes.AdminChecksum: StatementKind("ADMIN", _SUPER, own_txn=maintenance.checksum),
+    control_nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
+    control_nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
+    control_nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
+    control_nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
+    control_nodes.AdminShowDdlJobQueries: StatementKind(
+        "ADMIN", _SUPER, in_txn=jobs.show_ddl_job_queries
+    ),
+    control_nodes.AdminShowDdlJobs: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_jobs),
+    control_nodes.AdminShowDdlNotifier: StatementKind(
+        "ADMIN", _SUPER, in_txn=jobs.show_ddl_notifier
+    ),
+    control_nodes.AdminShowNextRowId: StatementKind(
+        "ADMIN SHOW", _table("SELECT"), in_txn=maintenance.show_next_row_id
+    ),
+    control_nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
+    # its statement is planned first, and each of its jobs
+    nodes.Batch: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),
+    control_nodes.Begin: StatementKind("BEGIN START", _nothing, own_txn=control.begin),
+    control_nodes.Commit: StatementKind("COMMIT", _nothing, own_txn=control.commit),
+    control_nodes.DeallocateStatement: StatementKind(
+        "DEALLOCATE DROP", _nothing, own_txn=control.deallocate
+    ),
+    control_nodes.Describe: StatementKind(
+        "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=show.describe
+    ),
+    control_nodes.Do: StatementKind("DO", _where_rows_are, in_txn=maintenance.do),
+    # it is asked what it executes
+    control_nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
+    control_nodes.Explain: StatementKind(
+        "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain.explain
+    ),
+    control_nodes.ExplainChange: StatementKind(
+        "DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change
+    ),
+    control_nodes.FlashbackDatabase: StatementKind(
+        "FLASHBACK", _SUPER, own_txn=ddl_recover.flashback_database
+    ),
+    control_nodes.Flush: StatementKind("FLUSH", _flush, own_txn=control.flush),
+    control_nodes.Kill: StatementKind("KILL", _by_its_own, own_txn=control.kill),
+    control_nodes.LockTables: StatementKind("LOCK", _lock_tables, own_txn=control.lock_tables),
+    control_nodes.PrepareStatement: StatementKind("PREPARE", _nothing, own_txn=control.prepare),
+    control_nodes.RecoverTable: StatementKind(
+        "RECOVER FLASHBACK", _SUPER, own_txn=ddl_recover.recover_table
+    ),
+    control_nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
+    control_nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),
+    control_nodes.Savepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
+    control_nodes.SetStatement: StatementKind("SET", _set, own_txn=set_variables.set_statement),
+    control_nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
+    control_nodes.TableMaintenance: StatementKind(
+        "CHECK CHECKSUM OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
+    ),
+    control_nodes.UnlockTables: StatementKind("UNLOCK", _nothing, own_txn=control.unlock_tables),
+    control_nodes.Unsupported: StatementKind(
+        "CALL HANDLER HELP XA", _nothing, own_txn=control.unsupported
+    ),
+    control_nodes.Use: StatementKind("USE", _by_its_own, own_txn=control.use),
+    statistics.AnalyzeTable: StatementKind(
+        "ANALYZE", _tables("SELECT", "INSERT"), own_txn=admin_statistics.analyze
+    ),
+    statistics.DropStats: StatementKind(
+        "DROP", _tables("SELECT", "INSERT"), own_txn=admin_statistics.drop_stats
+    ),
+    statistics.LockStats: StatementKind(
+        "LOCK UNLOCK", _lock_stats, own_txn=admin_statistics.lock_stats
+    ),
+}
+_QUERY = StatementKind("SELECT WITH ( VALUES TABLE", _where_rows_are)
+
+
+def kind_of(node: object) -> StatementKind | None:
+    """Its row; None for a class that is not registered."""
+    return _QUERY if isinstance(node, exp.Query) else STATEMENTS.get(type(node))
+
+
+def check_privileges(session: SessionApi, node: object) -> None:
+    """Raises 1044, 1142, 1227 for a statement that the session's account may not run."""
+    if session.rights.everything:
+        return
+    kind = kind_of(node)
+    demand = _SUPER if kind is None else kind.privileges
+    demand(session, node)

@@ -1,0 +1,1 @@
+"""What every statement stands on: its session, its snapshot and transaction, its locks."""
