@@ -11,7 +11,7 @@ import pytest
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.select import relational as select
 from exuvia.sql.session.session import Session
-from exuvia.sql.show.explain_joins import relational_lines
+from exuvia.sql.show.explain import relational_lines
 from exuvia.sql.statement.context import Context
 from support.answers import answer_of, by_query
 from support.world import World

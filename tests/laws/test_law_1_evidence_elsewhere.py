@@ -202,12 +202,12 @@ def test_duties_that_begin_in_one_step_leave_an_orphan(monkeypatch):
 
 
 def test_a_parent_that_is_not_fenced_leaves_an_orphan(monkeypatch):
-    honest = foreign_keys.KeyDuties._find
+    honest = foreign_keys.ForeignKeyChecker._find
 
     def unfenced(self, up, values):
         self._context.relying = lambda table: None
         honest(self, up, values)
 
-    monkeypatch.setattr(foreign_keys.KeyDuties, "_find", unfenced)
+    monkeypatch.setattr(foreign_keys.ForeignKeyChecker, "_find", unfenced)
     change = CHANGES["drop index of parent"]
     assert any(played(change, (INSERT, DELETE), *pair) for pair in PAIRS)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from exuvia.catalog.infoschema import Schemas
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.session.session import Session
-from exuvia.sql.show.type_text import quoted
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, PlanCache
+from exuvia.sql.type_text import quoted
 from support.world import World, error, rows, run
 
 

@@ -24,7 +24,7 @@ from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
 from exuvia.server.prepared import Cursor, Held, Statement, id_of, wants_cursor
 from exuvia.server.transfer import Transfer
-from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result, Value
 from exuvia.sql.statement.context import SessionApi
 

@@ -35,7 +35,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.packet import Packet, Unchanged
 from exuvia.pipeline import rewrite
 from exuvia.sql.statement.transaction import OpenTransaction
-from exuvia.sql.write.foreign_keys import KeyDuties
+from exuvia.sql.write.foreign_keys import ForeignKeyChecker
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def no_evidence_fence() -> Iterator[None]:
 @contextmanager
 def no_mark() -> Iterator[None]:
     """A child that came meanwhile is not noticed."""
-    with _replaced(KeyDuties, "_expect_no_other", lambda self, down, was: None):
+    with _replaced(ForeignKeyChecker, "_expect_no_other", lambda self, down, was: None):
         yield
 
 

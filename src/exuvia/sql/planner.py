@@ -6,7 +6,7 @@ exp.Select    read.plan          one table, by key or streamed        kept by sh
 Insert        dml_insert.plan    VALUES                               kept; SELECT is not
 Update        dml_update.plan    one table                            kept
 Delete        dml_delete.plan    one table                            kept
-              write/found.py       several tables, subqueries           planned each time
+              multi_table_dml     several tables, subqueries          planned each time
 """
 
 from sqlglot import exp
@@ -30,8 +30,8 @@ from exuvia.sql.statement.plan_cache import REFUSED, Key
 from exuvia.sql.write import delete as dml_delete
 from exuvia.sql.write import insert as dml_insert
 from exuvia.sql.write import update as dml_update
-from exuvia.sql.write.found import DeleteFound, UpdateFound, needs_query
-from exuvia.sql.write.selected import with_selected
+from exuvia.sql.write.insert_select_on_duplicate import with_selected
+from exuvia.sql.write.multi_table_dml import DeleteFound, UpdateFound, needs_query
 
 NOT_KEPT = Result()
 

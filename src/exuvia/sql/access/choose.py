@@ -9,19 +9,20 @@ Where the table was analyzed, 3 is the key that keeps the smallest share (access
 USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrKeyDoesNotExist
-from exuvia.catalog.model import IndexInfo
+from exuvia.base.types import Flag
+from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, name
+from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.sql.access.match import Match, match
 from exuvia.sql.access.paths import IndexRange, KeyRange, Path, Points, UniquePoints
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.terms import Terms
-from exuvia.sql.information_schema.keys import shown_indexes
 
 
 class Wanted(NamedTuple):
@@ -80,8 +81,8 @@ def _allowed(table: Table, hints: Sequence[exp.IndexTableHint]) -> list[IndexInf
     never: set[str] = set()
     for hint in hints:
         names = {each.name.lower() for each in hint.expressions}
-        for name in names - {index.idx_name.L for index in indexes}:
-            raise ErrKeyDoesNotExist(name, table.info.name.O)
+        for unknown in names - {index.idx_name.L for index in indexes}:
+            raise ErrKeyDoesNotExist(unknown, table.info.name.O)
         if hint.name.upper() == "IGNORE":
             never |= names
         else:
@@ -117,3 +118,20 @@ def follows(path: Path, wanted: Wanted) -> bool:
     asked = [position for position in wanted.positions if position not in path.fixed]
     given = [position for position in path.order if position not in path.fixed]
     return given[: len(asked)] == asked
+
+
+def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:
+    """Public indexes, before them the primary key that is only a handle."""
+    primary = table.index("PRIMARY")
+    if table.pk_is_handle and primary is None:
+        column = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
+        part = IndexColumn(name=column.name, offset=column.offset, exuvia_column=column.id)
+        yield IndexInfo(
+            id=0,
+            idx_name=name("PRIMARY"),
+            idx_cols=(part,),
+            is_unique=True,
+            is_primary=True,
+            exuvia_clustered=True,
+        )
+    yield from (index for index in table.indexes if index.state == SchemaState.PUBLIC)

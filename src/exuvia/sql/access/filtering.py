@@ -28,7 +28,7 @@ from exuvia.sql.access.terms import Terms, terms_of
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expressions import Compiled
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row, Value
 from exuvia.sql.statement.context import Context
 

@@ -44,7 +44,7 @@ from exuvia.sql.nodes.session import (
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.write.foreign_keys_sides import key_linked
+from exuvia.sql.write.foreign_keys import key_linked
 
 
 def show_ddl(context: Context, node: AdminShowDdl) -> Result:

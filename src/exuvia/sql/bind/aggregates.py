@@ -22,7 +22,7 @@ from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Aggregate, Constant, Expr, Windowed, walk
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 AGGREGATES = frozenset(
     [

@@ -39,7 +39,7 @@ from exuvia.sql.expr import (
     Constant,
     Expr,
 )
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 __all__ = ["Field", "Scope", "bind", "bind_condition", "fields_of"]
 

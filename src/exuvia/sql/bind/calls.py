@@ -26,7 +26,7 @@ from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.functions.json_functions import is_json
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 _CONVERT: dict[str, Callable[[Expr], Expr]] = {
     "b": casts.to_bytes,

@@ -36,7 +36,7 @@ from exuvia.sql.expr import (
     Expr,
 )
 from exuvia.sql.functions import moment
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 _MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COERCIBLE: "COERCIBLE"}
 

@@ -39,7 +39,7 @@ from exuvia.sql.expr import (
     Subquery,
     is_constant,
 )
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 _SIGNS: dict[type, str] = {
     exp.EQ: "=",

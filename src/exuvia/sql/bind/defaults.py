@@ -9,7 +9,7 @@ from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.expr import IMPLICIT, Constant, Expr
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
 
 

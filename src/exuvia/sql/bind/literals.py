@@ -32,8 +32,8 @@ from exuvia.sql.expr import (
     Variable,
 )
 from exuvia.sql.parse.literals import bytes_of
-from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.placeholders import position_of
+from exuvia.sql.parse.syntax_error import Misplaced
 
 
 def _literal(tree: exp.Literal, scope: Scope) -> Expr:

@@ -16,7 +16,7 @@ from exuvia.sql.bind.operators import moved
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Call, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS, interval
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 
 def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:

@@ -25,7 +25,7 @@ from exuvia.sql.bind.cast import (
 from exuvia.sql.bind.compare import boolean, joined
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Call, Constant, Expr
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 _ARITHMETIC: dict[type, str] = {
     exp.Add: "+",

@@ -20,7 +20,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.bind import zones
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr, Outer
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 Binder = Callable[[Any, "Scope"], Expr]
 BINDERS: dict[type, Binder] = {}

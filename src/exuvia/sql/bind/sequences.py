@@ -8,7 +8,7 @@ from exuvia.sql.bind.calls import call
 from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import Expr
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 
 CALLS = frozenset(("lastval", "nextval", "setval"))
 

@@ -75,7 +75,7 @@ from exuvia.sql.nodes import (
     RenameColumn,
     SetDefault,
 )
-from exuvia.sql.show.type_text import type_text
+from exuvia.sql.type_text import type_text
 
 # -- ADD and DROP ----------------------------------------------------------------------------------
 

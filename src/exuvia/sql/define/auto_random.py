@@ -14,7 +14,7 @@ from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.sql.define.alter_context import AlterContext
 from exuvia.sql.define.modes import Warn
 from exuvia.sql.nodes import ColumnDefinition
-from exuvia.sql.show.type_text import type_name
+from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
 

@@ -73,10 +73,10 @@ from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
-from exuvia.sql.parse.near import Misplaced
 from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.show.type_text import identifier
+from exuvia.sql.type_text import identifier
 
 _COMMENT_CHARS = 1024
 Inherited = tuple[str, str]  # charset and collation of the table

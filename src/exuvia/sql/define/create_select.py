@@ -30,13 +30,13 @@ from exuvia.sql.define.jobs import ended
 from exuvia.sql.define.modes import modes_of
 from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.show.type_text import identifier, is_text, type_text
 from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.type_text import identifier, is_text, type_text
 from exuvia.sql.write.cells import assign_to
-from exuvia.sql.write.insert_target import Target
+from exuvia.sql.write.insert import InsertTarget
 from exuvia.stats.meta import Delta
 
 POLL_S = 0.5
@@ -152,7 +152,7 @@ class Rows:
         plan = planner.plan(self._query, context)
         if list(plan.columns) != self._columns:
             raise ErrTableDefChanged()
-        target = Target(table, tuple(column.name for column in self._columns))
+        target = InsertTarget(table, tuple(column.name for column in self._columns))
         services = context.session.services
         ids = services.ids.of(table.info)
         try:
@@ -171,7 +171,11 @@ class Rows:
         return Result(affected=loaded)
 
     def _runs(
-        self, context: Context, batches: Iterator[Sequence[Row]], target: Target, ids: TableIds
+        self,
+        context: Context,
+        batches: Iterator[Sequence[Row]],
+        target: InsertTarget,
+        ids: TableIds,
     ) -> Iterator[list[Row]]:
         """Whole rows of the table, so many at a time."""
         seen = 0
@@ -236,7 +240,7 @@ def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
         store.wait("version", seen, POLL_S)
 
 
-def converted(target: Target, found: Result, before: int = 0) -> list[Row]:
+def converted(target: InsertTarget, found: Result, before: int = 0) -> list[Row]:
     """The query's rows as the columns hold them, `before` of them seen. Raises 1048, 1264, 1406,
     ..."""
     assigns = [
@@ -253,7 +257,7 @@ def converted(target: Target, found: Result, before: int = 0) -> list[Row]:
     ]
 
 
-def row_of(context: Context, target: Target, values: Row) -> Row:
+def row_of(context: Context, target: InsertTarget, values: Row) -> Row:
     """A row with those values, and defaults for the rest."""
     row = target.row(context)
     for (position, _), value in zip(target.named, values, strict=True):

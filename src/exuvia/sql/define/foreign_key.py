@@ -70,7 +70,7 @@ from exuvia.sql.nodes import (
     Spec,
 )
 from exuvia.sql.statement.context import SessionApi
-from exuvia.sql.write.foreign_keys_sides import key_linked, ref_ids
+from exuvia.sql.write.foreign_keys import key_linked, ref_ids
 
 _CHANGES_A_ROW = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
 _EMPTIES = (Rule.SET_NULL, Rule.SET_DEFAULT)

@@ -15,7 +15,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named
 from exuvia.sql.nodes import CreateTable
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.statement.context import SessionApi
 
 

@@ -33,8 +33,7 @@ from exuvia.sql.nodes import CreateTable, TableName
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.temporary import new_id
-from exuvia.sql.write.insert_target import Target
-from exuvia.sql.write.inserting import Inserting
+from exuvia.sql.write.insert import InsertTarget, RowInserter
 
 
 def create_temporary(session: SessionApi, node: CreateTable, text: str) -> Result:
@@ -117,8 +116,8 @@ def _create_select(
     policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
 
     def fill(context: Context) -> Result:
-        target = Target(table, tuple(column.name for column in found.columns))
-        inserting = Inserting(target, policy, context, None)
+        target = InsertTarget(table, tuple(column.name for column in found.columns))
+        inserting = RowInserter(target, policy, context, None)
         for number, values in enumerate(converted(target, found), 1):
             inserting.add(row_of(context, target, values), number)
         return inserting.result(True)

@@ -36,15 +36,15 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.define.column_definition import check_name
 from exuvia.sql.define.jobs import database_named, look, submit
+from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.text import list_items
 from exuvia.sql.result import Note, OutputColumn, Result
 from exuvia.sql.select import relational
 from exuvia.sql.select.views import REPLACED, plain_type
-from exuvia.sql.show.objects import ALGORITHMS, CHECK_OPTIONS, SECURITIES
-from exuvia.sql.show.type_text import identifier
 from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.type_text import identifier
 
 # -- the statements --------------------------------------------------------------------------------
 

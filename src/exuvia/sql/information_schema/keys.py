@@ -1,32 +1,16 @@
-"""information_schema: indexes and constraints. Columns as in TiDB 8.5."""
+"""information_schema: indexes, and constraints by today's names. Columns as in TiDB 8.5."""
 
 from collections.abc import Iterable, Iterator
 
-from exuvia.base.types import Flag
-from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, name
+from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.state import SchemaState
+from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
-from exuvia.sql.show import constraints
-from exuvia.sql.show.type_text import expression_of
 from exuvia.sql.statement.context import Context
-
-
-def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:
-    """Public indexes, before them the primary key that is only a handle."""
-    primary = table.index("PRIMARY")
-    if table.pk_is_handle and primary is None:
-        column = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
-        part = IndexColumn(name=column.name, offset=column.offset, exuvia_column=column.id)
-        yield IndexInfo(
-            id=0,
-            idx_name=name("PRIMARY"),
-            idx_cols=(part,),
-            is_unique=True,
-            is_primary=True,
-            exuvia_clustered=True,
-        )
-    yield from (index for index in table.indexes if index.state == SchemaState.PUBLIC)
+from exuvia.sql.type_text import expression_of
+from exuvia.sql.write.foreign_keys import index_over, names_of, parent_table, ref_ids
 
 
 def _statistics(context: Context) -> Iterable[Row]:
@@ -81,7 +65,7 @@ def _key_column_usage(context: Context) -> Iterable[Row]:
                 row: Row = ["def", schema, index.idx_name.O, "def", schema, table.name.O]
                 place = 1 if index.is_primary and table.pk_is_handle else None
                 yield [*row, part.name.O, n + 1, place, None, None, None]
-    yield from constraints.key_usage(context)
+    yield from key_usage(context)
 
 
 def _table_constraints(context: Context) -> Iterable[Row]:
@@ -91,7 +75,78 @@ def _table_constraints(context: Context) -> Iterable[Row]:
             if index.is_unique:
                 kind = "PRIMARY KEY" if index.is_primary else "UNIQUE"
                 yield ["def", schema, index.idx_name.O, schema, table.name.O, kind]
-    yield from constraints.table_constraints(context)
+    yield from _constraint_rows(context)
+
+
+def shown_keys(context: Context, table: TableInfo) -> Iterator[FkInfo]:
+    """The public foreign keys, by today's names."""
+    if not table.foreign_keys:
+        return
+    child = context.table_of_id(table.id)
+    for key in table.foreign_keys:
+        if key.state == SchemaState.PUBLIC and child is not None:
+            yield names_of(key, child, parent_table(context, key))
+
+
+def key_usage(context: Context) -> Iterable[Row]:
+    """KEY_COLUMN_USAGE of foreign keys."""
+    for database, table in all_tables(context):
+        schema = database.db_name.O
+        for key in shown_keys(context, table):
+            pairs = zip(key.cols, key.ref_cols, strict=True)
+            for n, (own, theirs) in enumerate(pairs, 1):
+                row: Row = ["def", schema, key.fk_name.O, "def", schema, table.name.O, own.O, n, n]
+                yield [*row, key.ref_schema.O, key.ref_table.O, theirs.O]
+
+
+def _constraint_rows(context: Context) -> Iterable[Row]:
+    """TABLE_CONSTRAINTS of foreign keys and checks."""
+    for database, table in all_tables(context):
+        schema = database.db_name.O
+        for key in shown_keys(context, table):
+            yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY"]
+        for each in table.checks:
+            if each.state == SchemaState.PUBLIC:
+                title = each.constraint_name.O
+                yield ["def", schema, title, schema, table.name.O, "CHECK"]
+
+
+def referential_constraints(context: Context) -> Iterable[Row]:
+    """REFERENTIAL_CONSTRAINTS."""
+    for database, table in all_tables(context):
+        schema = database.db_name.O
+        for key in shown_keys(context, table):
+            head: Row = ["def", schema, key.fk_name.O, "def", key.ref_schema.O]
+            rules = [RULE_TEXT.get(rule, "NO ACTION") for rule in (key.on_update, key.on_delete)]
+            unique = _unique_name(context, key)
+            yield [*head, unique, "NONE", *rules, table.name.O, key.ref_table.O]
+
+
+def _unique_name(context: Context, key: FkInfo) -> str:
+    """The index of the parent that serves the key."""
+    parent = parent_table(context, key)
+    if parent is None:
+        return "PRIMARY"
+    index = index_over(parent.info, ref_ids(key, parent))
+    return index.idx_name.O if index is not None else "PRIMARY"
+
+
+def check_constraints(context: Context) -> Iterable[Row]:
+    """CHECK_CONSTRAINTS."""
+    for database, table in all_tables(context):
+        for each in table.checks:
+            if each.state == SchemaState.PUBLIC:
+                clause_text = f"({each.expr_string})"
+                yield ["def", database.db_name.O, each.constraint_name.O, clause_text]
+
+
+def tidb_check_constraints(context: Context) -> Iterable[Row]:
+    """TIDB_CHECK_CONSTRAINTS: with the table's name and id."""
+    for database, table in all_tables(context):
+        for each in table.checks:
+            if each.state == SchemaState.PUBLIC:
+                row: Row = ["def", database.db_name.O, each.constraint_name.O]
+                yield [*row, f"({each.expr_string})", table.name.O, table.id]
 
 
 TABLES = (
@@ -126,17 +181,17 @@ TABLES = (
         "CONSTRAINT_CATALOG:512 CONSTRAINT_SCHEMA CONSTRAINT_NAME UNIQUE_CONSTRAINT_CATALOG:512"
         " UNIQUE_CONSTRAINT_SCHEMA UNIQUE_CONSTRAINT_NAME MATCH_OPTION UPDATE_RULE DELETE_RULE"
         " TABLE_NAME REFERENCED_TABLE_NAME",
-        constraints.referential_constraints,
+        referential_constraints,
     ),
     (
         "CHECK_CONSTRAINTS",
         "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE:65535",
-        constraints.check_constraints,
+        check_constraints,
     ),
     (
         "TIDB_CHECK_CONSTRAINTS",
         "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE:65535 TABLE_NAME"
         " TABLE_ID#",
-        constraints.tidb_check_constraints,
+        tidb_check_constraints,
     ),
 )

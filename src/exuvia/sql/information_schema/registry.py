@@ -1,13 +1,13 @@
 """information_schema: tables that are computed from the statement's snapshot when they are read.
 
-    tables           SCHEMATA TABLES COLUMNS ...
-    keys             STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS ...
-    server           ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
-    analyze_queue    AUTO_ANALYZE_QUEUE
-    mysql_only       what MySQL 8 has and TiDB has not
-    mysql_database   tables of `mysql`
-    show/            VIEWS SEQUENCES PARTITIONS, privileges, ANALYZE_STATUS, performance_schema:
-                     beside the SHOW that tells the same
+    tables              SCHEMATA TABLES COLUMNS VIEWS SEQUENCES ...
+    partitions          PARTITIONS
+    keys                STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS CHECK_CONSTRAINTS ...
+    privileges          USER_PRIVILEGES ... APPLICABLE_ROLES
+    server              ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
+    statistics          AUTO_ANALYZE_QUEUE ANALYZE_STATUS
+    mysql_only          what MySQL 8 has and TiDB has not
+    mysql_database      tables of `mysql`        performance_schema
 
 A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
 bigint, `name%` a double, `name@` a datetime.
@@ -20,15 +20,17 @@ from typing import NamedTuple
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql.information_schema import (
-    analyze_queue,
     keys,
     mysql_database,
     mysql_only,
+    partitions,
+    performance_schema,
+    privileges,
     server,
+    statistics,
     tables,
 )
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
-from exuvia.sql.show import grants, objects, partitions, statistics, status
 from exuvia.sql.statement.context import Context, Virtual
 
 Rows = Callable[[Context], Iterable[Row]]
@@ -72,11 +74,9 @@ def definitions() -> dict[str, Definition]:
         *tables.TABLES,
         *partitions.TABLES,
         *keys.TABLES,
-        *objects.TABLES,
         *server.TABLES,
         *mysql_only.TABLES,
-        *grants.TABLES,
-        *analyze_queue.TABLES,
+        *privileges.TABLES,
         *statistics.TABLES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
@@ -84,7 +84,10 @@ def definitions() -> dict[str, Definition]:
 
 @cache
 def _performance() -> dict[str, Definition]:
-    return {title: Definition(title, _columns(line), rows) for title, line, rows in status.TABLES}
+    return {
+        title: Definition(title, _columns(line), rows)
+        for title, line, rows in performance_schema.TABLES
+    }
 
 
 def performance_table(context: Context, wanted: str) -> Virtual | None:

@@ -1,4 +1,4 @@
-"""information_schema: databases, tables and columns. Columns as in TiDB 8.5.
+"""information_schema: databases, tables, columns, views and sequences, in TiDB 8.5's columns.
 
 Sizes are estimates. A column of numbers, times, ENUM or SET counts 8 bytes a row, a DECIMAL what
 its digits take; texts and the like count what the last ANALYZE added up. An index counts the bytes
@@ -14,7 +14,8 @@ from exuvia.kv import keys
 from exuvia.sql.bind.zones import column_in
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.result import Row
-from exuvia.sql.show.type_text import (
+from exuvia.sql.statement.context import Context
+from exuvia.sql.type_text import (
     default_text,
     extra_text,
     is_text,
@@ -22,7 +23,6 @@ from exuvia.sql.show.type_text import (
     type_name,
     type_text,
 )
-from exuvia.sql.statement.context import Context
 from exuvia.stats import records
 
 PRIVILEGES = "select,insert,update,references"
@@ -154,34 +154,6 @@ def nothing(context: Context) -> Iterable[Row]:
     return ()
 
 
-TABLES = (
-    (
-        "SCHEMATA",
-        "CATALOG_NAME:512 SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME"
-        " SQL_PATH:512 TIDB_PLACEMENT_POLICY_NAME",
-        _schemata,
-    ),
-    (
-        "TABLES",
-        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION# ROW_FORMAT"
-        " TABLE_ROWS# AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH# INDEX_LENGTH# DATA_FREE#"
-        " AUTO_INCREMENT# CREATE_TIME@ UPDATE_TIME@ CHECK_TIME@ TABLE_COLLATION CHECKSUM#"
-        " CREATE_OPTIONS:255 TABLE_COMMENT:2048 TIDB_TABLE_ID# TIDB_ROW_ID_SHARDING_INFO:255"
-        " TIDB_PK_TYPE TIDB_PLACEMENT_POLICY_NAME",
-        _tables,
-    ),
-    (
-        "COLUMNS",
-        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION#"
-        " COLUMN_DEFAULT:65535 IS_NULLABLE DATA_TYPE CHARACTER_MAXIMUM_LENGTH#"
-        " CHARACTER_OCTET_LENGTH# NUMERIC_PRECISION# NUMERIC_SCALE# DATETIME_PRECISION#"
-        " CHARACTER_SET_NAME COLLATION_NAME COLUMN_TYPE:65535 COLUMN_KEY EXTRA:256"
-        " PRIVILEGES:80 COLUMN_COMMENT:1024 GENERATION_EXPRESSION:65535 SRS_ID#",
-        _columns,
-    ),
-)
-
-
 # -- sizes -----------------------------------------------------------------------------------------
 
 
@@ -233,3 +205,78 @@ def _bytes(column: ColumnInfo, rows: int, analyzed: dict[int, int]) -> int:
             for digits in (kind.Flen - kind.Decimal, kind.Decimal)
         )
     return analyzed.get(column.id, 0)
+
+
+ALGORITHMS = ("UNDEFINED", "MERGE", "TEMPTABLE")
+
+
+SECURITIES = ("DEFINER", "INVOKER")
+
+
+CHECK_OPTIONS = ("LOCAL", "CASCADED")
+
+
+def _views(context: Context) -> Iterable[Row]:
+    for database, info in all_tables(context):
+        view = info.view
+        if view is None:
+            continue
+        definer = f"{view.view_definer.Username}@{view.view_definer.Hostname}"
+        row: Row = ["def", database.db_name.O, info.name.O, view.view_select]
+        row += [CHECK_OPTIONS[view.view_checkoption], "NO", definer]
+        yield [*row, SECURITIES[view.view_security], info.charset, info.collate]
+
+
+def _sequences(context: Context) -> Iterable[Row]:
+    for database, info in all_tables(context):
+        each = info.sequence
+        if each is None:
+            continue
+        row: Row = ["def", database.db_name.O, info.name.O, int(each.sequence_cache)]
+        row += [each.sequence_cache_value, int(each.sequence_cycle), each.sequence_increment]
+        row += [each.sequence_max_value, each.sequence_min_value, each.sequence_start]
+        yield [*row, info.comment]
+
+
+_TABLES_OF_OBJECTS = (
+    (
+        "VIEWS",
+        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME VIEW_DEFINITION:65535 CHECK_OPTION"
+        " IS_UPDATABLE DEFINER:77 SECURITY_TYPE CHARACTER_SET_CLIENT COLLATION_CONNECTION",
+        _views,
+    ),
+    (
+        "SEQUENCES",
+        "TABLE_CATALOG:512 SEQUENCE_SCHEMA SEQUENCE_NAME CACHE# CACHE_VALUE# CYCLE# INCREMENT#"
+        " MAX_VALUE# MIN_VALUE# START# COMMENT",
+        _sequences,
+    ),
+)
+
+TABLES = (
+    (
+        "SCHEMATA",
+        "CATALOG_NAME:512 SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME"
+        " SQL_PATH:512 TIDB_PLACEMENT_POLICY_NAME",
+        _schemata,
+    ),
+    (
+        "TABLES",
+        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION# ROW_FORMAT"
+        " TABLE_ROWS# AVG_ROW_LENGTH# DATA_LENGTH# MAX_DATA_LENGTH# INDEX_LENGTH# DATA_FREE#"
+        " AUTO_INCREMENT# CREATE_TIME@ UPDATE_TIME@ CHECK_TIME@ TABLE_COLLATION CHECKSUM#"
+        " CREATE_OPTIONS:255 TABLE_COMMENT:2048 TIDB_TABLE_ID# TIDB_ROW_ID_SHARDING_INFO:255"
+        " TIDB_PK_TYPE TIDB_PLACEMENT_POLICY_NAME",
+        _tables,
+    ),
+    (
+        "COLUMNS",
+        "TABLE_CATALOG:512 TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION#"
+        " COLUMN_DEFAULT:65535 IS_NULLABLE DATA_TYPE CHARACTER_MAXIMUM_LENGTH#"
+        " CHARACTER_OCTET_LENGTH# NUMERIC_PRECISION# NUMERIC_SCALE# DATETIME_PRECISION#"
+        " CHARACTER_SET_NAME COLLATION_NAME COLUMN_TYPE:65535 COLUMN_KEY EXTRA:256"
+        " PRIVILEGES:80 COLUMN_COMMENT:1024 GENERATION_EXPRESSION:65535 SRS_ID#",
+        _columns,
+    ),
+    *_TABLES_OF_OBJECTS,
+)

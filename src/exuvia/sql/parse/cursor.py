@@ -14,7 +14,7 @@ from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import ErrTooLongIdent
 from exuvia.catalog.decimals import whole
 from exuvia.sql.nodes import TableName
-from exuvia.sql.parse.near import after, syntax_error
+from exuvia.sql.parse.syntax_error import after, syntax_error
 from exuvia.sql.parse.tokens import read_expression
 from exuvia.sql.parse.words import RESERVED
 

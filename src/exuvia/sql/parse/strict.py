@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.syntax_error import syntax_error
 
 _LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
     (TokenType.COMMA, after)

@@ -30,9 +30,9 @@ from exuvia.sql.parse.ddl import create, drop, rename, truncate
 from exuvia.sql.parse.dml import batch, delete, insert, update
 from exuvia.sql.parse.files import load
 from exuvia.sql.parse.into import split_into
-from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.show import describe_table, show
 from exuvia.sql.parse.source import remember_source
+from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
     Source,
     open_comments,

@@ -25,9 +25,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.sql.parse.mend import decided, mended
-from exuvia.sql.parse.near import syntax_error
 from exuvia.sql.parse.strict import check_commas, check_limits
+from exuvia.sql.parse.syntax_error import syntax_error
+from exuvia.sql.parse.token_rewrite import decided, mended
 
 MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
 NESTING_LIMIT = 400

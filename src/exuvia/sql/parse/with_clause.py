@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import Delete, Update
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import read
 
 _WRITES = ("UPDATE", "DELETE")

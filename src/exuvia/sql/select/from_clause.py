@@ -37,7 +37,7 @@ from exuvia.sql.bind.scope import Field, fields_of, nullable
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import IMPLICIT
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.build import Frame
 from exuvia.sql.select.joins import Mark, common_names, shown_order
@@ -65,7 +65,7 @@ def _is_dual(tree: exp.Expression) -> bool:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """JOIN without a word before it was given INNER (parse/mend.py)."""
+    """JOIN without a word before it was given INNER (parse/token_rewrite.py)."""
     return not any(join.args.get(word) for word in ("kind", "side", "method", "on", "using"))
 
 

@@ -8,7 +8,7 @@ from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.select.build import Build
 
 

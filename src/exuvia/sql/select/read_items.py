@@ -17,7 +17,7 @@ from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.statement.context import Context

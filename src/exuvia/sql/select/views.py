@@ -25,7 +25,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.select.build import Build, Planned
 
-INVOKER = 1  # of show/objects.py's SECURITIES
+INVOKER = 1  # of information_schema/tables.py's SECURITIES
 REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
 _GONE = frozenset(
     {

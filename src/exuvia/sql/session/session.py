@@ -31,8 +31,8 @@ from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
-from exuvia.sql.parse.near import Misplaced, placed
 from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Rights

@@ -23,7 +23,7 @@ from exuvia.sql import constants
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import Assignment, SetStatement
-from exuvia.sql.parse.near import Misplaced
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.settings import ISOLATION

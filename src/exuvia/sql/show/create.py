@@ -1,15 +1,31 @@
-"""SHOW CREATE TABLE and SHOW CREATE DATABASE, in TiDB's words."""
+"""SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, in TiDB's words."""
 
 from collections.abc import Sequence
 
+from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.auto_random import RANGE_BITS, random_column
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    TableInfo,
+    ViewInfo,
+)
+from exuvia.catalog.partition_info import DEFAULT, PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS
-from exuvia.sql.show.partitions import partition_text
-from exuvia.sql.show.type_text import (
+from exuvia.sql.information_schema.keys import shown_keys
+from exuvia.sql.information_schema.partitions import description
+from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES
+from exuvia.sql.nodes.session import Show
+from exuvia.sql.result import Result, Row
+from exuvia.sql.show.listing import columns_of
+from exuvia.sql.statement.context import Context
+from exuvia.sql.type_text import (
     default_text,
     expression_of,
     identifier,
@@ -19,11 +35,12 @@ from exuvia.sql.show.type_text import (
     quoted,
     type_text,
 )
+from exuvia.sql.write.foreign_keys import clause
 
 
 def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequence[str] = ()) -> str:
     """The statement that makes the table. `next_auto`: the number AUTO_INCREMENT or AUTO_RANDOM
-    gives next; `constraints`: lines of show/constraints.py."""
+    gives next; `constraints`: `constraint_lines`."""
     lines = [_column(table, column) for column in table.public_columns]
     if table.pk_is_handle and table.index("PRIMARY") is None:
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
@@ -135,3 +152,177 @@ def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) ->
     options = f"/*!40100 DEFAULT CHARACTER SET {database.charset}{collate} */"
     unless = "/*!32312 IF NOT EXISTS*/ " if if_not_exists else ""
     return f"CREATE DATABASE {unless}{identifier(database.db_name.O)} {options}"
+
+
+# -- partitions ------------------------------------------------------------------------------------
+
+
+_BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)
+
+
+def partition_text(table: TableInfo) -> str:
+    """What follows the options in SHOW CREATE TABLE, its line break first; "" for no partitions."""
+    found = table.partition
+    if found is None or found.type == PartitionType.NONE:
+        return ""
+    text = f"\nPARTITION BY {_head(found)}"
+    if found.type in _BY_NUMBER and _are_numbered(found):
+        return f"{text} PARTITIONS {len(found.definitions)}"
+    lines = ",\n ".join(_definition(each) for each in found.definitions)
+    return f"{text}\n({lines})"
+
+
+def _head(found: PartitionInfo) -> str:
+    names = "" if found.is_empty_columns else ",".join(identifier(c.O) for c in found.columns)
+    if found.type == PartitionType.KEY:
+        return f"KEY ({names})"
+    if found.columns:
+        return f"{found.type.name} COLUMNS({names})"
+    return f"{found.type.name} ({found.expr})"
+
+
+def _are_numbered(found: PartitionInfo) -> bool:
+    return all(
+        each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
+    )
+
+
+def _definition(each: PartitionDefinition) -> str:
+    text = f"PARTITION {identifier(each.name.O)}"
+    if each.less_than:
+        text += f" VALUES LESS THAN ({_escaped(each)})"
+    elif each.in_values == ((DEFAULT,),):
+        text += " DEFAULT"
+    elif each.in_values:
+        text += f" VALUES IN ({_escaped(each)})"
+    return text + (f" COMMENT {quoted(each.comment)}" if each.comment else "")
+
+
+_ESCAPES = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
+
+
+def _escaped(each: PartitionDefinition) -> str:
+    return (description(each) or "").translate(_ESCAPES)
+
+
+# -- constraints: names of keys' tables and columns are today's ------------------------------------
+
+
+def constraint_lines(context: Context, table: TableInfo) -> list[str]:
+    """Lines of SHOW CREATE TABLE, foreign keys first.
+
+    TiDB does not indent CHECK and keeps the parentheses that were written; SQLAlchemy reads it
+    only where it is indented as in MySQL. exuvia_compatibility says which."""
+    lines = []
+    own = context.table_of_id(table.id)
+    home = own.database.db_name.O if own is not None else ""
+    for key in shown_keys(context, table):
+        mark = "" if key.version else " /* FOREIGN KEY INVALID */"
+        lines.append(f"  {clause(key, home, ',')}{mark}")
+    mysql = table.checks and context.session.variable("exuvia_compatibility") == "mysql"
+    for each in table.checks:
+        if each.state == SchemaState.PUBLIC:
+            relaxed = "" if each.enforced else " /*!80016 NOT ENFORCED */"
+            title = identifier(each.constraint_name.O)
+            text = each.expr_string
+            if mysql:
+                wrapped = text if is_wrapped(text) else f"({text})"
+                lines.append(f"  CONSTRAINT {title} CHECK ({wrapped}){relaxed}")
+            else:
+                lines.append(f"CONSTRAINT {title} CHECK (({text})){relaxed}")
+    return lines
+
+
+def is_wrapped(text: str) -> bool:
+    """Whether one pair of parentheses is around all of it: a dump that is loaded and dumped again
+    must not gain a pair each time."""
+    depth, quote = 0, ""
+    for n, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'`\"":
+            quote = letter
+        elif letter in "()":
+            depth += 1 if letter == "(" else -1
+            if depth == 0:
+                return n == len(text) - 1 and text[0] == "("
+        if depth == 0 and not quote and n == 0:
+            return False
+    return False
+
+
+# -- information_schema ----------------------------------------------------------------------------
+
+
+# -- views and sequences ---------------------------------------------------------------------------
+
+
+_VIEW_COLUMNS = "View ~Create_View:65535 character_set_client collation_connection"
+
+
+def create_view(context: Context, node: Show) -> Result:
+    """SHOW CREATE VIEW. Raises 1347."""
+    info = _named(context, node, "VIEW")
+    return created_view(info)
+
+
+def created_view(info: TableInfo) -> Result:
+    """The answer for a view, however it was asked for."""
+    assert info.view is not None
+    row: Row = [info.name.O, view_statement(info, info.view), info.charset, info.collate]
+    return Result(columns_of(_VIEW_COLUMNS), [row])
+
+
+def create_sequence(context: Context, node: Show) -> Result:
+    """SHOW CREATE SEQUENCE. Raises 1347."""
+    return created_sequence(_named(context, node, "SEQUENCE"))
+
+
+def created_sequence(info: TableInfo) -> Result:
+    """The answer for a sequence, however it was asked for."""
+    assert info.sequence is not None
+    text = sequence_statement(info, info.sequence)
+    return Result(columns_of("Sequence ~Create_Sequence:65535"), [[info.name.O, text]])
+
+
+def _named(context: Context, node: Show, kind: str) -> TableInfo:
+    assert node.table is not None
+    database = context.database_of(node.table.db or "")
+    info = context.table(database, node.table.name).info
+    if info.is_temporary:
+        info = _hidden(context, database, node.table.name)
+    if (info.view if kind == "VIEW" else info.sequence) is None:
+        raise ErrWrongObject(database, node.table.name, kind)
+    return info
+
+
+def _hidden(context: Context, database: str, name: str) -> TableInfo:
+    """What a temporary table of that name hides. Raises 1142, 1146."""
+    session = context.session
+    if not session.rights.everything and not session.rights.sees_table(database, name):
+        raise ErrTableaccessDenied("SHOW", *session.account_name, name)
+    return session.services.schemas.lasting(context.txn, database, name).info
+
+
+def view_statement(info: TableInfo, view: ViewInfo) -> str:
+    """The statement that makes the view."""
+    definer = view.view_definer
+    who = f"{identifier(definer.Username)}@{identifier(definer.Hostname)}"
+    columns = ", ".join(identifier(column.name.O) for column in info.cols)
+    return (
+        f"CREATE ALGORITHM={ALGORITHMS[view.view_algorithm]} DEFINER={who} "
+        f"SQL SECURITY {SECURITIES[view.view_security]} VIEW {identifier(info.name.O)} "
+        f"({columns}) AS {view.view_select}"
+    )
+
+
+def sequence_statement(info: TableInfo, sequence: SequenceInfo) -> str:
+    """The statement that makes the sequence."""
+    cached = f"cache {sequence.sequence_cache_value}" if sequence.sequence_cache else "nocache"
+    cycle = "cycle" if sequence.sequence_cycle else "nocycle"
+    comment = f" COMMENT={quoted(info.comment)}" if info.comment else ""
+    return (
+        f"CREATE SEQUENCE {identifier(info.name.O)} start with {sequence.sequence_start} "
+        f"minvalue {sequence.sequence_min_value} maxvalue {sequence.sequence_max_value} "
+        f"increment by {sequence.sequence_increment} {cached} {cycle} ENGINE=InnoDB{comment}"
+    )

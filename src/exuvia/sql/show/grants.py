@@ -1,4 +1,4 @@
-"""SHOW GRANTS, SHOW CREATE USER, and the privileges in information_schema, in TiDB's words."""
+"""SHOW GRANTS, SHOW CREATE USER, SHOW PRIVILEGES, in TiDB's words."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -11,12 +11,21 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.sql.nodes.accounts import ShowGrants
 from exuvia.sql.privileges.accounts import Account, Book, OnDatabase, OnTable, read
-from exuvia.sql.privileges.names import COLUMN, COLUMNS, DATABASE, GLOBAL, GRANT, TABLE, USAGE
+from exuvia.sql.privileges.names import (
+    COLUMN,
+    COLUMNS,
+    DATABASE,
+    DYNAMIC,
+    GLOBAL,
+    GRANT,
+    TABLE,
+    USAGE,
+)
 from exuvia.sql.privileges.roles import Name, shown
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
-from exuvia.sql.show.type_text import identifier, quoted
 from exuvia.sql.statement.context import Context
+from exuvia.sql.type_text import identifier, quoted
 
 _WIDE = ":1024"
 Place = TypeVar("Place")
@@ -121,95 +130,47 @@ def _line(held: frozenset[str], all_of_them: Iterable[str], place: str, to: str)
 # -- information_schema ----------------------------------------------------------------------------
 
 
-def _books(context: Context) -> tuple[Book, list[Account]]:
-    """Accounts whose privileges may be seen: all with SELECT on mysql, else one's own."""
-    book, session = read(context.txn), context.session
-    if "SELECT" in session.rights.on_database("mysql"):
-        return book, list(book.accounts)
-    own = book.account(*session.account_name)
-    return book, [own] if own is not None else []
+_TABLES, _DATABASES, _SERVER = "Tables", "Databases", "Server Admin"
+# -- what may be granted, where, and what for (manual, "SHOW PRIVILEGES") --------------------------
 
 
-def _shown(held: frozenset[str]) -> tuple[list[str], str]:
-    words = [each for each in COLUMNS if each in held] or [USAGE]
-    return words, "YES" if GRANT in held else "NO"
-
-
-def _global(context: Context) -> Iterable[Row]:
-    for account in _books(context)[1]:
-        words, option = _shown(account.privileges)
-        for word in words:
-            yield [account.shown, "def", word, option]
-
-
-def _database(context: Context) -> Iterable[Row]:
-    book, accounts = _books(context)
-    known = {account[:2]: account for account in accounts}
-    for on in book.databases:
-        if on[:2] in known:
-            words, option = _shown(on.privileges)
-            for word in words:
-                yield [known[on[:2]].shown, "def", on.database, word, option]
-
-
-def _table(context: Context) -> Iterable[Row]:
-    book, accounts = _books(context)
-    known = {account[:2]: account for account in accounts}
-    for row in book.tables:
-        if row[:2] in known:
-            words, option = _shown(row.privileges)
-            for word in words:
-                yield [known[row[:2]].shown, "def", row.database, row.table, word, option]
-
-
-_GRANTEE = "GRANTEE:292 TABLE_CATALOG:512"
-
-
-def _column(context: Context) -> Iterable[Row]:
-    book, accounts = _books(context)
-    known = {account[:2]: account for account in accounts}
-    for row in book.columns:
-        if row[:2] in known:
-            for word in (each for each in COLUMN if each in row.privileges):
-                place = ["def", row.database, row.table, row.column]
-                yield [known[row[:2]].shown, *place, word, "NO"]
-
-
-def _enabled_roles(context: Context) -> Iterable[Row]:
-    session = context.session
-    defaults = read(context.txn).roles.defaults_of(session.account_name)
-    for role in session.active_roles:
-        yield [*role, "YES" if role in defaults else "NO", "NO"]
-
-
-def _applicable_roles(context: Context) -> Iterable[Row]:
-    session, roles = context.session, read(context.txn).roles
-    name = session.account_name
-    for role in roles.granted(name):
-        passes = "YES" if roles.may_pass_on(name, role) else "NO"
-        default = "YES" if role in roles.defaults_of(name) else "NO"
-        must = "YES" if role in roles.mandatory else "NO"
-        yield [*name, *name, *role, passes, default, must]
-
-
-TABLES = (
-    (
-        "COLUMN_PRIVILEGES",
-        f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-        _column,
-    ),
-    ("ENABLED_ROLES", "ROLE_NAME:255 ROLE_HOST:255 IS_DEFAULT IS_MANDATORY", _enabled_roles),
-    (
-        "APPLICABLE_ROLES",
-        "USER:97 HOST:256 GRANTEE:97 GRANTEE_HOST:256 ROLE_NAME:255 ROLE_HOST:255"
-        " IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
-        _applicable_roles,
-    ),
-    ("USER_PRIVILEGES", f"{_GRANTEE} PRIVILEGE_TYPE IS_GRANTABLE", _global),
-    ("SCHEMA_PRIVILEGES", f"{_GRANTEE} TABLE_SCHEMA PRIVILEGE_TYPE IS_GRANTABLE", _database),
-    (
-        "TABLE_PRIVILEGES",
-        f"{_GRANTEE} TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-        _table,
-    ),
+_LISTED = (
+    ("Alter", _TABLES, "To alter the table"),
+    ("Alter routine", "Functions,Procedures", "To alter or drop stored functions/procedures"),
+    ("Create", "Databases,Tables,Indexes", "To create new databases and tables"),
+    ("Create routine", _DATABASES, "To use CREATE FUNCTION/PROCEDURE"),
+    ("Create role", _SERVER, "To create new roles"),
+    ("Create temporary tables", _DATABASES, "To use CREATE TEMPORARY TABLE"),
+    ("Create view", _TABLES, "To create new views"),
+    ("Create user", _SERVER, "To create new users"),
+    ("Delete", _TABLES, "To delete existing rows"),
+    ("Drop", "Databases,Tables", "To drop databases, tables, and views"),
+    ("Drop role", _SERVER, "To drop roles"),
+    ("Event", _SERVER, "To create, alter, drop and execute events"),
+    ("Execute", "Functions,Procedures", "To execute stored routines"),
+    ("File", "File access on server", "To read and write files on the server"),
+    ("Grant option", "Databases,Tables", "To give to other users those privileges you possess"),
+    ("Index", _TABLES, "To create or drop indexes"),
+    ("Insert", _TABLES, "To insert data into tables"),
+    ("Lock tables", _DATABASES, "To use LOCK TABLES (together with SELECT privilege)"),
+    ("Process", _SERVER, "To view the plain text of currently executing queries"),
+    ("References", "Databases,Tables", "To have references on tables"),
+    ("Reload", _SERVER, "To reload or refresh tables, logs and privileges"),
+    ("Replication client", _SERVER, "To ask where the slave or master servers are"),
+    ("Replication slave", _SERVER, "To read binary log events from the master"),
+    ("Select", _TABLES, "To retrieve rows from table"),
+    ("Show databases", _SERVER, "To see all databases with SHOW DATABASES"),
+    ("Show view", _TABLES, "To see views with SHOW CREATE VIEW"),
+    ("Shutdown", _SERVER, "To shut down the server"),
+    ("Super", _SERVER, "To use KILL thread, SET GLOBAL, CHANGE MASTER, etc."),
+    ("Trigger", _TABLES, "To use triggers"),
+    ("Update", _TABLES, "To update existing rows"),
+    ("Usage", _SERVER, "No privileges - allow connect only"),
 )
+
+
+def privilege_rows() -> Iterator[Row]:
+    """Privilege, context, comment."""
+    yield from map(list, _LISTED)
+    for each in sorted(DYNAMIC):
+        yield [each, _SERVER, ""]

@@ -13,16 +13,16 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.catalog.sysvar import variables
+from exuvia.sql.information_schema.performance_schema import status_rows
 from exuvia.sql.information_schema.server import character_sets, collations, engines, processes_seen
 from exuvia.sql.nodes.session import Describe, Show
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row
-from exuvia.sql.show import objects as show_objects
+from exuvia.sql.show import create as show_objects
 from exuvia.sql.show import statistics as show_statistics
 from exuvia.sql.show import tables as show_tables
 from exuvia.sql.show.create import create_database_text
+from exuvia.sql.show.grants import privilege_rows
 from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.show.privileges import privilege_rows
-from exuvia.sql.show.status import status_rows
 from exuvia.sql.statement.context import Context
 
 Shower = Callable[[Context, Show], Result]

@@ -11,21 +11,17 @@ from typing import NamedTuple
 from exuvia.base.types import FieldType, TypeCode, packed_moment
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.temporal import shift_zone
-from exuvia.sql.information_schema.tables import all_tables, row_count
+from exuvia.sql.information_schema.statistics import ANALYZE_STATUS_COLUMNS, analyze_status
+from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context
-from exuvia.stats import analysis_log, bounds, locked, meta, records
+from exuvia.stats import bounds, locked, meta, records
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
 _PLACE = "Db_name Table_name Partition_name"
-STATUS_COLUMNS = (
-    "Table_schema Table_name Partition_name Job_info:65535 Processed_rows# Start_time@ End_time@"
-    " State Fail_reason:65535 Instance:512 Process_ID# Remaining_seconds Progress"
-    " Estimated_total_rows#"
-)
 
 
 class Place(NamedTuple):
@@ -173,50 +169,6 @@ def _field(table: TableInfo, found: Statistics) -> FieldType | None:
 # -- analyses --------------------------------------------------------------------------------------
 
 
-def analyze_status(context: Context) -> Iterable[Row]:
-    """Analyses, the latest first: information_schema.analyze_status."""
-    zone = context.zone
-    for each in analysis_log.newest(context.txn):
-        started, ended = (
-            None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
-            for moment in (each.started, each.ended)
-        )
-        line = [each.schema, each.table, each.partition, each.info, each.rows, started, ended]
-        line += [analysis_log.STATES[each.state], each.reason, each.instance, each.process_id]
-        yield [*line, *_progress(context, each)]
-
-
-_WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
-
-
-def _progress(context: Context, each: analysis_log.Logged) -> Row:
-    """Seconds that remain, share done, and rows there are, while it runs."""
-    if each.state != analysis_log.RUNNING or each.started is None or not each.rows:
-        return [None, None, None]
-    tables = (
-        table
-        for database, table in all_tables(context)
-        if (database.db_name.O, table.name.O) == (each.schema, each.table)
-    )
-    table = next(tables, None)
-    if table is None:
-        return [None, None, None]
-    total = max(row_count(context, table), each.rows)
-    passed = seconds_between(each.started, context.utc_now)
-    remaining = int(passed * (total - each.rows) / each.rows)
-    return [str(remaining), f"{each.rows / total:.4f}", total]
-
-
-def seconds_between(earlier: int, later: int) -> float:
-    """Between two packed moments of the same day or neighbours."""
-
-    def seconds(packed: int) -> float:
-        clock = (packed >> 32 & 31) * 3600 + (packed >> 26 & 63) * 60 + (packed >> 20 & 63)
-        return clock + (packed & 0xFFFFF) / 1e6
-
-    return (seconds(later) - seconds(earlier)) % 86400
-
-
 # -- SHOW ------------------------------------------------------------------------------------------
 
 
@@ -249,7 +201,5 @@ KINDS: dict[str, Callable[[Context, Show], Result]] = {
         f"{_PLACE} Stats_name Column_names Stats_type Stats_val Last_update_version#",
         lambda context: (),
     ),
-    "analyze status": _shower(STATUS_COLUMNS, analyze_status),
+    "analyze status": _shower(ANALYZE_STATUS_COLUMNS, analyze_status),
 }
-
-TABLES = (("ANALYZE_STATUS", STATUS_COLUMNS.upper(), analyze_status),)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from exuvia.base.mysql_errors import ErrNoDB
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, ViewInfo, evolve
 from exuvia.catalog.table import Table
+from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.zones import column_in, table_in
-from exuvia.sql.information_schema.keys import shown_indexes
 from exuvia.sql.information_schema.registry import definitions
 from exuvia.sql.information_schema.tables import (
     PRIVILEGES,
@@ -21,11 +21,15 @@ from exuvia.sql.information_schema.tables import (
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.show.constraints import constraint_lines
-from exuvia.sql.show.create import create_table_text
+from exuvia.sql.show.create import (
+    constraint_lines,
+    create_table_text,
+    created_sequence,
+    created_view,
+)
 from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.show.objects import created_sequence, created_view
-from exuvia.sql.show.type_text import (
+from exuvia.sql.statement.context import Context, Virtual
+from exuvia.sql.type_text import (
     default_text,
     expression_of,
     extra_text,
@@ -33,7 +37,6 @@ from exuvia.sql.show.type_text import (
     key_text,
     type_text,
 )
-from exuvia.sql.statement.context import Context, Virtual
 
 
 class Named(NamedTuple):

@@ -28,8 +28,7 @@ from exuvia.pipeline.verify.rows import Rule
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_vector import VectorCheck
-from exuvia.sql.write.foreign_keys_lookup import Finder
-from exuvia.sql.write.foreign_keys_sides import key_linked, key_text, names_of, ref_ids
+from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
 from exuvia.sql.write.foreign_keys_vector import Parents
 
 Value = Any

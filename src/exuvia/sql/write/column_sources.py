@@ -24,11 +24,11 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import constants
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.result import Value
-from exuvia.sql.show.type_text import is_now_default
 from exuvia.sql.statement.context import Context
+from exuvia.sql.type_text import is_now_default
 from exuvia.sql.write.cells import assign_to
 
-Source = Callable[[Context], Value]
+ColumnSource = Callable[[Context], Value]
 
 
 def now_for(column: ColumnInfo, context: Context) -> Value:
@@ -46,7 +46,7 @@ def constant_default(column: ColumnInfo) -> Value:
     return values.default_of(column)
 
 
-def source_of(column: ColumnInfo) -> Source | None:
+def source_of(column: ColumnInfo) -> ColumnSource | None:
     """How to get the column's default at a run; None where `constant_default` is all there is."""
     if column.auto_increment or column.is_generated:
         return None
@@ -62,7 +62,7 @@ def source_of(column: ColumnInfo) -> Source | None:
     return None
 
 
-def _expression(column: ColumnInfo) -> Source:
+def _expression(column: ColumnInfo) -> ColumnSource:
     tree = parse_expression(str(column.default))
 
     def source(context: Context) -> Value:
@@ -84,7 +84,7 @@ def _as_cast(error: Refused, text: str) -> Refused:
     return error
 
 
-def _missing(column: ColumnInfo) -> Source:
+def _missing(column: ColumnInfo) -> ColumnSource:
     def source(context: Context) -> Value:
         missing = ErrNoDefaultForField(column.name.O)
         if context.strict:

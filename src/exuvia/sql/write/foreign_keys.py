@@ -16,35 +16,276 @@ wait for the transaction (law 1, decision 037).
 
 Children of one parent do not conflict with each other: a mark is written blindly. As in TiDB a
 statement is judged by what it leaves, so rows may refer to each other; with IGNORE each row is
-judged before it is written, and left out with a warning.
+judged before it is written, and left out with a warning. Children that follow their parent are
+written as any statement would write them: their own generated columns, checks and keys count, and
+what refers to them follows, one level deeper.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from exuvia.base.mysql_errors import (
     ErrForeignKeyCascadeDepthExceeded,
     ErrNoReferencedRow2,
     ErrRowIsReferenced2,
 )
-from exuvia.catalog.constraint_info import Rule
+from exuvia.catalog import reader, references
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
+from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo, Referred, Rule
+from exuvia.catalog.model import IndexInfo, TableInfo, evolve
+from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv import keys
+from exuvia.kv.entry import LIVE, Kind, is_live
+from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.parse.restore import name_text
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.foreign_keys_sides import Downward, Upward, of_child, of_parent
+
+Value = Any
+Values = tuple[Value, ...]
+
+
+# -- rows by the values of columns -----------------------------------------------------------------
+#
+# Found by a key that begins with the columns:
+#
+#     the primary key is the handle     one row           an index on the columns first    a range
+#     none of both (checks were OFF     every row         long values that keys cut        the rows
+#     when it was made)                                                                    decide
+
+Found = tuple[bytes, bytes]  # the key that proves it, the row's handle
+
+
+def index_over(info: TableInfo, columns: Sequence[int]) -> IndexInfo | None:
+    """A public index that begins with these columns, whole and in this order (column ids)."""
+    wanted = tuple(columns)
+    for index in info.indexes:
+        parts = index.idx_cols[: len(wanted)]
+        is_whole = all(part.length < 0 for part in parts)
+        same = tuple(part.exuvia_column for part in parts) == wanted
+        if index.state == SchemaState.PUBLIC and same and is_whole:
+            return index
+    return None
+
+
+class Finder:
+    """One table and some of its columns. `positions` are theirs in its rows."""
+
+    def __init__(self, table: Table, columns: Sequence[int]) -> None:
+        self.table = table
+        places = {column.id: n for n, column in enumerate(table.info.cols)}
+        self.positions = [places[each] for each in columns]
+        fields = [(table.info.cols[n].type, -1) for n in self.positions]
+        self.form = KeyForm(fields, VALUES_BYTES)
+        self.is_handle = table.info.pk_is_handle and tuple(self.positions) == (
+            table.handle_positions
+        )
+        self.index = None if self.is_handle else index_over(table.info, columns)
+
+    def values(self, row: Sequence[Value]) -> tuple[Value, ...] | None:
+        """The row's values, None where one of them is NULL: such a row refers to nothing."""
+        found = tuple(row[n] for n in self.positions)
+        return None if None in found else found
+
+    def first(self, txn: Transaction, values: Sequence[Value]) -> bytes | None:
+        """The key that proves that a row has these values; None if there is none."""
+        found = next(self._found(txn, values), None)
+        return None if found is None else found[0]
+
+    def handles(self, txn: Transaction, values: Sequence[Value]) -> list[bytes]:
+        """Handles of all rows with these values."""
+        return [handle for _, handle in self._found(txn, values)]
+
+    def _found(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
+        if self.is_handle:
+            return self._by_handle(txn, values)
+        if self.index is None:
+            return self._by_rows(txn, values)
+        return self._by_index(txn, self.index, values)
+
+    def _by_handle(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
+        handle = key_codec.handle_from(self.table, values)
+        key = self.table.row_prefix + handle
+        if txn.get(key) is not None:
+            yield key, handle
+
+    def _by_rows(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
+        for handle, row in reader.scan(txn, self.table):
+            if self._same(row, values):
+                yield self.table.row_prefix + handle, handle
+
+    def _by_index(
+        self, txn: Transaction, index: IndexInfo, values: Sequence[Value]
+    ) -> Iterator[Found]:
+        exact = key_codec.is_exact(self.table, index)
+        span = key_codec.index_range(self.table, index, values, values)
+        for key, payload in txn.scan(span):
+            if index.exuvia_clustered:
+                handle = key[HANDLE_AT:]
+            elif is_live(payload):
+                handle = key_codec.split_entry(self.table, index, key, payload)[1]
+            else:
+                continue
+            if exact or self._is_of(txn, handle, values):
+                yield key, handle
+
+    def _is_of(self, txn: Transaction, handle: bytes, values: Sequence[Value]) -> bool:
+        row = reader.get(txn, self.table, handle)
+        return row is not None and self._same(row, values)
+
+    def _same(self, row: Sequence[Value], values: Sequence[Value]) -> bool:
+        found = self.values(row)
+        return found is not None and self.form.encode(found) == self.form.encode(values)
+
+
+# -- a key as a writer of one of its tables sees it ------------------------------------------------
+#
+# Both tables are as the writer's snapshot has them. Names are today's, whatever was renamed since.
+#
+#     of_child(table)     keys its rows have: what they must find        Upward
+#     of_parent(table)    keys that refer to its rows: who must not be left behind   Downward
+
+
+class Upward(NamedTuple):
+    """From a child: where its values stand, and where their parents are (None: nowhere)."""
+
+    positions: tuple[int, ...]
+    parents: Finder | None
+    mark: bytes
+    text: str
+
+
+class Downward(NamedTuple):
+    """From a parent: where its values stand, and where their children are."""
+
+    positions: tuple[int, ...]
+    children: Finder
+    on_delete: Rule
+    on_update: Rule
+    mark: bytes
+    text: str
+
+
+def parent_table(context: Context, key: FkInfo) -> Table | None:
+    """The table the key refers to, in the snapshot."""
+    return context.table_of_id(references.parent_of(context.txn, key.exuvia_link))
+
+
+def names_of(key: FkInfo, child: Table, parent: Table | None) -> FkInfo:
+    """The key with today's names of tables and columns."""
+    own = {column.id: column.name for column in child.info.cols}
+    cols = tuple(own.get(n, name) for n, name in zip(key.exuvia_cols, key.cols, strict=True))
+    renamed = evolve(key, cols=cols)
+    if parent is None:
+        return renamed
+    theirs = {column.id: column.name for column in parent.info.cols}
+    ids = ref_ids(key, parent)
+    shown = tuple(theirs.get(n, name) for n, name in zip(ids, key.ref_cols, strict=True))
+    return evolve(
+        renamed,
+        ref_schema=parent.database.db_name,
+        ref_table=parent.info.name,
+        ref_cols=shown,
+    )
+
+
+def ref_ids(key: FkInfo, parent: Table) -> tuple[int, ...]:
+    """Ids of the columns referred to. They are found by name where the table was made anew."""
+    known = {column.id for column in parent.info.cols}
+    referred = (each for each in parent.info.exuvia_referred if each.link == key.exuvia_link)
+    ids = next(referred, Referred(0)).columns or key.exuvia_ref_cols
+    if ids and known.issuperset(ids):
+        return ids
+    found = [parent.info.column(each.L) for each in key.ref_cols]
+    return tuple(column.id if column is not None else 0 for column in found)
+
+
+def key_text(key: FkInfo, database: str, table: str) -> str:
+    """`db`.`t`, CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE."""
+    return f"{name_text(database)}.{name_text(table)}, {clause(key, database, ', ')}"
+
+
+def clause(key: FkInfo, database: str, between: str) -> str:
+    """CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`id`) ON DELETE CASCADE."""
+    own = between.join(name_text(each.O) for each in key.cols)
+    theirs = between.join(name_text(each.O) for each in key.ref_cols)
+    home = "" if key.ref_schema.L == database.lower() else f"{name_text(key.ref_schema.O)}."
+    text = (
+        f"CONSTRAINT {name_text(key.fk_name.O)} FOREIGN KEY ({own}) "
+        f"REFERENCES {home}{name_text(key.ref_table.O)} ({theirs})"
+    )
+    for event, rule in (("DELETE", key.on_delete), ("UPDATE", key.on_update)):
+        if rule:
+            text += f" ON {event} {RULE_TEXT[rule]}"
+    return text
+
+
+def key_linked(child: TableInfo, link: int) -> FkInfo | None:
+    """The child's key of that link."""
+    return next((key for key in child.foreign_keys if key.exuvia_link == link), None)
+
+
+def of_child(table: Table, context: Context) -> Iterator[Upward]:
+    """The keys that rows of the table have."""
+    places = {column.id: n for n, column in enumerate(table.info.cols)}
+    for key in table.info.foreign_keys:
+        if not key.binds:
+            continue
+        parent = parent_table(context, key)
+        finder, mark = None, b""
+        if parent is not None and 0 not in (ids := ref_ids(key, parent)):
+            finder = Finder(parent, ids)
+            mark = keys.mark_prefix(parent.info.id, key.exuvia_link)
+        shown = names_of(key, table, parent)
+        text = key_text(shown, table.database.db_name.O, table.info.name.O)
+        yield Upward(tuple(places[n] for n in key.exuvia_cols), finder, mark, text)
+
+
+def of_parent(table: Table, context: Context) -> list[Downward]:
+    """The keys that refer to rows of the table, in the order of their children's names."""
+    found = []
+    for each in table.info.exuvia_referred:
+        child = context.table_of_id(references.child_of(context.txn, each.link))
+        if child is None or not each.binds:
+            continue
+        key = key_linked(child.info, each.link)
+        if key is None or not key.version:
+            continue
+        ids = ref_ids(key, table)
+        if 0 not in ids:
+            place = (child.database.db_name.L, child.info.name.L, key.fk_name.L)
+            found.append((place, _downward(table, child, key, ids)))
+    return [down for _, down in sorted(found, key=lambda pair: pair[0])]
+
+
+def _downward(table: Table, child: Table, key: FkInfo, ids: Sequence[int]) -> Downward:
+    places = {column.id: n for n, column in enumerate(table.info.cols)}
+    shown = names_of(key, child, table)
+    return Downward(
+        tuple(places[n] for n in ids),
+        Finder(child, key.exuvia_cols),
+        key.on_delete,
+        key.on_update,
+        keys.mark_prefix(table.info.id, key.exuvia_link),
+        key_text(shown, child.database.db_name.O, child.info.name.O),
+    )
+
+
+# -- the checker -----------------------------------------------------------------------------------
+
 
 MOST_DEEP = 15
 SPREADS = (Rule.CASCADE, Rule.SET_NULL)
 
-Value = Any
-Values = tuple[Value, ...]
 # (children's table, their handles, what is now or None if gone, rule, how deep) -> they follow
 Spread = Callable[[Downward, list[bytes], Values | None, Rule, int], None]
 
 
-class KeyDuties:
-    """What one statement owes for one table. `ups` and `downs`: see foreign_keys_sides.py.
+class ForeignKeyChecker:
+    """What one statement owes for one table.
 
     `at_once`: with IGNORE it is told of a row before that is written, else behind."""
 
@@ -159,7 +400,7 @@ def _values(row: Sequence[Value], positions: Sequence[int]) -> Values | None:
     return None if None in found else found
 
 
-def key_duties(table: Table, context: Context, depth: int = 0) -> KeyDuties | None:
+def foreign_key_checker(table: Table, context: Context, depth: int = 0) -> ForeignKeyChecker | None:
     """The duties of a writer of the table; None where it has no keys, or foreign_key_checks is
     OFF."""
     info = table.info
@@ -168,4 +409,43 @@ def key_duties(table: Table, context: Context, depth: int = 0) -> KeyDuties | No
     if context.variable("foreign_key_checks") == "OFF":
         return None
     ups, downs = list(of_child(table, context)), of_parent(table, context)
-    return KeyDuties(ups, downs, context, depth) if ups or downs else None
+    return ForeignKeyChecker(ups, downs, context, depth) if ups or downs else None
+
+
+# -- CASCADE and SET NULL --------------------------------------------------------------------------
+
+
+class ChildWriter(Protocol):
+    """The part of write/rows.py that is needed here."""
+
+    def read(self, handle: bytes) -> Row | None:
+        """The row as the transaction sees it now."""
+
+    def update(self, handle: bytes, old: Row, new: Row) -> None:
+        """Replace a row as it was read."""
+
+    def delete(self, handle: bytes, row: Row) -> None:
+        """Remove a row as it was read."""
+
+    def finish(self) -> None:
+        """Settle what the rows written owe."""
+
+
+def cascade(
+    writer: ChildWriter, handles: list[bytes], down: Downward, now: Values | None, rule: Rule
+) -> None:
+    """Every child does what its key says. `writer` is one of the children's table."""
+    places = down.children.positions
+    for handle in handles:
+        row = writer.read(handle)
+        if row is None:
+            continue
+        if rule == Rule.CASCADE and now is None:
+            writer.delete(handle, row)
+            continue
+        values = now if rule == Rule.CASCADE and now is not None else (None,) * len(places)
+        new = list(row)
+        for place, value in zip(places, values, strict=True):
+            new[place] = value
+        writer.update(handle, row, new)
+    writer.finish()

@@ -18,7 +18,7 @@ from exuvia.catalog.columns import Array, Vector
 from exuvia.catalog.model import IndexInfo
 from exuvia.kv.entry import is_live
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.write.foreign_keys_lookup import Finder
+from exuvia.sql.write.foreign_keys import Finder
 
 
 class Parents:

@@ -1,19 +1,38 @@
-"""INSERT and REPLACE: from cells to rows (write/inserting.py puts them).
+"""INSERT and REPLACE: cells become rows, and rows are put one after another.
 
-VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by shape
-SELECT        rows of another plan, converted column by column
+    VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by
+                  shape
+    SELECT        rows of another plan, converted column by column
+
+What happens where a key is taken:
+
+    INSERT          1062, the statement is undone      REPLACE             the other row goes
+    INSERT IGNORE   a warning, the row is left out     ON DUPLICATE KEY    the other row is changed
+
+AUTO_INCREMENT: NULL and 0 take the next id; a value given raises the counter.
 """
 
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrBadGeneratedColumn, ErrWrongValueCountOnRow
-from exuvia.base.types import FieldType
+from exuvia.base.errors import Broken, Duplicate, Refused
+from exuvia.base.mysql_errors import (
+    ErrAutoincReadFailed,
+    ErrBadField,
+    ErrBadGeneratedColumn,
+    ErrDataOutOfRange,
+    ErrFieldSpecifiedTwice,
+    ErrInvalidAutoRandom,
+    ErrWrongValueCountOnRow,
+)
+from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode
+from exuvia.catalog.auto_random import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
+from exuvia.catalog.ids import EVERY, Spacing
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
+from exuvia.kv import keys
 from exuvia.sql import expressions
 from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import Source, check_writable
@@ -28,24 +47,87 @@ from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.write.assignments import Assignments
 from exuvia.sql.write.cells import assign_to, meant_for, narrowed
-from exuvia.sql.write.column_sources import default_for
+from exuvia.sql.write.column_sources import ColumnSource, constant_default, default_for, source_of
 from exuvia.sql.write.duplicate_values import with_new_row
-from exuvia.sql.write.insert_target import Target
-from exuvia.sql.write.inserting import Inserting
-from exuvia.sql.write.quiet import loss_of, overflowed
-from exuvia.sql.write.selected import visible_of
+from exuvia.sql.write.insert_select_on_duplicate import visible_of
+from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import Strictness, loads_a_dump, strictness
+from exuvia.sql.write.truncation_warnings import INTEGERS, loss_of, overflowed
+
+# -- the columns named, and what the others get ----------------------------------------------------
+
+
+class InsertTarget:
+    """Planned once. `named`: (position, column) in the order of the statement's values."""
+
+    def __init__(
+        self, table: Table, names: tuple[str, ...] | None, partitions: tuple[str, ...] = ()
+    ) -> None:
+        self.partitions = partitions
+        self.table = table
+        public = {column.name.L: column for column in table.columns}
+        wanted = tuple(public) if names is None else tuple(name.lower() for name in names)
+        self.named: list[tuple[int, ColumnInfo]] = []
+        for shown, lower in zip(names or wanted, wanted, strict=True):
+            if lower not in public:
+                raise ErrBadField(shown, "field list")
+            self.named.append((table.position(lower), public[lower]))
+        positions = [position for position, _ in self.named]
+        if len(set(positions)) < len(positions):
+            raise ErrFieldSpecifiedTwice(_twice(wanted))
+        self.random = random_column(table.info)
+        mine = 0 if self.random is None else self.random.id
+        taking = (c for c in public.values() if c.auto_increment or c.id == mine)
+        self.auto = next((table.position(c.name.L) for c in taking), -1)
+        self.auto_is_named = self.auto in positions
+        self.is_hidden_id = not table.handle_positions
+        self._template, self._sources = _others(table, frozenset(positions), self.auto)
+
+    def row(self, context: Context) -> Row:
+        """A row with what is not named: defaults, the time, NULL. Raises 1364."""
+        row = self._template.copy()
+        for position, source in self._sources:
+            row[position] = source(context)
+        return row
+
+
+def _twice(names: tuple[str, ...]) -> str:
+    return next(name for n, name in enumerate(names) if name in names[:n])
+
+
+def _others(
+    table: Table, named: frozenset[int], auto: int
+) -> tuple[Row, list[tuple[int, ColumnSource]]]:
+    template: Row = [None] * len(table.info.cols)
+    sources = []
+    for column in table.columns:
+        position = table.position(column.name.L)
+        template[position] = constant_default(column)
+        if position == auto:
+            continue
+        if position in named:  # until it has its value, expressions read its default or zero
+            if column.not_null and template[position] is None:
+                template[position] = values.zero_of(column.type)
+            continue
+        source = source_of(column)
+        if source is not None:
+            sources.append((position, source))
+    return template, sources
+
 
 Cell = Callable[[Row, Context, int], Value]
 
 
-def _target(node: Insert, context: Context) -> Target:
+# -- the statement ---------------------------------------------------------------------------------
+
+
+def _target(node: Insert, context: Context) -> InsertTarget:
     table = context.table(node.table.db or "", node.table.name)
     check_writable(table, "REPLACE" if node.replace else "INSERT", context)
-    return Target(table, node.columns, node.partitions)
+    return InsertTarget(table, node.columns, node.partitions)
 
 
-def _demand(node: Insert, target: Target, context: Context) -> None:
+def _demand(node: Insert, target: InsertTarget, context: Context) -> None:
     """Raises 1142, 1143."""
     named = [column.name.O for _, column in target.named]
     context.demand_columns(target.table, "INSERT", named)
@@ -66,7 +148,7 @@ def _policy(node: Insert) -> str:
 
 def _changes(
     node: Insert,
-    target: Target,
+    target: InsertTarget,
     context: Context,
     rules: Strictness,
     read: Sequence[OutputColumn] = (),
@@ -160,7 +242,7 @@ class InsertValues(KeptPlan):
     def run(self, context: Context) -> Result:
         """Put every row."""
         self._rules.begin(context)
-        inserting = Inserting(self._target, self._policy, context, self._changes)
+        inserting = RowInserter(self._target, self._policy, context, self._changes)
         inserting.reserve(len(self._rows))
         fresh = self._target.row
         for number, cells in enumerate(self._rows, 1):
@@ -239,7 +321,7 @@ class InsertQuery(Plan):
     """INSERT ... SELECT: the rows are read before the first is put."""
 
     def __init__(self, node: Insert, query: Plan, context: Context, more: int = 0) -> None:
-        """`more`: how many of the query's columns are only read (write/selected.py)."""
+        """`more`: how many of the query's columns are only read (insert_select_on_duplicate.py)."""
         self._target = _target(node, context)
         _demand(node, self._target, context)
         self._query = query
@@ -262,10 +344,207 @@ class InsertQuery(Plan):
         """Read, then put every row."""
         self._rules.begin(context)
         rows = list(self._query.run(context).rows)
-        inserting = Inserting(self._target, self._policy, context, self._changes)
+        inserting = RowInserter(self._target, self._policy, context, self._changes)
         for number, found in enumerate(rows, 1):
             row = self._target.row(context)
             for (position, store), value in zip(self._storers, found, strict=False):
                 row[position] = store(value, context, number)
             inserting.add(row, number, found[self._width :])
         return inserting.result(True)
+
+
+# -- putting rows ----------------------------------------------------------------------------------
+
+
+MOST_REPLACED = 64
+
+
+class RowInserter:
+    """One run of an INSERT. `policy`: insert, ignore, replace or update."""
+
+    def __init__(
+        self, target: InsertTarget, policy: str, context: Context, changes: Assignments | None
+    ) -> None:
+        self._target = target
+        self._table: Table = target.table
+        self._policy = policy
+        self._context = context
+        self._changes = changes
+        self._ids = context.session.services.ids.of(self._table.info)
+        self._spacing = _spacing(context) if target.auto >= 0 else EVERY
+        self._first_id = 0
+        self._written_id = 0
+        self._reserved = 0
+        self._rows = 0
+        self._affected = 0
+        self._duplicates = 0
+        self._zero_is_a_value = "NO_AUTO_VALUE_ON_ZERO" in context.variable("sql_mode")
+        self._writer = RowWriter(self._table, context, target.partitions)
+
+    def reserve(self, rows: int) -> None:
+        """Take consecutive ids for a statement of several rows that names none."""
+        if rows > 1 and self._target.auto >= 0 and not self._target.auto_is_named:
+            self._reserved = self._ids.next("auto", rows, self._spacing)
+
+    def add(self, row: Row, number: int, read: Row | tuple[()] = ()) -> None:
+        """Put one complete row; `read` is what ON DUPLICATE KEY UPDATE may read beside it.
+
+        Raises Duplicate, 1467; with IGNORE a row that breaks a constraint is left out."""
+        try:
+            self._add(row, number, read)
+        except Refused as refused:
+            if not self._context.ignores or refused.code not in SKIPPED:
+                raise
+            self._context.note(refused.code, refused.message)
+
+    def _add(self, row: Row, number: int, read: Row | tuple[()]) -> None:
+        self._rows += 1
+        given = self._number(row) if self._target.auto >= 0 else 0
+        handle = None
+        if self._target.is_hidden_id:
+            handle = keys.i64(self._ids.next("rowid"))
+        try:
+            self._writer.insert(row, handle)
+            self._affected += 1
+            self._first_id = self._first_id or given
+        except Duplicate as taken:
+            if self._policy == "insert":
+                raise
+            self._settle(taken, row, handle, number, read)
+
+    def _number(self, row: Row) -> int:
+        """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
+        position = self._target.auto
+        value = row[position]
+        if value is None or (value == 0 and not self._zero_is_a_value):
+            row[position] = value = self._next_id()
+            if self._target.random is not None:
+                row[position] = value = self._scattered(value)
+            row[position] = value = self._in_range(int(value), position)
+            return int(value)
+        self._written_id = int(value)
+        if self._target.random is not None:
+            value = self._explicit(int(value))
+        if value > 0:
+            self._ids.rebase(int(value))
+        return 0
+
+    def _scattered(self, number: int) -> int:
+        """An id of AUTO_RANDOM. Raises 1467."""
+        info, column = self._table.info, self._target.random
+        assert column is not None
+        bits = counter_bits(info, column)
+        if number >> bits:
+            raise ErrAutoincReadFailed()
+        return scattered(number, info.auto_random_bits, bits)
+
+    def _explicit(self, value: int) -> int:
+        """The counter's part of an id that a statement names. Raises 8216."""
+        column = self._target.random
+        assert column is not None
+        if self._context.variable("allow_auto_random_explicit_insert") != "ON":
+            said = "Explicit insertion on auto_random column is disabled. "
+            said += "Try to set @@allow_auto_random_explicit_insert = true."
+            raise ErrInvalidAutoRandom(said)
+        return value & (1 << counter_bits(self._table.info, column)) - 1 if value > 0 else value
+
+    def _in_range(self, value: int, position: int) -> int:
+        """A given id, held to its column with IGNORE. Raises 1690 beyond, 1467 where not strict."""
+        kind = self._table.info.cols[position].type
+        bits = INTEGER_BITS.get(TypeCode(kind.Tp))
+        most = (1 << (bits if kind.unsigned else bits - 1)) - 1 if bits else value
+        if value <= most:
+            return value
+        failed = ErrAutoincReadFailed()
+        beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits or 64]}")
+        if not self._context.ignores:
+            raise beyond if self._context.strict else failed
+        self._context.note(beyond.code, beyond.message)
+        self._context.note(failed.code, failed.message)
+        return most
+
+    def _next_id(self) -> int:
+        if self._reserved:
+            self._reserved += self._spacing.increment
+            return self._reserved - self._spacing.increment
+        return self._ids.next(spacing=self._spacing)
+
+    def _settle(
+        self,
+        taken: Duplicate,
+        row: Row,
+        handle: bytes | None,
+        number: int,
+        read: Row | tuple[()],
+    ) -> None:
+        if self._policy == "ignore":
+            self._duplicates += 1
+            self._writer.keep(taken.handle)
+            self._context.note(taken.code, taken.message)
+        elif self._policy == "replace":
+            self._replace(taken, row, handle)
+        else:
+            self._update(taken, row, number, read)
+
+    def _replace(self, taken: Duplicate, row: Row, handle: bytes | None) -> None:
+        """The row goes where the other was; one that is the same already stays."""
+        for _ in range(MOST_REPLACED + 1):
+            old = self._holder(taken)
+            if old == row:
+                self._writer.keep(taken.handle)
+                self._affected += 1
+                return
+            self._writer.delete(taken.handle, old)
+            self._affected += 1
+            self._duplicates += 1
+            try:
+                self._writer.insert(row, handle)
+                self._affected += 1
+                return
+            except Duplicate as another:
+                taken = another
+        raise Broken(f"a row of {self._table.info.name.O} is taken by more rows than it has keys")
+
+    def _update(self, taken: Duplicate, row: Row, number: int, read: Row | tuple[()]) -> None:
+        if self._changes is None:
+            raise taken
+        old = self._holder(taken)
+        new = self._changes.apply(old, [*row, *read], self._context, number)
+        if new != old:
+            self._writer.update(taken.handle, old, new)
+            self._affected += 2
+            self._duplicates += 1
+            if self._target.auto >= 0:
+                self._written_id = int(new[self._target.auto])
+            return
+        self._writer.keep(taken.handle)
+        if self._context.session.client_found_rows:
+            self._affected += 1
+            self._duplicates += 1
+
+    def _holder(self, taken: Duplicate) -> Row:
+        found = self._writer.read(taken.handle)
+        if found is None:
+            raise Broken(f"an entry of {self._table.info.name.O} has no row")
+        return found
+
+    def result(self, several: bool) -> Result:
+        """Counts, and the first id given, once the rows' foreign keys are settled."""
+        self._writer.finish()
+        info = ""
+        if several:
+            warnings = len(self._context.warnings)
+            info = f"Records: {self._rows}  Duplicates: {self._duplicates}  Warnings: {warnings}"
+        return Result(
+            affected=self._affected,
+            last_insert_id=self._first_id,
+            info=info,
+            written_id=self._written_id if self._affected else 0,
+        )
+
+
+def _spacing(context: Context) -> Spacing:
+    increment, offset = (
+        int(context.variable(f"auto_increment_{each}")) for each in ("increment", "offset")
+    )
+    return EVERY if increment == 1 else Spacing(increment, offset)

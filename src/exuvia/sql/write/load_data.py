@@ -29,9 +29,12 @@ from exuvia.sql.nodes.files import LoadData
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import BINARY, Note, Result, Row, Value, text_type
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.write.insert import default_cell, storer
-from exuvia.sql.write.insert_target import Target
-from exuvia.sql.write.inserting import Inserting
+from exuvia.sql.write.insert import (
+    InsertTarget,
+    RowInserter,
+    default_cell,
+    storer,
+)
 from exuvia.sql.write.lines import Fields, Lines
 from exuvia.sql.write.strictness import Strictness, strictness
 
@@ -110,10 +113,10 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     names = [each for each in taken if not each.startswith("@")]
     names += [each for each, _ in node.assignments]
     context.demand_columns(table, "INSERT", names)
-    target = Target(table, tuple(dict.fromkeys(names)), node.partitions)
+    target = InsertTarget(table, tuple(dict.fromkeys(names)), node.partitions)
     steps = _steps(taken, target, rules, context)
     later = _assignments(node, target, rules, context)
-    inserting = Inserting(target, policy, context, None)
+    inserting = RowInserter(target, policy, context, None)
     codec = _codec(node)
     for number, fields in enumerate(batch, first):
         row = target.row(context)
@@ -152,7 +155,7 @@ Reader = tuple[bool, Callable[[Row, Context], None], Step]
 
 
 def _steps(
-    taken: Iterable[str], target: Target, rules: Strictness, context: Context
+    taken: Iterable[str], target: InsertTarget, rules: Strictness, context: Context
 ) -> list[Reader]:
     """For each field of a line: whether it stays bytes, what is there without it, where it goes."""
     columns = {column.name.L: (position, column) for position, column in target.named}
@@ -173,7 +176,7 @@ def _variable(name: str, context: Context) -> Reader:
     return False, lambda row, at: step(row, None, at, 0), step
 
 
-def _column(position: int, column: ColumnInfo, target: Target, rules: Strictness) -> Reader:
+def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Strictness) -> Reader:
     if column.is_generated:
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES
@@ -196,7 +199,7 @@ def _kind(is_binary: bool) -> FieldType:
 
 
 def _assignments(
-    node: LoadData, target: Target, rules: Strictness, context: Context
+    node: LoadData, target: InsertTarget, rules: Strictness, context: Context
 ) -> Iterable[Step]:
     columns = {column.name.L: (position, column) for position, column in target.named}
     source = Source(target.table, "", node.table.name, node.table.name, ())

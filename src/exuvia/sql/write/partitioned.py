@@ -2,7 +2,7 @@
 
     insert    the partition that the row belongs to                    1526 where none fits
     update    in place, or out of one partition and into another
-    partitions that change: the other set is written too (write/partition_twins.py)
+    partitions that change: the other set is written too (write/double_write.py)
 
 Handles here begin with the partition's id; a Duplicate names its row likewise. A row that moves
 and has a hidden id gets a new one: ids are unique in a partition, and in a table unless partitions
@@ -25,7 +25,7 @@ from exuvia.sql.access.pruning import places_named
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import misfits
-from exuvia.sql.write.partition_twins import twins_of
+from exuvia.sql.write.double_write import twins_of
 
 _ID_BYTES = 8
 

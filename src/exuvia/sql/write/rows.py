@@ -31,9 +31,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import row_checks
-from exuvia.sql.write.foreign_keys import key_duties
-from exuvia.sql.write.foreign_keys_cascade import follow
-from exuvia.sql.write.foreign_keys_sides import Downward
+from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
 from exuvia.sql.write.generated import computed
 from exuvia.sql.write.partitioned import fits_of, partitions_of
 
@@ -64,7 +62,7 @@ class RowWriter:
         self._context = context
         self._computed = computed(table, context)
         self._checks = row_checks(table)
-        duties = key_duties(table, context, depth)
+        duties = foreign_key_checker(table, context, depth)
         is_early = duties is not None and duties.at_once
         self._early = duties if is_early else None
         self._late = None if is_early else duties
@@ -146,7 +144,7 @@ class RowWriter:
     ) -> None:
         """Children go or change with their parent."""
         children = RowWriter(down.children.table, self._context, depth=depth)
-        follow(children, handles, down, now, rule)
+        cascade(children, handles, down, now, rule)
 
     def keep(self, handle: bytes) -> None:
         """Lock a row that is met and left as it is, where rows are locked."""

@@ -1,10 +1,9 @@
-"""Partitions in SHOW CREATE TABLE and information_schema.PARTITIONS, in TiDB's words."""
+"""information_schema.PARTITIONS, in TiDB's columns."""
 
 from collections.abc import Iterable
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.partition_info import (
-    DEFAULT,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
@@ -12,55 +11,8 @@ from exuvia.catalog.partition_info import (
 from exuvia.kv import keys
 from exuvia.sql.information_schema.tables import all_tables
 from exuvia.sql.result import Row
-from exuvia.sql.show.type_text import identifier, quoted
 from exuvia.sql.statement.context import Context
-
-_BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)
-
-
-def partition_text(table: TableInfo) -> str:
-    """What follows the options in SHOW CREATE TABLE, its line break first; "" for no partitions."""
-    found = table.partition
-    if found is None or found.type == PartitionType.NONE:
-        return ""
-    text = f"\nPARTITION BY {_head(found)}"
-    if found.type in _BY_NUMBER and _are_numbered(found):
-        return f"{text} PARTITIONS {len(found.definitions)}"
-    lines = ",\n ".join(_definition(each) for each in found.definitions)
-    return f"{text}\n({lines})"
-
-
-def _head(found: PartitionInfo) -> str:
-    names = "" if found.is_empty_columns else ",".join(identifier(c.O) for c in found.columns)
-    if found.type == PartitionType.KEY:
-        return f"KEY ({names})"
-    if found.columns:
-        return f"{found.type.name} COLUMNS({names})"
-    return f"{found.type.name} ({found.expr})"
-
-
-def _are_numbered(found: PartitionInfo) -> bool:
-    return all(
-        each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
-    )
-
-
-def _definition(each: PartitionDefinition) -> str:
-    text = f"PARTITION {identifier(each.name.O)}"
-    if each.less_than:
-        text += f" VALUES LESS THAN ({_escaped(each)})"
-    elif each.in_values == ((DEFAULT,),):
-        text += " DEFAULT"
-    elif each.in_values:
-        text += f" VALUES IN ({_escaped(each)})"
-    return text + (f" COMMENT {quoted(each.comment)}" if each.comment else "")
-
-
-_ESCAPES = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
-
-
-def _escaped(each: PartitionDefinition) -> str:
-    return (description(each) or "").translate(_ESCAPES)
+from exuvia.sql.type_text import identifier
 
 
 def description(each: PartitionDefinition) -> str | None:

@@ -22,7 +22,7 @@ import re
 from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from exuvia.sql.parse.near import syntax_error
+from exuvia.sql.parse.syntax_error import syntax_error
 
 _NEXT_VALUE_FOR = ["NEXT", "VALUE", "FOR"]
 LITERALS = {"DATE": "DATE_LITERAL", "TIME": "TIME_LITERAL", "TIMESTAMP": "TIMESTAMP_LITERAL"}

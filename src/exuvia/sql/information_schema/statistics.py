@@ -1,4 +1,4 @@
-"""information_schema.auto_analyze_queue: which tables wait for an analysis, and why in that order.
+"""information_schema: analyses that ran (ANALYZE_STATUS) and that wait (AUTO_ANALYZE_QUEUE).
 
     SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/score.py
 
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
+from exuvia.catalog.temporal import shift_zone
+from exuvia.sql.information_schema.tables import all_tables, row_count
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.stats import shown
+from exuvia.stats import analysis_log, shown
 from exuvia.stats.jobs import Job
 from exuvia.stats.score import parts
 
@@ -79,4 +81,57 @@ def _partition(table: TableInfo, key: int) -> str | None:
     return next((each.name.O for each in cut if each.id == key), None)
 
 
-TABLES = (("AUTO_ANALYZE_QUEUE", COLUMNS, rows),)
+ANALYZE_STATUS_COLUMNS = (
+    "Table_schema Table_name Partition_name Job_info:65535 Processed_rows# Start_time@ End_time@"
+    " State Fail_reason:65535 Instance:512 Process_ID# Remaining_seconds Progress"
+    " Estimated_total_rows#"
+)
+
+
+def analyze_status(context: Context) -> Iterable[Row]:
+    """Analyses, the latest first: information_schema.analyze_status."""
+    zone = context.zone
+    for each in analysis_log.newest(context.txn):
+        started, ended = (
+            None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
+            for moment in (each.started, each.ended)
+        )
+        line = [each.schema, each.table, each.partition, each.info, each.rows, started, ended]
+        line += [analysis_log.STATES[each.state], each.reason, each.instance, each.process_id]
+        yield [*line, *_progress(context, each)]
+
+
+_WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
+
+
+def _progress(context: Context, each: analysis_log.Logged) -> Row:
+    """Seconds that remain, share done, and rows there are, while it runs."""
+    if each.state != analysis_log.RUNNING or each.started is None or not each.rows:
+        return [None, None, None]
+    tables = (
+        table
+        for database, table in all_tables(context)
+        if (database.db_name.O, table.name.O) == (each.schema, each.table)
+    )
+    table = next(tables, None)
+    if table is None:
+        return [None, None, None]
+    total = max(row_count(context, table), each.rows)
+    passed = seconds_between(each.started, context.utc_now)
+    remaining = int(passed * (total - each.rows) / each.rows)
+    return [str(remaining), f"{each.rows / total:.4f}", total]
+
+
+def seconds_between(earlier: int, later: int) -> float:
+    """Between two packed moments of the same day or neighbours."""
+
+    def seconds(packed: int) -> float:
+        clock = (packed >> 32 & 31) * 3600 + (packed >> 26 & 63) * 60 + (packed >> 20 & 63)
+        return clock + (packed & 0xFFFFF) / 1e6
+
+    return (seconds(later) - seconds(earlier)) % 86400
+
+
+_ANALYSES = (("ANALYZE_STATUS", ANALYZE_STATUS_COLUMNS.upper(), analyze_status),)
+
+TABLES = (("AUTO_ANALYZE_QUEUE", COLUMNS, rows), *_ANALYSES)

@@ -2,7 +2,8 @@
 
     CREATE TABL t (a int)    ->    ... use line 1 column 11 near "TABL t (a int)"
 
-The column counts bytes up to the end of the word at fault, from 1 on every line but the first."""
+The column counts bytes up to the end of the word at fault, from 1 on every line but the first.
+"""
 
 import re
 
