@@ -401,7 +401,7 @@ def _values(row: Sequence[Value], positions: Sequence[int]) -> Values | None:
 
 
 def foreign_key_checker(table: Table, context: Context, depth: int = 0) -> ForeignKeyChecker | None:
-    """The duties of a writer of the table; None where it has no keys, or foreign_key_checks is
+    """The checker of a writer of the table; None where it has no keys, or foreign_key_checks is
     OFF."""
     info = table.info
     if info.fk_info is None and not info.exuvia_referred:

@@ -62,10 +62,10 @@ class RowWriter:
         self._context = context
         self._computed = computed(table, context)
         self._checks = row_checks(table)
-        duties = foreign_key_checker(table, context, depth)
-        is_early = duties is not None and duties.at_once
-        self._early = duties if is_early else None
-        self._late = None if is_early else duties
+        checker = foreign_key_checker(table, context, depth)
+        is_early = checker is not None and checker.at_once
+        self._early = checker if is_early else None
+        self._late = None if is_early else checker
         self._rows = self._modified = 0
         self._auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)
         context.writing(table)
@@ -130,9 +130,9 @@ class RowWriter:
 
     def finish(self) -> None:
         """Raises 1451, 1452, 3008."""
-        duties = self._early or self._late
-        if duties is not None:
-            duties.settle(self._spread)
+        checker = self._early or self._late
+        if checker is not None:
+            checker.settle(self._spread)
         if self._parts is not None:
             self._parts.tell_counts()
         elif self._modified:
