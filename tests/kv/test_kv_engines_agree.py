@@ -46,7 +46,8 @@ class World:
         return list(self.open[slot].scan(Span(low, high), limit, dice.random() < 0.5))
 
     def write(self, slot: int, dice: random.Random) -> object:
-        self.open[slot].write(dice.choice(list(Kind)), dice.choice(KEYS), dice.choice(ROWS))
+        kind = dice.randint(Kind.PUT, Kind.BURY)
+        self.open[slot].write(kind, dice.choice(KEYS), dice.choice(ROWS))
         return None
 
     def number(self, slot: int, dice: random.Random) -> object:

@@ -93,7 +93,7 @@ class Asking:
         finally:
             self._write(Kind.REMOVE, [question.key, *map(question.told, asked)])
 
-    def _write(self, kind: Kind, places: Iterable[bytes], payload: bytes = b"") -> None:
+    def _write(self, kind: int, places: Iterable[bytes], payload: bytes = b"") -> None:
         txn = self._store.begin()
         try:
             self._member.guard(txn)

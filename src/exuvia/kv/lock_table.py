@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 
 SEATS, WAITS, BUCKETS = 128, 512, 1 << 15
 WAYS = 8
-_U64 = Struct("<Q")
 _WAYS = Struct(f"<{WAYS}Q")
 _WAIT = Struct("<4Q")
 _SEAT = Struct("<QQ112s48s48s")  # instance, spare, fence key, its payload, address: NUL-padded
@@ -139,6 +138,7 @@ class LockTable:
         address: Callable[[], bytes] = bytes,
     ) -> None:
         self._buffer = buffer
+        self.cells = memoryview(buffer).cast("B").cast("Q")
         self._words: Words = np.frombuffer(buffer, np.uint64)
         self._guard = guard
         self._read = read
@@ -206,21 +206,21 @@ class LockTable:
     # -- words and seats -------------------------------------------------------------------------
 
     def word(self, offset: int) -> int:
-        """A number of the table."""
-        return int(_U64.unpack_from(self._buffer, offset)[0])
+        """A number of the table; `offset` in bytes, as everywhere but in `cells`."""
+        return self.cells[offset >> 3]
 
     def put_word(self, offset: int, value: int) -> None:
         """Set it."""
-        _U64.pack_into(self._buffer, offset, value)
+        self.cells[offset >> 3] = value
 
     @property
     def commits(self) -> int:
         """Releases by commit so far, of all processes."""
-        return self.word(_COMMITS)
+        return self.cells[_COMMITS >> 3]
 
     def instance_of(self, seat: int) -> int:
         """The instance that sits there now."""
-        return self.word(_SEATS_AT + seat * _SEAT.size)
+        return self.cells[_SEATS_AT + seat * _SEAT.size >> 3]
 
     def _next_instance(self, seat: int) -> int:
         return self.instance_of(seat) % _INSTANCES + 1
@@ -263,24 +263,26 @@ class LockTable:
         hashes = _WAYS.unpack_from(self._buffer, at)
         return at + 8 * hashes.index(key) if key in hashes else -1
 
-    def free_slot(self, key: int) -> int:
-        """Where the hash may be put; -1 if there is no room."""
+    def place(self, key: int) -> tuple[int, bool]:
+        """(where the hash stands or may be put, whether it stands there); -1: there is no room."""
         at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
         hashes = _WAYS.unpack_from(self._buffer, at)
+        if key in hashes:
+            return at + 8 * hashes.index(key), True
         if 0 in hashes:
-            return at + 8 * hashes.index(0)
+            return at + 8 * hashes.index(0), False
         for way in range(WAYS):
             if not self.lives(self.word(at + _PLANE + 8 * way)):
-                return at + 8 * way
-        return -1
+                return at + 8 * way, False
+        return -1, False
 
     def holder_at(self, slot: int) -> int:
         """Who holds what stands there."""
-        return self.word(slot + _PLANE)
+        return self.cells[slot + _PLANE >> 3]
 
     def tag_at(self, slot: int) -> int:
         """What it says of itself."""
-        return self.word(slot + 2 * _PLANE)
+        return self.cells[slot + 2 * _PLANE >> 3]
 
     def _rows(self, keys: Words) -> tuple[Words, Words]:
         """For many hashes: where their buckets begin, in words, and the hashes that stand there."""
@@ -311,17 +313,17 @@ class LockTable:
 
     def fill(self, slot: int, key: int, holder: int, tag: int) -> None:
         """Write an entry, its hash last."""
-        pack = _U64.pack_into
-        pack(self._buffer, slot + _PLANE, holder)
-        pack(self._buffer, slot + 2 * _PLANE, tag)
-        pack(self._buffer, slot, key)
+        cells, at = self.cells, slot >> 3
+        cells[at + WAYS] = holder
+        cells[at + 2 * WAYS] = tag
+        cells[at] = key
 
     # -- waits: with the guard held --------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
         """How many wait, or died waiting."""
-        return self.word(_WAITING)
+        return self.cells[_WAITING >> 3]
 
     def waits(self) -> list[tuple[int, int, int, int, int]]:
         """(ticket, waiter, hash, tag, offset) of each, in their order."""
@@ -353,7 +355,7 @@ class LockTable:
 
     def count_commit(self) -> None:
         """A release by commit."""
-        self.put_word(_COMMITS, self.word(_COMMITS) + 1)
+        self.cells[_COMMITS >> 3] += 1
 
     # -- waking ----------------------------------------------------------------------------------
 
@@ -387,9 +389,10 @@ class Seat:
     ) -> None:
         self._table = table
         self._number = number
+        self._at = _SEATS_AT + number * _SEAT.size >> 3
         self._fence = fence
         self._held_by = fence()
-        self._instance = 0
+        self._instance = self._base = 0
         self._owed: list[tuple[int, Sequence[int]]] = []  # let go, but the table was not to be had
         self._unwanted: list[tuple[int, int]] = []  # waits given up in such a moment
         self.woken = woken
@@ -399,18 +402,19 @@ class Seat:
         """Sit down: a new instance."""
         self._held_by = self._fence()
         self._instance = self._table.begin_instance(self._number, self._held_by)
+        self._base = self._number << 56 | self._instance << 32
 
     def leave(self) -> None:
         """Give the seat back; all it holds is free."""
         self._table.leave(self._number)
 
     def _id(self, number: int) -> int:
-        return self._number << 56 | self._instance << 32 | number
+        return self._base | number
 
     def _settle(self) -> None:
         """With the guard held: what this seat owes, and whether it was ended meanwhile."""
         table = self._table
-        if table.instance_of(self._number) != self._instance or self._fence() != self._held_by:
+        if table.cells[self._at] != self._instance or self._fence() != self._held_by:
             self.begin()
         while self._unwanted:
             number, key = self._unwanted.pop()
@@ -422,7 +426,7 @@ class Seat:
     @property
     def others_commits(self) -> int:
         """Releases by commit of other seats: while it stands still they changed nothing."""
-        return self._table.commits - self.own_commits
+        return self._table.cells[_COMMITS >> 3] - self.own_commits
 
     def take(self, number: int, keys: Sequence[int], tag: int) -> tuple[int, list[int]]:
         """(position of the first key that another holds or -1, positions newly taken).
@@ -453,8 +457,8 @@ class Seat:
         slots: list[int] = []
         for position in positions:
             key = keys[position]
-            slot = table.slot(key)
-            if slot >= 0:
+            slot, stands = table.place(key)
+            if stands:
                 holder = table.holder_at(slot)
                 if holder == me:
                     continue
@@ -462,10 +466,8 @@ class Seat:
                     for each in slots:
                         table.put_word(each, 0)
                     return position, []
-            else:
-                slot = table.free_slot(key)
-                if slot < 0:
-                    continue
+            elif slot < 0:
+                continue
             table.fill(slot, key, me, tag)
             slots.append(slot)
             taken.append(position)
@@ -500,6 +502,9 @@ class Seat:
         for key in keys:
             slot = table.slot(key)
             if slot < 0 or table.holder_at(slot) != me:
+                continue
+            if not waits:
+                table.cells[slot >> 3] = 0
                 continue
             heir = next((w for w in waits if w[2] == key and table.lives(w[1])), None)
             if heir is None:

@@ -41,6 +41,7 @@ from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
 from exuvia.kv.packet import (
+    LONGEST_KEY,
     SEQUENCE_BYTES,
     AtMost,
     Committer,
@@ -69,9 +70,10 @@ class Lock(NamedTuple):
 class Unread:
     """The snapshot that a transaction has not taken yet; the first read takes it."""
 
-    sequence = 0
+    __slots__ = ("_running", "_take", "_taken", "owner", "sequence")
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
+        self.sequence = 0
         self._take: Callable[[], Snapshot] | None = take
         self.owner: Transaction | None = None
         self._taken: Snapshot | None = None
@@ -88,6 +90,7 @@ class Unread:
                 taken.in_use(True)
             if self.owner is not None:
                 self.owner.taken(self, taken)
+            return taken
         return self._taken
 
     def get(self, key: bytes) -> bytes | None:
@@ -179,7 +182,8 @@ class Transaction:
         if self.snapshot is former:
             self.snapshot = snapshot
         self.sequence = snapshot.sequence
-        self._newest = max(self._newest, snapshot.sequence)
+        if snapshot.sequence > self._newest:
+            self._newest = snapshot.sequence
         self._spans[0] = (0, snapshot.sequence)
 
     # -- reading ---------------------------------------------------------------------------------
@@ -289,7 +293,8 @@ class Transaction:
 
         Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
         key too long, and what `limit` says."""
-        require_short(key)
+        if len(key) > LONGEST_KEY:
+            require_short(key)
         size = len(key) + len(payload)
         if size > self._most_entry:
             raise ErrEntryTooLarge(self._most_entry, size)
@@ -297,7 +302,10 @@ class Transaction:
             self._known_room = self._grown(self.size + size, len(self._writes))
         if kind in VALIDATED:
             self._expect(key, "lost update")
-        after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
+        if kind <= Kind.PLACE:
+            after: bytes | None = payload
+        else:
+            after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
         known = key in self._overlay
         if not known:
             self._unsorted.append(key)

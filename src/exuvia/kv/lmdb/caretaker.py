@@ -58,16 +58,13 @@ class Caretaker:
         """Look after a snapshot until it has ended.
 
         Nothing keeps one alive that its user has forgotten."""
-        view.number = next(self._numbers)
-        self._views[view.number] = weakref.ref(view)
+        view.number = number = next(self._numbers)
+        self._views[number] = weakref.ref(view)
         if for_client:
-            self._clients.add(view.number)
+            self._clients.add(number)
 
-    def forget(self, view: LmdbSnapshot) -> None:
+    def forget(self, number: int) -> None:
         """A snapshot was closed."""
-        self._forget(view.number)
-
-    def _forget(self, number: int) -> None:
         self._views.pop(number, None)
         self._clients.discard(number)
 
@@ -86,7 +83,7 @@ class Caretaker:
         for number, known in list(self._views.items()):
             view = known()
             if view is None or view.age(now, self.idle_s, self.query_s) or self._keeps_much(view):
-                self._forget(number)
+                self.forget(number)
         self.most_for_clients = self._share()
         every_s = max(self._tick_s, min(CHECK_READERS_S, self.query_s / 4))
         if now - self._checked_s >= every_s:

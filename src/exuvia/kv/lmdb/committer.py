@@ -134,6 +134,8 @@ class Committer:
 
     def _join(self, batch: list[_Ticket]) -> None:
         """Take what has queued up, in order, up to the first that wants to be alone."""
+        if not self._queue:
+            return
         room = MOST_KEYS - sum(ticket.size for ticket in batch[1:])
         with self._mutex:
             while self._queue and len(batch) < MOST_IN_ONE:

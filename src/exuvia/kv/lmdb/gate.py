@@ -25,17 +25,14 @@ is much to do is told from one that stands still.
 
 import mmap
 import os
-import struct
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 from exuvia.kv.lmdb.locks import TURN, WRITER, LockFile
 
-_NOTES = struct.Struct("<QQQQQ")
-_TURNS, _TENURES, _OPEN = slice(0, 8), slice(8, 16), slice(16, 24)
-_PROGRESS, _THREAD = slice(24, 32), slice(32, 40)
-_NONE = bytes(8)
+_TURNS, _TENURES, _OPEN, _PROGRESS, _THREAD = range(5)
+_NOTES_BYTES = 40
 
 
 class Holders(NamedTuple):
@@ -70,20 +67,22 @@ class Gate:
         self.waiting = False
         file = os.open(notes_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.posix_fallocate(file, 0, _NOTES.size)
-            self._notes = mmap.mmap(file, _NOTES.size)
+            os.posix_fallocate(file, 0, _NOTES_BYTES)
+            self._mapped = mmap.mmap(file, _NOTES_BYTES)
+            self._notes = memoryview(self._mapped).cast("Q")
         finally:
             os.close(file)
 
     def enter(self) -> None:
         """Return when this process may write."""
-        self.waiting = True
+        notes, self.waiting = self._notes, True
         try:
             self._locks.take(TURN)
-            self._count(_TURNS)
+            notes[_TURNS] += 1
             self._locks.take(WRITER)
-            self._notes[_THREAD] = threading.get_native_id().to_bytes(8, "little")
-            self._notes[_OPEN] = self._count(_TENURES)
+            notes[_THREAD] = threading.get_native_id()
+            notes[_TENURES] += 1
+            notes[_OPEN] = notes[_TENURES]
             self.inside = True
             self._entered_s = self._clock()
         except BaseException:
@@ -96,22 +95,23 @@ class Gate:
     def leave(self) -> None:
         """Let the next one write."""
         self.inside = False
-        self._notes[_OPEN] = self._notes[_THREAD] = _NONE
+        self._notes[_OPEN] = self._notes[_THREAD] = 0
         self._locks.release(WRITER)
         lasted_s = self._clock() - self._entered_s
         self.tenures += 1
         self.held_s += lasted_s
-        self.longest_s = max(self.longest_s, lasted_s)
+        if lasted_s > self.longest_s:
+            self.longest_s = lasted_s
 
     def progress(self) -> None:
         """To be called by the writer about every thousand keys: it moves."""
-        self._count(_PROGRESS)
+        self._notes[_PROGRESS] += 1
 
     def holders(self) -> Holders:
         """Who keeps the gate now."""
         turn = self._locks.holder(TURN)
         writer = self._locks.holder(WRITER)
-        turns, tenures, _, progress, thread = _NOTES.unpack(self._notes)
+        turns, tenures, _, progress, thread = self._notes
         return Holders(
             turn[0] if turn else 0, writer[0] if writer else 0, turns, tenures, progress, thread
         )
@@ -120,15 +120,11 @@ class Gate:
     def abandoned(self) -> bool:
         """Whether the last writer ended inside its tenure. Costs a look where nobody writes."""
         tenure = self._notes[_OPEN]
-        if tenure == _NONE or self.inside or self._locks.holder(WRITER) is not None:
+        if tenure == 0 or self.inside or self._locks.holder(WRITER) is not None:
             return False
         return self._notes[_OPEN] == tenure and not self.inside
 
-    def _count(self, number: slice) -> bytes:
-        value = int.from_bytes(self._notes[number], "little") + 1
-        counted = self._notes[number] = (value & (1 << 64) - 1).to_bytes(8, "little")
-        return counted
-
     def close(self) -> None:
         """Let the notes go."""
-        self._notes.close()
+        self._notes.release()
+        self._mapped.close()

@@ -64,7 +64,7 @@ class LmdbSnapshot:
         self,
         transaction: Reading,
         sequence: int,
-        forget: Callable[["LmdbSnapshot"], None],
+        forget: Callable[[int], None],
         path: str,
     ) -> None:
         self.path = path
@@ -193,7 +193,7 @@ class LmdbSnapshot:
     def close(self) -> None:
         """Give the reader back."""
         self.end("the snapshot is closed")
-        self._forget(self)
+        self._forget(self.number)
 
     def in_use(self, running: bool) -> None:
         """See kv/packet.py."""

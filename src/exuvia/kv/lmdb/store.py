@@ -26,9 +26,11 @@ from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lmdb.work import (
     TOUCHED,
     Bulk,
+    apply_arranged,
     apply_bulk,
     apply_chain,
     apply_packet,
+    is_small,
     read_sequence,
     recover,
     touch,
@@ -131,10 +133,16 @@ class LmdbStore:
     def commit(self, packet: Packet) -> int:
         """Validate and apply; returns once it is on disk."""
         self._require_open()
-        arranged = arrange(packet)
-        self._touch(arranged)
-        work = partial(apply_packet, arranged=arranged, moved=self._environment.gate.progress)
-        sequence: int = self._committer.run(work, size=arranged.size)
+        moved = self._environment.gate.progress
+        sequence: int
+        if is_small(packet):
+            work = partial(apply_packet, packet=packet, moved=moved)
+            sequence = self._committer.run(work, size=len(packet.writes))
+        else:
+            arranged = arrange(packet)
+            self._touch(arranged)
+            work = partial(apply_arranged, arranged=arranged, moved=moved)
+            sequence = self._committer.run(work, size=arranged.size)
         if packet.channels:
             self._wake.announce(packet.channels)
         return sequence

@@ -1,7 +1,8 @@
 """What a commit does inside the write transaction.
 
-    before the gate     arrange (kv/validate.py), touch: its pages are read in
+    before the gate     a large one: arrange (kv/validate.py), touch: its pages are read in
     with the gate held  validate, judge | write in key order, a mark of progress every stride
+                        a small one: settle (kv/validate.py) | write
 
 An ExuviaError is raised left of the bar only: who is refused has written nothing. Any other error
 may come from anywhere; the transaction it comes from must be aborted as a whole (see committer).
@@ -12,7 +13,7 @@ A stored value is `[u64 little-endian commit sequence][payload]`.
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from exuvia.base.errors import ExuviaError
@@ -29,10 +30,13 @@ from exuvia.kv.validate import (
     check,
     outcomes,
     require_short,
+    settle,
     validate,
 )
 
 Moved = Callable[[], None]
+SMALL = 256
+"""Writes and requirements below which sorting them first is no gain."""
 LARGE = 10_000
 TOUCHED = 256
 """Keys from which a commit's pages are worth a look beforehand."""
@@ -72,8 +76,32 @@ def touch(transaction: Reading, arranged: Arranged) -> None:
             cursor.getmulti(part)
 
 
-def apply_packet(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
-    """Validate and write one packet; its sequence. Raises what kv/validate.py raises."""
+def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
+    """Validate and write a small packet; its sequence. Raises what kv/validate.py raises."""
+    after = settle(packet, transaction.get, partial(_read_many, transaction, moved))
+    for channel in packet.channels:
+        after[k.meta("channel", channel)] = _counted(transaction, channel)
+    sequence = int.from_bytes(transaction.get(SEQUENCE_KEY) or b"", "little") + 1
+    stamp = sequence.to_bytes(SEQUENCE_BYTES, "little")
+    puts = [(key, stamp + payload) for key, payload in after.items() if payload is not None]
+    if len(puts) < len(after):
+        for key, payload in after.items():
+            if payload is None:
+                transaction.delete(key)
+    puts.append((SEQUENCE_KEY, stamp))
+    with transaction.cursor() as cursor:
+        cursor.putmulti(puts)
+    return sequence
+
+
+def _counted(transaction: Writing, channel: str) -> bytes:
+    """What the channel's counter becomes."""
+    raw = transaction.get(k.meta("channel", channel))
+    return k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
+
+
+def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
+    """The same for a large one."""
     if arranged.size < LARGE or not gc.isenabled():
         return _apply(transaction, arranged, moved)
     gc.disable()  # a full collection looks at millions of objects and finds none to free
@@ -88,20 +116,27 @@ def _apply(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
     validate(arranged, transaction.get, read_many)
     judged, unjudged = outcomes(arranged, read_many)
     for channel in arranged.channels:
-        key = k.meta("channel", channel)
-        raw = transaction.get(key)
-        judged.append((key, k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)))
+        judged.append((k.meta("channel", channel), _counted(transaction, channel)))
     sequence, stamp = _next_sequence(transaction)
     judged.append((SEQUENCE_KEY, b""))
     _remove(transaction, arranged.gone, moved)
     _remove(transaction, unjudged, moved)
     with transaction.cursor() as cursor:
-        if arranged.size < STRIDE:  # small: one call, and it moves anyway
-            cursor.putmulti([(key, stamp + put) for key, put in chain(arranged.puts, judged)])
-        else:
-            _put(cursor, arranged.puts, stamp, moved)
-            _put(cursor, judged, stamp, moved)
+        _put(cursor, arranged.puts, stamp, moved)
+        _put(cursor, judged, stamp, moved)
     return sequence
+
+
+def is_small(packet: Packet) -> bool:
+    """Whether it is settled key by key."""
+    return len(packet.writes) + len(packet.requirements) < SMALL
+
+
+def apply_either(transaction: Writing, packet: Packet, moved: Moved) -> int:
+    """Validate and write a packet of any size, all of it with the gate held."""
+    if is_small(packet):
+        return apply_packet(transaction, packet, moved)
+    return apply_arranged(transaction, arrange(packet), moved)
 
 
 def _read_many(transaction: Reading, moved: Moved, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -133,8 +168,7 @@ def apply_chain(
     sequences: list[int] = []
     for packet in packets:
         try:
-            arranged = arrange(resolved(packet, sequences))
-            sequences.append(apply_packet(transaction, arranged, moved))
+            sequences.append(apply_either(transaction, resolved(packet, sequences), moved))
         except ExuviaError as refusal:  # it has written nothing; those before it have
             return sequences, refusal
     return sequences, None

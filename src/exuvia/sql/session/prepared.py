@@ -53,6 +53,8 @@ class Prepared:
         """Execute with values for its `?`. Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
+        if not self._wanted:
+            return self._run(session, values)
         return hinted(session.settings, self._wanted, lambda: self._run(session, values))
 
     def _run(self, session: SessionApi, values: Sequence[Value]) -> Result:

@@ -55,6 +55,8 @@ Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.I | re.S)
 
+_UNLIMITED = nullcontext()
+
 
 class Session:
     """One statement at a time. `close` ends its transaction."""
@@ -116,7 +118,11 @@ class Session:
                 if parameters is not None:
                     with self._limited(text):
                         return parsed(text).run(self, parameters)
-                found = hinted(self.settings, wanted_by(text), lambda: self._run_limited(text))
+                wanted = wanted_by(text)
+                if not wanted:
+                    limited = self.settings.max_execution_s
+                    return self._run_limited(text) if limited else self._run_text(text)
+                found = hinted(self.settings, wanted, lambda: self._run_limited(text))
                 return self._answer(found) if isinstance(found, Result) else found
             except Refused as error:
                 raise self._note(error) from error.__cause__
@@ -154,10 +160,10 @@ class Session:
 
     def _limited(self, text: str) -> AbstractContextManager[None]:
         """Ends a query after max_execution_time (3024)."""
-        limit_ms = self.settings.get("max_execution_time")
-        if limit_ms == "0" or not _QUERY.match(text):
-            return nullcontext()
-        return self._interruption.after(int(limit_ms) / 1000, ErrMaxExecTimeExceeded(), self._wake)
+        limit_s = self.settings.max_execution_s
+        if not limit_s or not _QUERY.match(text):
+            return _UNLIMITED
+        return self._interruption.after(limit_s, ErrMaxExecTimeExceeded(), self._wake)
 
     def _run_limited(self, text: str) -> Result | list[Result]:
         with self._limited(text):

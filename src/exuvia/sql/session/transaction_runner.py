@@ -218,8 +218,8 @@ class TransactionRunner:
         open_ = self._open(explicit=False)
         try:
             context = self._context(open_, parameters, letters, locks)
-            with open_.statement():
-                result = work(context)
+            open_.txn.snapshot.in_use(True)  # until it is closed
+            result = work(context)
             if context.warnings:
                 result.warnings = context.warnings
             if locks is not None:

@@ -39,6 +39,7 @@ class Settings:
         self.lock_wait_s = 50.0
         self.isolation = ""
         self.entry_bytes = ENTRY_BYTES
+        self.max_execution_s = 0.0
         self.zone: tzinfo | None = None
         self._refresh()
 
@@ -49,6 +50,7 @@ class Settings:
         self.isolation = self.get(ISOLATION)
         self.lock_wait_s = float(self.get("innodb_lock_wait_timeout"))
         self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
+        self.max_execution_s = int(self.get("max_execution_time")) / 1000
         self.zone = zone_of(self.get("time_zone"))
         self._flavours = {}
 

@@ -14,8 +14,6 @@ the commit validates its revision (law 1, decision 037). The fence of the member
 every commit (law 2); a member without a lease commits nothing (law 8).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from exuvia.base.errors import (
@@ -61,6 +59,21 @@ class Savepoint(NamedTuple):
 
     name: str
     mark: int
+
+
+class _InUse:
+    """with _InUse(snapshot): it is not idle."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __enter__(self) -> None:
+        self._snapshot.in_use(True)
+
+    def __exit__(self, *_: object) -> None:
+        self._snapshot.in_use(False)
 
 
 class OpenTransaction:
@@ -151,15 +164,9 @@ class OpenTransaction:
             self.read_first()
             raise
 
-    @contextmanager
-    def statement(self) -> Iterator[None]:
+    def statement(self) -> "_InUse":
         """While a statement runs in it, the snapshot it began with is not idle."""
-        snapshot = self.txn.snapshot
-        snapshot.in_use(True)
-        try:
-            yield
-        finally:
-            snapshot.in_use(False)
+        return _InUse(self.txn.snapshot)
 
     def keep_newest(self) -> None:
         """What the current read has read is the transaction's own snapshot from now on: nobody has
