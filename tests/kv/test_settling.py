@@ -57,7 +57,7 @@ def _requirement(dice: random.Random, store: dict[bytes, bytes]) -> Requirement:
             return Unchanged(key, sequence, "lost update")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_both_ways_come_to_the_same(seed):
     dice = random.Random(seed)
     seen: dict[object, int] = {}
