@@ -498,7 +498,6 @@ class Environment:
             self._closed = True
             if self._is_open:
                 self._shut(self.lmdb)
-        self.gate.close()
         self.locks.close()
         _opened.discard(self.path)
 

@@ -68,8 +68,8 @@ class Gate:
         file = os.open(notes_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.posix_fallocate(file, 0, _NOTES_BYTES)
-            self._mapped = mmap.mmap(file, _NOTES_BYTES)
-            self._notes = memoryview(self._mapped).cast("Q")
+            # never closed: a thread may still look while another one closes the store
+            self._notes = memoryview(mmap.mmap(file, _NOTES_BYTES)).cast("Q")
         finally:
             os.close(file)
 
@@ -123,8 +123,3 @@ class Gate:
         if tenure == 0 or self.inside or self._locks.holder(WRITER) is not None:
             return False
         return self._notes[_OPEN] == tenure and not self.inside
-
-    def close(self) -> None:
-        """Let the notes go."""
-        self._notes.release()
-        self._mapped.close()
