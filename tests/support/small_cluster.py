@@ -79,11 +79,12 @@ class Owner:
             pools,
             tick_s,
         )
+        self._loops = self.ddl.loops()
 
     def step(self, now: float) -> None:
         self.member.step(now)
         self.campaign.step(now)
-        for loop in self.ddl.loops():
+        for loop in self._loops:
             loop.step(now)
 
 

@@ -184,7 +184,7 @@ class JobWorker:
         if reorg is None:
             return snapshot
         if reorg.lost:
-            self.reorg = None
+            self._leave_reorg()
             return snapshot
         return evolve(
             snapshot,
