@@ -158,9 +158,9 @@ def _fingerprint(txn: Transaction, database_id: int) -> Fingerprint:
 
 def _is_named(table: Table, database: str, name: str) -> bool:
     """Whether clients find the table under that place: both names lower case, both public."""
-    found = table.database.db_name.L, table.info.name.L
-    states = {table.info.state, table.database.state}
-    return found == (database, name) and states == {SchemaState.PUBLIC}
+    info, home = table.info, table.database
+    public = info.state == SchemaState.PUBLIC == home.state
+    return public and info.name.L == name and home.db_name.L == database
 
 
 class Loader:

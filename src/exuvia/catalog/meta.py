@@ -20,6 +20,7 @@ carries another name. Nothing here commits or caches (catalog/infoschema.py does
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -37,6 +38,12 @@ DIFFS_KEPT = 1024
 _database = msgspec.json.Decoder(DatabaseInfo)
 _table = msgspec.json.Decoder(TableInfo)
 _diff = msgspec.json.Decoder(SchemaDiff)
+
+
+@lru_cache(maxsize=64)
+def _decoded(payload: bytes) -> TableInfo:
+    """One for the same bytes: the steps of a job read their table again and again."""
+    return _table.decode(payload)
 
 
 # -- numbers --------------------------------------------------------------------------------------
@@ -122,7 +129,7 @@ def find_table(txn: Transaction, database_id: int, name: str) -> int | None:
 def get_table(txn: Transaction, table_id: int) -> TableInfo | None:
     """The table with that id, in any state, or None."""
     payload = txn.get(keys.meta("table", table_id))
-    return None if payload is None else _table.decode(payload)
+    return None if payload is None else _decoded(payload)
 
 
 def put_table(txn: Transaction, info: TableInfo) -> None:

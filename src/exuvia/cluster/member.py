@@ -108,6 +108,7 @@ class Member:
         self._left = False
         self.info = info
         self._fence_key = keys.meta("fence", info.id)
+        self._beat_key = keys.meta("beat", info.id)
         self.version = 0
 
     @classmethod
@@ -183,7 +184,7 @@ class Member:
         epoch = self._epoch
         if not epoch:
             raise Deposed(f"member {self.id} was fenced")
-        txn.require_equal(keys.meta("fence", self.id), epoch)
+        txn.require_equal(self._fence_key, epoch)
 
     def serving(self, now: float) -> bool:
         """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""
@@ -202,7 +203,8 @@ class Member:
     def beat(self, txn: Transaction) -> None:
         """Renew the lease in that transaction; Conflict at its commit during a fencing."""
         self.guard(txn)
-        txn.put(keys.meta("beat", self.id), keys.number(beat_of(txn, self.id) + 1))
+        beat = keys.read_number(txn.get(self._beat_key))
+        txn.put(self._beat_key, keys.number(beat + 1))
 
     def renewed(self, now: float) -> None:
         """A transaction with a beat was committed; its look began at `now`."""

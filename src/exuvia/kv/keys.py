@@ -50,6 +50,7 @@
 Numbers in keys are big-endian, so that they sort. Payloads that are numbers are `number(n)`.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 
@@ -105,6 +106,12 @@ def meta(kind: str, *parts: int | str) -> bytes:
     """A key below `m/{kind}/`.
 
     Numbers are 8 bytes, names lower-case UTF-8 (ended by 0 when something follows)."""
+    return _meta(kind, parts)
+
+
+@lru_cache(maxsize=4096)
+def _meta(kind: str, parts: tuple[int | str, ...]) -> bytes:
+    """Every loop asks for the same few again and again."""
     key = b"m/" + kind.encode() + b"/"
     for n, part in enumerate(parts):
         if isinstance(part, int):

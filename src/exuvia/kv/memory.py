@@ -2,8 +2,9 @@
 
 the twin for laws and the simulator, and for tests of everything above.
 
-Versions of a key are kept in a list, newest last, as long as a snapshot may need them; keys are
-in one sorted list. A commit is atomic under one lock. Nothing survives the process."""
+Versions of a key are kept in a tuple, newest last, as long as a snapshot may need them: a reader
+needs no lock, and a fork copies no value. Keys are in one sorted list. A commit is atomic under one
+lock. Nothing survives the process."""
 
 import threading
 from bisect import bisect_left, insort
@@ -18,7 +19,7 @@ from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Sp
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import check, require_short, settle
 
-Versions = list[tuple[int, bytes | None]]
+Versions = tuple[tuple[int, bytes | None], ...]
 
 
 class MemorySnapshot:
@@ -90,10 +91,15 @@ class MemoryStore:
         """An independent store that begins with what is committed here; nobody lives in it."""
         with self._lock:
             copy = MemoryStore()
-            copy._versions = {key: [held[-1]] for key, held in self._versions.items()}
+            copy._versions = self._versions.copy()
             copy._keys = list(self._keys)
             copy._sequence = self._sequence
             return copy
+
+    @property
+    def sequence(self) -> int:
+        """The last commit's."""
+        return self._sequence
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class MemoryStore:
         at, raw = versions[-1]
         if at <= sequence:
             return raw
-        for at, raw in reversed(tuple(versions)):  # a commit may shorten the list meanwhile
+        for at, raw in reversed(versions):
             if at <= sequence:
                 return raw
         return None
@@ -179,14 +185,16 @@ class MemoryStore:
             if raw is None:
                 return
             insort(self._keys, key)
-            self._versions[key] = [(self._sequence, raw)]
+            self._versions[key] = ((self._sequence, raw),)
             return
-        versions.append((self._sequence, raw))
-        while len(versions) > 1 and versions[1][0] <= oldest:
-            versions.pop(0)
-        if len(versions) == 1 and versions[0][1] is None:
+        kept = (*versions, (self._sequence, raw))
+        while len(kept) > 1 and kept[1][0] <= oldest:
+            kept = kept[1:]
+        if len(kept) == 1 and raw is None:
             del self._versions[key]
             del self._keys[bisect_left(self._keys, key)]
+        else:
+            self._versions[key] = kept
 
     def bulk(
         self,
