@@ -17,7 +17,7 @@ from msgspec.structs import replace as evolve
 
 from exuvia.base.interruption import checked
 from exuvia.base.mysql_errors import ErrCTEMaxRecursionDepth
-from exuvia.base.types import Family
+from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.quota import Account, exceeded, quota_of
@@ -116,12 +116,19 @@ class Renderer:
         if not isinstance(expr, Call):
             return None
         maker = NATIVE.get(expr.function)
+        if maker is not None and any(_is_null_column(part) for part in expr.arguments):
+            return None
         if maker is not None:
             return maker(expr, self)
         if expr.function in CONDITIONS:
             found = CONDITIONS[expr.function](expr, self)
             return None if found is None else f"CAST({found} AS BIGINT)"
         return None
+
+
+def _is_null_column(expr: Expr) -> bool:
+    """A column that is NULL in every row is text to MySQL and BIGINT to DuckDB."""
+    return expr.type.Tp == TypeCode.NULL and not isinstance(expr, Constant)
 
 
 class Functions:
