@@ -18,6 +18,7 @@ from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
 from support.kv_children import hear, start, stop
+from support.store_faults import META_PAGES, WRITE, Faults
 
 Children = list[Popen[str]]
 
@@ -53,6 +54,14 @@ def put(url_store: LmdbStore, key: bytes, payload: bytes = b"x") -> float:
     txn.put(key, payload)
     txn.commit()
     return time.monotonic() - started
+
+
+def get(store: LmdbStore, key: bytes) -> bytes | None:
+    txn = store.begin()
+    try:
+        return txn.get(key)
+    finally:
+        txn.rollback()
 
 
 def opened(url: str) -> LmdbStore:
@@ -412,4 +421,30 @@ def test_what_a_killed_writer_committed_is_seen_at_once_or_never(
         view = store.snapshot()
         assert next(view.scan(span, reverse=True), None) == at_once
         view.close()
+    store.close()
+
+
+def test_a_killed_writer_s_commit_is_seen_while_the_next_has_the_lock_and_has_not_begun(
+    url: str, children: Children, tmp_path: Path
+) -> None:
+    """The next one stays there with the lock in its hands for as long as a busy machine likes."""
+    store, faults = opened(url), Faults(tmp_path)
+    with faults.preloaded():
+        dies = start("commit_when_told", url, "tk")
+    follows = start("stand_in_the_gate", url)
+    children += [dies, follows]
+    assert (hear(dies), hear(follows)) == ("ready", "ready")
+    faults.fail(1, -signal.SIGKILL, kinds=WRITE, beyond=META_PAGES)
+    tell(dies)
+    assert dies.wait() == -signal.SIGKILL
+    faults.heal()
+    tell(follows)
+    assert hear(follows) == "in"
+    found: list[bytes | None] = []
+    reader = threading.Thread(target=lambda: found.append(get(store, b"tk")))
+    reader.start()
+    reader.join(0.3)
+    stop(follows)
+    reader.join()
+    assert found == [b"x"]
     store.close()

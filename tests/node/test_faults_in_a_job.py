@@ -6,6 +6,7 @@ Each time: a clear error or a wait, the node lives on, and table and index are r
 import errno
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pymysql
 import pytest
 
 from support.kv_children import hear, start, stop
-from support.node_processes import NodeProcess, running_nodes, until
-from support.store_faults import FOREVER, WRITE, Faults
+from support.node_processes import ROOT, NodeProcess, running_nodes, until
+from support.store_faults import ANY, FOREVER, SLOT, WRITE, Faults
 
 ROWS = 3000
 BATCH = 500
@@ -36,7 +37,8 @@ def faults(folder: Path) -> Faults:
 @pytest.fixture(scope="module")
 def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
     """A node on a failing disk, with a table whose fill takes several transactions."""
-    with faults.preloaded(), running_nodes(folder, lease_s=10) as [node]:
+    slots = {"program": (str(ROOT / "tests/support/slotless_node.py"),)}
+    with faults.preloaded(), running_nodes(folder, lease_s=10, **slots) as [node]:
         run(node, "CREATE DATABASE d")
         run(node, "CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT, c VARCHAR(60))")
         for first in range(0, ROWS, BATCH):
@@ -48,7 +50,7 @@ def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
 
 
 def run(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
-    settings = {"autocommit": True, "read_timeout": 60}
+    settings = {"autocommit": True, "read_timeout": 240}
     with node.connect(**settings) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         return list(cursor.fetchall())
@@ -85,13 +87,15 @@ def settled(node: NodeProcess) -> bool:
         return False
 
 
-def judge(node: NodeProcess, code: int, about: str) -> None:
-    """After the fault: the error was clear, jobs end, table and index are right."""
-    assert code == 0 or code in TOLD, about
+def judge(node: NodeProcess, added: int, about: str, dropped: int | None = None) -> None:
+    """After the fault: errors were clear, jobs end, table and index are right. `added`, `dropped`:
+    what the client was told of its two statements, None where it did not ask."""
+    assert {added, dropped or 0} <= TOLD | {0}, f"{about}: told {added}, {dropped}"
     until(lambda: settled(node), 40, about)
     until(lambda: told(node, "ADMIN CHECK TABLE d.t") == 0, 20, about)
-    indexed = run(node, "SHOW INDEX FROM d.t WHERE Key_name = 'ib'")
-    assert indexed or code, f"{about}: told of success, and no index is there"
+    indexed = bool(run(node, "SHOW INDEX FROM d.t WHERE Key_name = 'ib'"))
+    if dropped == 0 or (added == 0 and dropped is None):
+        assert indexed == (dropped is None), f"{about}: told of success, and it was none"
     if indexed:
         until(lambda: told(node, "ALTER TABLE d.t DROP INDEX ib") in (0, 1091), 20, about)
     assert run(node, "SELECT count(*), sum(b) FROM d.t")[0][0] == ROWS
@@ -121,10 +125,33 @@ def test_one_call_that_fails_ends_in_a_clear_error_or_a_wait(
     assert each_call(node, faults, error, step=24) >= 3
 
 
+EVERY = 20
+"""In each life of a job every so many calls one fails; so many lives meet a fault at each."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_every_call_of_a_job_s_life_may_fail(node: NodeProcess, faults: Faults, error: int) -> None:
-    assert each_call(node, faults, error, step=1) >= 30
+@pytest.mark.parametrize(
+    ("kinds", "error"),
+    [(ANY, errno.EIO), (ANY, errno.ENOSPC), (SLOT, 0)],
+    ids=["EIO", "ENOSPC", "no slot"],
+)
+def test_every_call_of_a_job_s_life_may_fail(
+    node: NodeProcess, faults: Faults, kinds: int, error: int
+) -> None:
+    faults.heal(kinds)
+    calls, alive, before = life(node, faults), pids(node), faults.failed
+    told_of: Counter[int | None] = Counter()
+    for first in range(1, EVERY + 1):
+        about = f"calls {first}, {first + EVERY}, ... of {calls}"
+        faults.fail(first, error, kinds=kinds, every=EVERY)
+        added = told(node, "ALTER TABLE d.t ADD INDEX ib (b, c)")
+        dropped = None if added else told(node, "ALTER TABLE d.t DROP INDEX ib")
+        faults.heal(kinds)
+        told_of.update((added, dropped))
+        judge(node, added, about, dropped)
+        assert pids(node) == alive, about
+    print(f"{calls} calls, {faults.failed - before} failed, clients were told {dict(told_of)}")
+    assert faults.failed - before >= calls
 
 
 def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(

@@ -96,6 +96,15 @@ def test_a_killed_wait_is_1317_and_the_transaction_lives(
     assert rows(session, "SELECT amount FROM account") == [[100], [9]]
 
 
+def test_a_kill_lasts_until_its_command_has_ended(session: Session) -> None:
+    session.begin_command()
+    session.interrupt()  # before the statement begins
+    assert error(session, "SELECT SLEEP(0), COUNT(*) FROM account") == (1317, "70100")
+    assert error(session, "SELECT SLEEP(0), COUNT(*) FROM account") == (1317, "70100")
+    session.begin_command()
+    assert rows(session, "SELECT COUNT(*) FROM account") == [[2]]
+
+
 def test_a_client_that_vanishes_lets_go(session: Session, another: Session) -> None:
     run(session, "BEGIN")
     run(session, "UPDATE account SET amount = 0 WHERE id = 1")

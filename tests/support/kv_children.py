@@ -487,3 +487,25 @@ def read_all(url: str) -> None:
         say("whole")
     except ExuviaError as error:
         say(f"{type(error).__name__} | {error}")
+
+
+def commit_when_told(url: str, key: str) -> None:
+    """Commit, say so, and commit the key after a line."""
+    store = open_store(url)
+    _put_many(cast(LmdbStore, store), 1)
+    say("ready")
+    sys.stdin.readline()
+    txn = store.begin()
+    txn.put(key.encode(), b"x")
+    txn.commit()
+    say("committed")
+
+
+def stand_in_the_gate(url: str) -> None:
+    """Take the write lock after a line, and do not begin to write."""
+    store = cast(LmdbStore, open_store(url))
+    say("ready")
+    sys.stdin.readline()
+    store._environment.gate.enter()
+    say("in")
+    sys.stdin.readline()

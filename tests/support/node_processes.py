@@ -171,12 +171,17 @@ def command_of(pid: int) -> str:
 
 @contextlib.contextmanager
 def running_nodes(
-    folder: Path, count: int = 1, lease_s: float = 45.0, options: tuple[str, ...] = ()
+    folder: Path,
+    count: int = 1,
+    lease_s: float = 45.0,
+    options: tuple[str, ...] = (),
+    **others: Any,
 ) -> Iterator[list[NodeProcess]]:
     """`count` nodes on one fresh store below `folder`, stopped at the end whatever happened."""
     url = f"lmdb://{folder / 'store'}"
     nodes = [
-        NodeProcess(url, folder / f"node{number}.log", lease_s, options) for number in range(count)
+        NodeProcess(url, folder / f"node{number}.log", lease_s, options, **others)
+        for number in range(count)
     ]
     try:
         for node in nodes:

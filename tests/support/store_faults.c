@@ -1,13 +1,15 @@
 /* A disk that fails when told: preloaded into the processes of a test (see store_faults.py).
 
 Every write and sync of a file named data.mdb is a call with a number, counted over all processes
-that share the control file. A call whose number lies in [first, first + times) fails with `error`
-and does nothing. */
+that share the control file. A call whose number lies in [first, first + times), or is first,
+first + every, ..., fails with `error` and does nothing; an error of -9 is a kill -9 of the process
+once it has written. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +27,9 @@ struct control {
     int64_t times;
     int64_t error;
     int64_t kinds; /* bits */
-    int64_t beyond; /* writes that end at or before this offset are not counted */
+    int64_t beyond; /* writes that end at or before this offset are not counted; negative: those
+                       that end behind minus it */
+    int64_t every; /* not 0: every so many calls from `first` on one fails, whatever `times` says */
 };
 enum { WRITE = 1, SYNC = 2, TRUNCATE = 4 };
 
@@ -50,19 +54,33 @@ static int is_data(int file) {
     return strcmp(path + length - 8, "data.mdb") == 0;
 }
 
+static int is_elsewhere(int64_t end) {
+    int64_t beyond = shared->beyond;
+    return beyond >= 0 ? end <= beyond : end > -beyond;
+}
+
 static int fails(int file, int kind, int64_t end) {
     int kept = errno;
     struct control *c = shared;
-    if (!c || !(c->kinds & kind) || (end >= 0 && end <= c->beyond) || !is_data(file)) {
+    if (!c || !(c->kinds & kind) || (end >= 0 && is_elsewhere(end)) || !is_data(file)) {
         errno = kept;
         return 0;
     }
     errno = kept;
     int64_t number = atomic_fetch_add(&c->calls, 1) + 1;
-    if (!c->first || number < c->first || number >= c->first + c->times) return 0;
+    if (!c->first || number < c->first) return 0;
+    if (c->every ? (number - c->first) % c->every : number >= c->first + c->times) return 0;
     atomic_fetch_add(&c->failed, 1);
     errno = (int)c->error;
     return 1;
+}
+
+/* Of a write: what `real` gives; -1 where it failed; nothing where the process is to die of it. */
+#define OUTCOME(failed, real) (!(failed) ? (real) : shared->error >= 0 ? -1 : ((real), die()))
+
+static ssize_t die(void) {
+    kill(getpid(), SIGKILL);
+    return -1;
 }
 
 #define REAL(name) \
@@ -71,18 +89,19 @@ static int fails(int file, int kind, int64_t end) {
 
 ssize_t pwrite(int file, const void *bytes, size_t size, off_t at) {
     REAL(pwrite);
-    return fails(file, WRITE, at + (int64_t)size) ? -1 : real(file, bytes, size, at);
+    return OUTCOME(fails(file, WRITE, at + (int64_t)size), real(file, bytes, size, at));
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t at) {
     REAL(pwrite64);
-    return fails(file, WRITE, at + (int64_t)size) ? -1 : real(file, bytes, size, at);
+    return OUTCOME(fails(file, WRITE, at + (int64_t)size), real(file, bytes, size, at));
 }
 
 ssize_t write(int file, const void *bytes, size_t size) {
     REAL(write);
-    if (file > 2 && fails(file, WRITE, lseek(file, 0, SEEK_CUR) + (int64_t)size)) return -1;
-    return real(file, bytes, size);
+    if (file <= 2) return real(file, bytes, size);
+    int64_t end = lseek(file, 0, SEEK_CUR) + (int64_t)size;
+    return OUTCOME(fails(file, WRITE, end), real(file, bytes, size));
 }
 
 static int64_t sum(const struct iovec *parts, int count) {
@@ -93,13 +112,14 @@ static int64_t sum(const struct iovec *parts, int count) {
 
 ssize_t writev(int file, const struct iovec *parts, int count) {
     REAL(writev);
-    if (file > 2 && fails(file, WRITE, lseek(file, 0, SEEK_CUR) + sum(parts, count))) return -1;
-    return real(file, parts, count);
+    if (file <= 2) return real(file, parts, count);
+    int64_t end = lseek(file, 0, SEEK_CUR) + sum(parts, count);
+    return OUTCOME(fails(file, WRITE, end), real(file, parts, count));
 }
 
 ssize_t pwritev(int file, const struct iovec *parts, int count, off_t at) {
     REAL(pwritev);
-    return fails(file, WRITE, at + sum(parts, count)) ? -1 : real(file, parts, count, at);
+    return OUTCOME(fails(file, WRITE, at + sum(parts, count)), real(file, parts, count, at));
 }
 
 int fsync(int file) {

@@ -18,10 +18,13 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("store_faults.c")
 FOREVER = 1 << 60
+META_PAGES = -2 * 4096
 WRITE, SYNC, TRUNCATE = 1, 2, 4
 ANY = WRITE | SYNC | TRUNCATE
-_CONTROL = struct.Struct("<7q")
-_FIRST = struct.Struct("<5q")
+SLOT = 8
+"""The begin of a read that finds no slot: the library cannot, see slotless_node.py."""
+_CONTROL = struct.Struct("<8q")
+_ORDER = struct.Struct("<6q")
 
 
 class Control:
@@ -32,17 +35,40 @@ class Control:
             self._shared = mmap.mmap(file.fileno(), _CONTROL.size)
 
     def fail(
-        self, after: int, error: int, times: int = 1, kinds: int = ANY, beyond: int = 0
+        self,
+        after: int,
+        error: int,
+        times: int = 1,
+        kinds: int = ANY,
+        beyond: int = 0,
+        every: int = 0,
     ) -> None:
-        """The call number `after` from now on fails, and the `times` - 1 behind it.
+        """The call number `after` from now on fails, and the `times` - 1 behind it, or with `every`
+        each so many calls one more. Other kinds than these are not counted.
 
-        Writes that end at or before the offset `beyond` are neither counted nor failed."""
-        self.heal()
-        _FIRST.pack_into(self._shared, 16, self.calls + after, times, error, kinds, beyond)
+        Writes that end at or before the offset `beyond` are neither counted nor failed; where it is
+        negative, those that end behind minus it (META_PAGES: all but the meta pages)."""
+        self.heal(kinds)
+        _ORDER.pack_into(self._shared, 16, self.calls + after, times, error, kinds, beyond, every)
 
-    def heal(self) -> None:
-        """Fail nothing more; go on counting."""
-        _FIRST.pack_into(self._shared, 16, 0, 0, 0, ANY, 0)
+    def heal(self, kinds: int = ANY) -> None:
+        """Fail nothing more; go on counting these."""
+        _ORDER.pack_into(self._shared, 16, 0, 0, 0, kinds, 0, 0)
+
+    def meets(self, kind: int) -> bool:
+        """Count a call that Python makes; whether it is to fail. Two processes at once may count
+        one call for both."""
+        first, times, _, kinds, _, every = _ORDER.unpack_from(self._shared, 16)
+        if not kinds & kind:
+            return False
+        number = self.calls + 1
+        self._shared[0:8] = number.to_bytes(8, "little")
+        if not first or number < first:
+            return False
+        if (number - first) % every if every else number >= first + times:
+            return False
+        self._shared[8:16] = (self.failed + 1).to_bytes(8, "little")
+        return True
 
     def forget(self) -> None:
         """Count from nothing."""

@@ -37,19 +37,22 @@ class Process(NamedTuple):
 class Nodes:
     """Nodes on one store, each in a slot; a killed one is started again in its slot."""
 
-    def __init__(self, folder: Path, mark: str, count: int, lease_s: float) -> None:
+    def __init__(
+        self, folder: Path, mark: str, count: int, lease_s: float, program: tuple[str, ...] = ()
+    ) -> None:
         self.url = f"lmdb://{folder / 'store'}"
         self.every: list[NodeProcess] = []
         self.killed: set[NodeProcess] = set()
         self.mark = mark
         self._folder, self._lease_s = folder, lease_s
+        self._program = {"program": program} if program else {}
         self.slots = [self._started() for _ in range(count)]
         for node in self.slots:
             node.wait_ready(PATIENCE_S)
 
     def _started(self) -> NodeProcess:
         log = self._folder / f"node{len(self.every)}.log"
-        self.every.append(NodeProcess(self.url, log, self._lease_s))
+        self.every.append(NodeProcess(self.url, log, self._lease_s, **self._program))
         return self.every[-1]
 
     def kill_node(self, slot: int) -> None:
@@ -139,13 +142,18 @@ def end_by_pid(pid: int, number: int = signal.SIGKILL) -> bool:
 
 @contextlib.contextmanager
 def nodes_to_hurt(
-    folder: Path, patch: pytest.MonkeyPatch, count: int = 2, lease_s: float = 45.0
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    count: int = 2,
+    lease_s: float = 45.0,
+    program: tuple[str, ...] = (),
 ) -> Iterator[Nodes]:
-    """Nodes on a fresh store; at the end all are stopped, and nothing of them may still run."""
+    """Nodes on a fresh store (`program`: see NodeProcess); at the end all are stopped, and nothing
+    of them may still run."""
     mark = uuid.uuid4().hex
     patch.setenv(MARK, mark)
     patch.setenv("PYTHONFAULTHANDLER", "1")
-    nodes = Nodes(folder, mark, count, lease_s)
+    nodes = Nodes(folder, mark, count, lease_s, program)
     try:
         yield nodes
     finally:
@@ -206,11 +214,11 @@ def begin(node: NodeProcess, statement: str) -> Any:
     return connection
 
 
-def jobs(node: NodeProcess) -> list[dict[str, Any]]:
-    """ADMIN SHOW DDL JOBS by column name."""
+def jobs(node: NodeProcess, ended: int = 10) -> list[dict[str, Any]]:
+    """ADMIN SHOW DDL JOBS by column name: those under way, and the last `ended` others."""
     made = node.connect(cursorclass=pymysql.cursors.DictCursor)
     with made as connection, connection.cursor() as cursor:
-        cursor.execute("ADMIN SHOW DDL JOBS")
+        cursor.execute(f"ADMIN SHOW DDL JOBS {ended}")
         return list(cursor.fetchall())
 
 

@@ -18,6 +18,7 @@ from support.torture import Nodes
 Cells = tuple[int, int]
 _GONE = (2003, 2006, 2013)
 _REST_S = 0.02
+_AWAY_S = 0.1
 
 
 class Writer:
@@ -33,10 +34,12 @@ class Writer:
         known: Mapping[int, Cells | None] = MappingProxyType({}),
         refusals: Collection[int] = (),
         may_lose: bool = False,
+        rest_s: float = _REST_S,
     ) -> None:
         """`refusals` are codes that say a statement was not done, and that are no fault.
         `may_lose`: any connection may be lost, its node may be started again by its keeper."""
         self._may_lose = may_lose
+        self._rest_s = rest_s
         self.changed: dict[int, Cells | None] = dict(known)  # what one before it has changed
         self.errors: list[str] = []
         self.refused = 0
@@ -59,12 +62,13 @@ class Writer:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopping.wait(_REST_S):
+        while not self._stopping.wait(self._rest_s):
             try:
                 self._change_one()
             except pymysql.err.MySQLError as error:
                 if error.args[0] in self._refusals:
                     self.refused += 1
+                    self._stopping.wait(_AWAY_S)
                     continue
                 self.errors.append(f"{error!r} on {self._node and self._node.log.name}")
         self._hang_up()
@@ -97,6 +101,7 @@ class Writer:
                 raise
             self.lost += 1
             self._hang_up()
+            self._stopping.wait(_AWAY_S)
             return None
 
     def _resolved(self, row_id: int, before: Cells | None, after: Cells | None) -> Cells | None:

@@ -52,6 +52,9 @@ class ScriptedSession:
     def variable(self, name: str) -> str:
         return "utf8mb4"
 
+    def begin_command(self) -> None:
+        self._log.append("begun")
+
     def interrupt(self, lost: bool = False) -> None:
         self.interrupted.set()
         self._log.append("interrupted")

@@ -2,34 +2,42 @@
 
     clients    rows of two tables, each row's value known to its writer; parents with their children
     changers   one random change after another, on whichever node lives
-    accidents  a front, a back or a whole node is killed; a front or a back sleeps beyond its lease
+    accidents  a front, a back, both or a whole node is killed, and meanwhile a front or a back
+               sleeps beyond its lease
 
 From time to time the accidents stop: every job must end, every table must be whole (ADMIN CHECK
 TABLE), hold what its clients wrote, and no child may be without its parent. One seed draws all; the
 machine's own timing is not replayed.
 
-`make torture` runs it for a while, `ACCIDENTS=1000 TORTURE_S=3600 make torture` until there were so
-many; `make test` has a dozen.
+`make torture` runs it for a while, `ACCIDENTS=1200 TORTURE_S=3600 make torture` until there were so
+many (a sixth of them sleeps); `make test` has a dozen. The tables are small, so no JVM is started.
 """
 
+import json
 import os
 import random
 import signal
 import threading
 import time
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, children_of, command_of, until
+from support.node_processes import ROOT, NodeProcess, children_of, until
 from support.torture import PATIENCE_S, Nodes, end_by_pid, jobs, nodes_to_hurt, run
 from support.torture_clients import Writer, expected
 
 LEASE_S = 2.0
+LONGEST_QUIET_S = 1.2
+LONGEST_STILL_S = 3.0
+REST_S = 0.05
+HURRIED = (str(ROOT / "tests/support/hurried_node.py"),)
+HARMLESS = ("the parent ended before its child began",)
 ROWS = 300
 TABLES = ("t0", "t1")
 LOST = (0, 2003, 2006, 2013)
@@ -61,12 +69,13 @@ RACED = {
 }
 
 
-class Changer:
-    """A client that changes schemas; whoever lost its connection looks at history later."""
+class Client:
+    """One of those who work beside the accidents, on a thread of its own, until it is stopped."""
 
     def __init__(self, nodes: Nodes, seed: str) -> None:
         self.errors: list[str] = []
-        self.ended: Counter[str] = Counter()
+        self.ended: Counter[tuple[str, str]] = Counter()  # (kind of change, how it ended)
+        self.commits = 0
         self._nodes = nodes
         self._chance = random.Random(seed)
         self._stopping = threading.Event()
@@ -74,23 +83,44 @@ class Changer:
         self._thread.start()
 
     def stop(self) -> None:
-        """After the change under way."""
+        """After what is under way."""
         self._stopping.set()
         self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive(), "a change never ended"
+        assert not self._thread.is_alive(), f"a {type(self).__name__} never ended"
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            kind, text = self.draw()
-            node = self._chance.choice(self._nodes.living())
+        while not self._stopping.wait(REST_S):
             try:
-                run(node, text)
-                self.ended[kind] += 1
-            except pymysql.err.MySQLError as error:
-                code = error.args[0]
-                if code not in (*LOST, *SILENT, *OVERTAKEN, *RACED):
-                    self.errors.append(f"{text}: {error!r}")
-                self._stopping.wait(0.05)
+                self._once(self._chance.choice(self._nodes.living()))
+            except Exception as error:  # a thread that ends says nothing
+                self.errors.append(repr(error))
+
+    @abstractmethod
+    def _once(self, node: NodeProcess) -> None:
+        """One change, or one transaction."""
+
+
+class Changer(Client):
+    """Changes schemas; what a change did whose client lost its connection, the jobs tell."""
+
+    def __init__(self, nodes: Nodes, seed: str, changed: threading.Event) -> None:
+        self._changed = changed
+        super().__init__(nodes, seed)
+
+    def _once(self, node: NodeProcess) -> None:
+        kind, text = self.draw()
+        try:
+            run(node, text)
+            how = "done"
+        except pymysql.err.MySQLError as error:
+            how = ended_by(error.args[0])
+            if how == "unexpected":
+                self.errors.append(f"{text}: {error!r}")
+        self.ended[kind, how] += 1
+        if how in ("done", "refused"):
+            self._changed.set()
+        else:
+            self._stopping.wait(4 * REST_S)
 
     def draw(self) -> tuple[str, str]:
         """A change and its kind."""
@@ -142,34 +172,20 @@ class Changer:
         )  # fmt: skip
 
 
-class Family:
-    """A client that adds parents with children, and removes parents; a refusal is an answer."""
-
-    def __init__(self, nodes: Nodes, seed: str) -> None:
-        self.errors: list[str] = []
-        self.commits = 0
-        self._nodes = nodes
-        self._chance = random.Random(seed)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """After the transaction under way."""
-        self._stopping.set()
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(0.02):
-            try:
-                self._once(self._chance.choice(self._nodes.living()))
-                self.commits += 1
-            except pymysql.err.MySQLError as error:
-                if error.args[0] not in (*LOST, *SILENT, *OVERTAKEN, 1205, 1451, 1452, 1062):
-                    self.errors.append(repr(error))
+class Family(Client):
+    """Adds parents with children, and removes parents; a refusal is an answer."""
 
     def _once(self, node: NodeProcess) -> None:
+        try:
+            self._write(node)
+            self.commits += 1
+        except pymysql.err.MySQLError as error:
+            if error.args[0] not in (*LOST, *SILENT, *OVERTAKEN, 1205, 1451, 1452, 1062):
+                self.errors.append(repr(error))
+            elif error.args[0] in (*LOST, *SILENT):
+                self._stopping.wait(4 * REST_S)
+
+    def _write(self, node: NodeProcess) -> None:
         n = self._chance.randrange(40)
         with node.connect("test") as connection, connection.cursor() as cursor:
             for text in self._chance.choice(
@@ -187,55 +203,125 @@ class Family:
 
 
 class Accidents:
-    """What happens to whom, by seed."""
+    """What happens to whom, by seed. Kills and sleeps overlap, and nobody waits for the cluster to
+    be well again: mostly for one change to have ended since the last kill, so that there is
+    something to hit, and not even that for long."""
 
     def __init__(self, nodes: Nodes, seed: str) -> None:
         self.seen: Counter[str] = Counter()
+        self.changed = threading.Event()
         self._nodes = nodes
-        self._chance = random.Random(seed)
+        self._kills, self._sleeps = random.Random(f"{seed} kills"), random.Random(f"{seed} sleeps")
         self._wait = threading.Event().wait
+        self._beginning: threading.Thread | None = None  # a node that is started anew
+
+    @property
+    def count(self) -> int:
+        """All so far."""
+        return sum(self.seen.values())
 
     def happen(self, count: int, until_s: float) -> None:
-        """`count` accidents, or what comes before the time is up (monotonic)."""
-        for _ in range(count):
-            if time.monotonic() > until_s:
-                return
-            self._wait(self._chance.uniform(0.02, 0.7))
-            slot = self._chance.randrange(len(self._nodes.slots))
-            kind = self._chance.choices(
-                ("front killed", "back killed", "node killed", "front sleeps", "back sleeps"),
-                (3, 4, 2, 1, 1),
-            )[0]
-            if self._hit(kind, slot):
+        """`count` accidents, a sixth of them sleeps, or what comes before that time (monotonic)."""
+        sleeps = -(-count // 6)
+        sleeper = threading.Thread(target=self._repeat, args=(self._sleep, sleeps, until_s))
+        sleeper.start()
+        self._repeat(self._kill, count - sleeps, until_s)
+        sleeper.join()
+        if self._beginning is not None:
+            self._beginning.join()
+
+    def _repeat(self, accident: Callable[[], str], count: int, until_s: float) -> None:
+        while count and time.monotonic() < until_s:
+            kind = accident()
+            if kind:
                 self.seen[kind] += 1
+                count -= 1
+            else:
+                self._wait(0.05)  # who was to be hit is being started
 
-    def _hit(self, kind: str, slot: int) -> bool:
+    def _kill(self) -> str:
+        """kill -9 of somebody; what it was, "" if nobody was there."""
+        self._wait(self._kills.uniform(0.1, LONGEST_QUIET_S))
+        if self._kills.random() < 0.8:
+            self.changed.wait(LONGEST_STILL_S)
+        self.changed.clear()
+        slot = self._kills.randrange(len(self._nodes.slots))
+        kind = self._kills.choices(
+            ("front killed", "back killed", "front and back killed", "node killed"), (8, 12, 4, 1)
+        )[0]
         node = self._nodes.slots[slot]
+        front, back = node.pid, back_of(node)
         if kind == "node killed":
-            self._nodes.kill_node(slot)
-            self._nodes.begin_again(slot).wait_ready(PATIENCE_S)
-            return True
-        victim = node.pid if kind.startswith("front") else back_of(node)
-        if not victim:
-            return False  # it is being started again
-        return self._sleeps(victim) if kind.endswith("sleeps") else end_by_pid(victim)
+            return kind if self._kill_node(slot, front, back) else ""
+        victims = {"front killed": (front,), "back killed": (back,)}.get(kind, (front, back))
+        if not all(victims):
+            return ""
+        return kind if sum(map(end_by_pid, victims)) else ""
 
-    def _sleeps(self, pid: int) -> bool:
-        """For longer than the lease."""
-        if not end_by_pid(pid, signal.SIGSTOP):
+    def _kill_node(self, slot: int, front: int, back: int) -> bool:
+        """The keeper too: a new node begins in its slot, while other accidents happen."""
+        if self._beginning is not None and self._beginning.is_alive():
             return False
-        self._wait(LEASE_S * self._chance.uniform(1.2, 2.0))
-        end_by_pid(pid, signal.SIGCONT)
+        node = self._nodes.slots[slot]
+        self._nodes.killed.add(node)
+        for pid in filter(None, (node.process.pid, front, back)):
+            end_by_pid(pid)
+        node.process.wait(PATIENCE_S)
+        anew = self._nodes.begin_again(slot)
+        self._beginning = threading.Thread(target=anew.wait_ready, args=(PATIENCE_S,))
+        self._beginning.start()
         return True
+
+    def _sleep(self) -> str:
+        """Somebody does not run for longer than the lease; who it was, "" if nobody was there."""
+        self._wait(self._sleeps.uniform(0.1, 2 * LONGEST_QUIET_S))
+        node = self._sleeps.choice(self._nodes.slots)
+        who = self._sleeps.choice(("front", "back"))
+        pid = node.pid if who == "front" else back_of(node)
+        if not pid or not end_by_pid(pid, signal.SIGSTOP):
+            return ""
+        self._wait(LEASE_S * self._sleeps.uniform(1.2, 2.0))
+        return f"{who} slept" if end_by_pid(pid, signal.SIGCONT) else ""
+
+
+class Logs:
+    """What the nodes say of themselves: processes end by kill -9 only, and no loop breaks."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._read: dict[Path, int] = {}
+
+    def faults(self) -> list[str]:
+        """New lines that should not be there."""
+        return [line for node in self._nodes.every for line in self._new(node.log) if _is_bad(line)]
+
+    def _new(self, path: Path) -> list[str]:
+        text = path.read_text()
+        whole = text.rfind("\n") + 1
+        begin, self._read[path] = self._read.get(path, 0), whole
+        return text[begin:whole].splitlines()
+
+
+def _is_bad(line: str) -> bool:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return bool(line.strip()) and line not in HARMLESS
+    ended = said.get("message") in ("the front ended", "the back ended")
+    return said["level"] == "critical" or (ended and said["exit_code"] != -signal.SIGKILL)
+
+
+def ended_by(code: int) -> str:
+    """How a change ended whose client was told this."""
+    known = {"lost": LOST, "not served": SILENT, "overtaken": OVERTAKEN, "refused": RACED}
+    return next((how for how, codes in known.items() if code in codes), "unexpected")
 
 
 def back_of(node: NodeProcess) -> int:
     """The pid of its back; 0 while there is none."""
-    for front in children_of(node.process.pid):
-        for child in children_of(front):
-            if "exuvia.node.back" in command_of(child):
-                return child
-    return 0
+    front = node.pid
+    nurseries = children_of(front) if front else []
+    return next((back for nursery in nurseries for back in children_of(nursery)), 0)
 
 
 def prepare(node: NodeProcess) -> None:
@@ -290,58 +376,90 @@ def unfinished(node: NodeProcess) -> list[dict[str, Any]]:
     return [job for job in jobs(node) if job["END_TIME"] is None]
 
 
-def play(nodes: Nodes, seed: str, accidents: int, a_round: int, seconds: float) -> Counter[str]:
-    """Rounds of accidents, each followed by a look at everything; what happened."""
+class Told(NamedTuple):
+    """What happened in all."""
+
+    accidents: Counter[str]
+    changes: Counter[tuple[str, str]]
+    commits: int
+    """Of clients, each checked."""
+
+    def __str__(self) -> str:
+        ends: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
+        for (kind, how), count in self.changes.items():
+            ends[how] += count
+            if how == "done":
+                kinds[kind] += count
+        killed = sum(n for kind, n in self.accidents.items() if kind.endswith("killed"))
+        return (
+            f"{killed} times kill -9 and {self.accidents.total() - killed} sleeps beyond the lease "
+            f"({dict(self.accidents)}); {self.changes.total()} changes ({dict(ends)}; done: "
+            f"{dict(kinds)}); {self.commits} commits of clients checked"
+        )
+
+
+def play(nodes: Nodes, seed: str, accidents: int, a_round: int, seconds: float) -> Told:
+    """Rounds of accidents, each followed by a look at everything."""
     prepare(nodes.slots[0])
-    hurt = Accidents(nodes, seed)
-    writers: dict[str, list[Writer]] = {t: [] for t in TABLES}
-    done: Counter[str] = Counter()
-    deadline = time.monotonic() + seconds
+    hurt, logs = Accidents(nodes, seed), Logs(nodes)
+    told = Told(hurt.seen, Counter(), 0)
+    began = time.monotonic()
+    deadline = began + seconds
     rounds = 0
     known: dict[tuple[str, int], dict[int, Any]] = {(t, n): {} for t in TABLES for n in range(2)}
-    while sum(hurt.seen.values()) < accidents and (time.monotonic() < deadline or not rounds):
+    while hurt.count < accidents and (time.monotonic() < deadline or not rounds):
         rounds += 1
-        for t in TABLES:
-            writers[t] = [
-                Writer(nodes, t, n, 2, ROWS // 2, known[t, n], SILENT, True) for n in range(2)
+        writers = {
+            t: [
+                Writer(nodes, t, n, 2, ROWS // 2, known[t, n], SILENT, True, 2 * REST_S)
+                for n in range(2)
             ]
-        others = [Changer(nodes, f"{seed} {rounds} {n}") for n in range(2)]
+            for t in TABLES
+        }
+        others: list[Client] = [
+            Changer(nodes, f"{seed} {rounds} {n}", hurt.changed) for n in range(2)
+        ]
         others += [Family(nodes, f"{seed} {rounds} {n}") for n in range(2)]
-        hurt.happen(min(a_round, accidents - sum(hurt.seen.values())), deadline)
+        hurt.happen(min(a_round, accidents - hurt.count), deadline)
         clients = [*others, *writers["t0"], *writers["t1"]]
         for each in clients:
             each.stop()
         for node in nodes.living():
             until(lambda node=node: answers(node), PATIENCE_S, "a node does not serve again")
-        errors = [error for each in clients for error in each.errors]
+        errors = [error for each in clients for error in each.errors] + logs.faults()
         assert not errors, f"{len(errors)} errors: {errors[:20]}"
-        for other in others:
-            done += getattr(other, "ended", Counter())
         whole(nodes, writers)
         for t in TABLES:
             for n, writer in enumerate(writers[t]):
                 known[t, n] = writer.changed
-        print(
-            f"{sum(hurt.seen.values())} accidents {dict(hurt.seen)}, {sum(done.values())} changes"
+        commits = sum(each.commits for each in others) + sum(
+            each.written for t in TABLES for each in writers[t]
         )
-    return hurt.seen + done
+        told = Told(
+            hurt.seen, sum((each.ended for each in others), told.changes), told.commits + commits
+        )
+        print(f"{time.monotonic() - began:.0f} s: {told}", flush=True)
+    ends = Counter(f"{job['STATE']}" for job in jobs(nodes.living()[0], 1_000_000))
+    print(f"jobs by their ends: {dict(ends)}")
+    return told
 
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    with nodes_to_hurt(tmp_path, monkeypatch, lease_s=LEASE_S) as running:
+    with nodes_to_hurt(tmp_path, monkeypatch, 2, LEASE_S, HURRIED) as running:
         yield running
 
 
 def test_a_dozen_accidents_lose_nothing_and_leave_no_job_behind(nodes: Nodes) -> None:
-    seen = play(nodes, os.environ.get("SEED", "1"), accidents=12, a_round=12, seconds=60)
-    assert sum(n for kind, n in seen.items() if "killed" in kind or "sleeps" in kind) >= 8
+    told = play(nodes, os.environ.get("SEED", "1"), accidents=12, a_round=12, seconds=60)
+    assert told.accidents.total() >= 8
+    assert told.commits > 20
 
 
 @pytest.mark.torture
 def test_accidents_for_as_long_as_asked_lose_nothing(nodes: Nodes) -> None:
     seconds = float(os.environ.get("TORTURE_S", "120"))
     most = int(os.environ.get("ACCIDENTS", "1000000"))
-    seen = play(nodes, os.environ.get("SEED", "1"), most, a_round=25, seconds=seconds)
-    assert sum(seen.values()) > 10
-    print(dict(seen))
+    told = play(nodes, os.environ.get("SEED", "1"), most, a_round=40, seconds=seconds)
+    assert told.accidents.total() > 10

@@ -5,6 +5,7 @@ import datetime
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from decimal import Decimal
 
 import mysql.connector
@@ -27,10 +28,11 @@ from exuvia.base.errors import (
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrNoSuchTable, ErrUnknown
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.pool import Pool
 from exuvia.server.prepared import Held, Statement
 from exuvia.server.results import binary_encoder
 from exuvia.server.statements import split
-from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, text_columns
+from exuvia.sql.result import BIGINT, OK, Note, OutputColumn, Result, text_columns
 from support.node_processes import until
 from support.wire_server import WireServer
 
@@ -279,6 +281,25 @@ def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_ru
         assert "closed" not in server.log
         release.set()
         until(lambda: "closed" in server.log)
+
+
+def test_a_kill_before_its_statement_has_begun_ends_it_and_an_idle_one_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[Callable[[], None]] = []
+    with WireServer({"Q": lambda: OK}) as server, connect(server) as client:
+        monkeypatch.setattr(Pool, "run", lambda pool, work: held.append(work))
+        server.log.clear()
+        server.connections.kill(client.thread_id(), query_only=True)
+        assert server.log == []
+        client._execute_command(3, "Q")
+        until(lambda: held)  # no thread runs it yet
+        server.connections.kill(client.thread_id(), query_only=True)
+        assert server.log == ["begun", "interrupted"]
+        held.pop()()
+        client._read_query_result()
+        server.connections.kill(client.thread_id(), query_only=True)
+        assert server.log == ["begun", "interrupted", "Q"]
 
 
 def test_statements_that_wait_hold_up_no_other_connection() -> None:

@@ -37,7 +37,7 @@ class Interruption:
             listener()
 
     def clear(self) -> None:
-        """The next statement begins."""
+        """What comes next begins."""
         self.reason = None
 
     def check(self) -> None:
@@ -49,10 +49,16 @@ class Interruption:
     def after(
         self, seconds: float, reason: Exception, wake: Callable[[], object]
     ) -> Iterator[None]:
-        """End what runs inside when it has taken so long; `wake` those of it who wait. Unit: s."""
+        """End what runs inside when it has taken so long; `wake` those of it who wait. Unit: s.
+
+        What comes after it is never ended by this."""
+        turn, over = threading.Lock(), False
 
         def late() -> None:
-            self.end(reason)
+            with turn:
+                if over:
+                    return
+                self.end(reason)
             wake()
 
         timer = threading.Timer(seconds, late)
@@ -62,6 +68,10 @@ class Interruption:
             yield
         finally:
             timer.cancel()
+            with turn:
+                over = True
+                if self.reason is reason:
+                    self.reason = None
 
     @contextmanager
     def telling(self, listener: Callable[[], object]) -> Iterator[None]:

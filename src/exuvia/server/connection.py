@@ -77,6 +77,7 @@ class Connection(asyncio.Protocol):
         self.login: Login | None = None
         self.statements: Statements | None = None
         self.task: Task | None = None
+        self._turn = threading.Lock()  # of commands: who interrupts one must not hit the next
         self.since = parts.clock.monotonic()
         self._loop = asyncio.get_running_loop()
         self._incoming = Incoming(HANDSHAKE_BYTES)
@@ -270,10 +271,12 @@ class Connection(asyncio.Protocol):
             self._refuse_and_close(ErrClientInteractionTimeout(), 0)
 
     def interrupt(self) -> None:
-        """End what runs now; any thread."""
-        statements = self.statements
-        if statements is not None and self.task is not None:
-            statements.session.interrupt()
+        """KILL QUERY: end the command under way, also one whose statement has not begun; nothing
+        where there is none, as in MySQL. Any thread."""
+        with self._turn:
+            statements = self.statements
+            if statements is not None and self.task is not None:
+                statements.session.interrupt()
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -302,7 +305,10 @@ class Connection(asyncio.Protocol):
 
     def _start(self, task: Task, outgoing: Outgoing) -> None:
         metrics = self.parts.metrics
-        self.task = task
+        assert self.statements is not None
+        with self._turn:
+            self.statements.session.begin_command()
+            self.task = task
         self.since = started = self.parts.clock.monotonic()
         if not task.quick:
             self._busy = True
@@ -315,7 +321,8 @@ class Connection(asyncio.Protocol):
             self._busy = True
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
-        self.task = None
+        with self._turn:
+            self.task = None
         metrics.observe(task.kind, self.parts.clock.monotonic() - started)
 
     def _in_thread(self, task: Task, outgoing: Outgoing, started: float) -> None:
@@ -349,7 +356,8 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, chunk: bytearray | None) -> None:
         self._busy = False
-        self.task = None
+        with self._turn:
+            self.task = None
         if self._gone:
             self._close_session()
             return

@@ -129,7 +129,8 @@ class Swap:
         with suppress(FileNotFoundError):
             os.unlink(self._draft)
         self._at("writers stopped")
-        environment.lmdb.begin(write=True).abort()  # what a killed writer left is in order now
+        environment.lmdb.begin(write=True).abort()
+        environment.gate.begun()
         _write_copy(environment.lmdb, self._draft)
         self._compare()
         self._at("copied")

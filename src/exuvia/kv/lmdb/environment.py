@@ -111,6 +111,7 @@ class _Turn:
         try:
             environment.gate.enter()
             self._transaction = environment.begin_write()
+            environment.gate.begun()
         except BaseException as error:
             self._leave()
             if isinstance(error, lmdb.Error):

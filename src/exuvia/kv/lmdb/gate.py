@@ -12,9 +12,11 @@ same numbers for long knows that it is one and the same write transaction that l
 stopped between taking a lock and counting changes nothing: the kernel already names it as holder,
 and the number stands still.
 
-The third number is the tenure under way, 0 between tenures. One that is under way while nobody has
-the lock was left by a process that ended in it. LMDB may have its transaction on disk and show it
-to no reader until the next writer comes: who reads must settle that first (see store).
+The third number is the tenure under way, 0 between tenures, and the sixth the process whose it is.
+One that is under way while nobody has the lock, or another process, was left by one that ended in
+it. LMDB may have its transaction on disk and show it to no reader until the next writer's has
+begun: so the next writer leaves these two as they are until then, however long the machine lets it
+wait with the lock in its hands, and who reads meanwhile must settle that first (see store).
 
 One transaction is one tenure, so a large commit is a long one. The fourth number is its progress:
 it grows with every thousand keys checked or written. The fifth is the thread that writes, whose
@@ -31,8 +33,8 @@ from typing import NamedTuple
 
 from exuvia.kv.lmdb.locks import TURN, WRITER, LockFile
 
-_TURNS, _TENURES, _OPEN, _PROGRESS, _THREAD = range(5)
-_NOTES_BYTES = 40
+_TURNS, _TENURES, _OPEN, _PROGRESS, _THREAD, _PROCESS = range(6)
+_NOTES_BYTES = 48
 
 
 class Holders(NamedTuple):
@@ -63,7 +65,8 @@ class Gate:
         self._entered_s = 0.0
         self.longest_s = self.held_s = 0.0
         self.tenures = 0
-        self.inside = False
+        self.inside = self._begun = False
+        self._pid = os.getpid()
         self.waiting = False
         file = os.open(notes_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -82,7 +85,6 @@ class Gate:
             self._locks.take(WRITER)
             notes[_THREAD] = threading.get_native_id()
             notes[_TENURES] += 1
-            notes[_OPEN] = notes[_TENURES]
             self.inside = True
             self._entered_s = self._clock()
         except BaseException:
@@ -92,10 +94,18 @@ class Gate:
             self._locks.release(TURN)
             self.waiting = False
 
+    def begun(self) -> None:
+        """LMDB's transaction has begun: what a killed writer left is in order now."""
+        self._begun, notes = True, self._notes
+        notes[_PROCESS] = self._pid
+        notes[_OPEN] = notes[_TENURES]
+
     def leave(self) -> None:
         """Let the next one write."""
-        self.inside = False
-        self._notes[_OPEN] = self._notes[_THREAD] = 0
+        if self._begun:
+            self._notes[_OPEN] = 0
+        self._notes[_THREAD] = 0
+        self.inside = self._begun = False
         self._locks.release(WRITER)
         lasted_s = self._clock() - self._entered_s
         self.tenures += 1
@@ -111,15 +121,19 @@ class Gate:
         """Who keeps the gate now."""
         turn = self._locks.holder(TURN)
         writer = self._locks.holder(WRITER)
-        turns, tenures, _, progress, thread = self._notes
+        turns, tenures, _, progress, thread, _ = self._notes
         return Holders(
             turn[0] if turn else 0, writer[0] if writer else 0, turns, tenures, progress, thread
         )
 
     @property
     def abandoned(self) -> bool:
-        """Whether the last writer ended inside its tenure. Costs a look where nobody writes."""
+        """Whether the last writer whose transaction began ended inside its tenure, and none has
+        begun since."""
         tenure = self._notes[_OPEN]
-        if tenure == 0 or self.inside or self._locks.holder(WRITER) is not None:
+        if tenure == 0 or self._begun:
             return False
-        return self._notes[_OPEN] == tenure and not self.inside
+        holder = self._locks.holder(WRITER)
+        if holder is not None and holder[0] == self._notes[_PROCESS]:
+            return False
+        return self._notes[_OPEN] == tenure and not self._begun

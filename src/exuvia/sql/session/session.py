@@ -101,6 +101,7 @@ class Session:
         self._ended = ""
         self._turn = threading.Lock()
         self._interruption = Interruption()
+        self._commanded = False
         self.client_is_gone = False
         self._active_s = services.clock.monotonic()
 
@@ -148,7 +149,8 @@ class Session:
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
-        self._interruption.clear()
+        if not self._commanded:
+            self._interruption.clear()
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
@@ -352,6 +354,12 @@ class Session:
             return True
         finally:
             self._turn.release()
+
+    def begin_command(self) -> None:
+        """The wire has read a command: what ends it may come before its statement begins, or
+        between two of its statements. What ended the command before does not end this one."""
+        self._commanded = True
+        self._interruption.clear()
 
     def interrupt(self, lost: bool = False) -> None:
         """End what runs now with 1317. Any thread. `lost`: its client has gone, nobody kills it."""

@@ -139,6 +139,9 @@ class SessionApi(Protocol):
     def quick(self, statement: str | Ready) -> bool:
         """Whether running it blocks on nothing."""
 
+    def begin_command(self) -> None:
+        """From now on `interrupt` is for this command, whether its statement has begun or not."""
+
     def interrupt(self, lost: bool = False) -> None:
         """End what runs now with 1317; any thread. `lost`: the client has gone."""
 
