@@ -148,7 +148,7 @@ def test_an_unchanged_key_writes_nothing_to_the_index() -> None:
     run(store, insert(table, 1, 5, "a"))
     txn = store.begin()
     writer.update(txn, table, ONE, [1, 5, "a"], [1, 5, "b"])
-    assert [Kind(write.kind) for write in txn.packet().writes] == [Kind.PUT]
+    assert [write.kind for write in txn.packet().writes] == [Kind.PUT]
     txn.rollback()
 
 

@@ -149,7 +149,7 @@ def test_an_owner_that_was_deposed_empties_nothing():
 def test_law_2_who_is_deposed_between_its_look_and_its_commit_deletes_nothing():
     """The term of the owner is checked by the very transaction that deletes."""
     cluster, t = filled(20)
-    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    gc = cluster.owner.take_gc()
     cluster.run(requests.drop_table(cluster.database(), t.info))
     commit = cluster.store.commit
     left = cluster.store.count(keys.table_span(t.info.id))
@@ -203,7 +203,7 @@ def removed(cluster, row_ids):
 def test_law_6_tombstones_are_purged_once_the_index_is_public_and_entries_stay():
     cluster, t = filled(20)
     span = keys.span_of(keys.index_prefix(t.info.id, 3))
-    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    gc = cluster.owner.take_gc()
     job_id = write_reorg(cluster, t.info)
     removed(cluster, range(5, 12))
     assert cluster.finish(job_id).state == JobState.SYNCED
@@ -215,7 +215,7 @@ def test_law_6_tombstones_are_purged_once_the_index_is_public_and_entries_stay()
 
 def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
     cluster, t = filled(20)
-    gc, cluster.owner.ddl.gc = cluster.owner.ddl.gc, Nothing()
+    gc = cluster.owner.take_gc()
     job_id = write_reorg(cluster, t.info)
     removed(cluster, [7])
     cluster.finish(job_id)
@@ -234,12 +234,3 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
     t = cluster.table("t")
     found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ib"))))
     assert len(found) == 20
-
-
-class Nothing:
-    """A loop that does nothing."""
-
-    channel = "history"
-
-    def step(self, now):
-        return 1.0

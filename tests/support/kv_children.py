@@ -115,13 +115,13 @@ def stop_inside(url: str, where: str) -> None:
             freeze()
     gate = environment.gate
     if where == "half written":
-        work.STRIDE = 1
+        work.STRIDE, work.SMALL = 1, 0  # small packets show no progress
         steps = iter(range(50))
         gate.progress = lambda: freeze() if next(steps) == 40 else None  # type: ignore[method-assign]
         _put_many(store, 100)
     if where == "in a circle":
         gate.progress = lambda: _circle()  # type: ignore[method-assign]
-        work.STRIDE = 1
+        work.STRIDE, work.SMALL = 1, 0  # small packets show no progress
         _put_many(store, 100)
     take = gate._locks.take
     if where == "turn taken":

@@ -20,6 +20,7 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
+from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job
 from exuvia.ddl.manager import TICK_S, Pools
 from exuvia.ddl.owner import Ddl
@@ -86,6 +87,11 @@ class Owner:
         self.campaign.step(now)
         for loop in self._loops:
             loop.step(now)
+
+    def take_gc(self) -> GcWorker:
+        """The worker of deferred deletion, which the caller steps from now on."""
+        self._loops.remove(self.ddl.gc)
+        return self.ddl.gc
 
 
 class SmallCluster:
