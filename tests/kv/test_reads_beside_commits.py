@@ -1,6 +1,6 @@
 """A key that is there in a snapshot is found in it, whatever is committed while it is read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -9,13 +9,14 @@ from exuvia.kv.memory import MemoryStore
 KEY = b"t/k"
 
 
-class ShortenedMeanwhile(list[tuple[int, bytes | None]]):
-    """A key's versions; those that nobody needs any more are dropped once a read has begun."""
+class ShortenedMeanwhile(tuple[tuple[int, bytes | None], ...]):
+    """A key's versions; while they are read a commit drops those that nobody needs any more."""
+
+    drop: Callable[[], None]
 
     def __reversed__(self) -> Iterator[tuple[int, bytes | None]]:
-        found = super().__reversed__()
-        del self[:2]
-        return found
+        type(self).drop()
+        return iter(self[::-1])
 
 
 def put(store: MemoryStore, payload: bytes) -> None:
@@ -34,9 +35,17 @@ def test_versions_that_are_dropped_while_a_key_is_read(later: int) -> None:
     view = store.snapshot()
     for _ in range(later):
         put(store, b"later")
+
+    def drop() -> None:
+        oldest.close()
+        put(store, b"meanwhile")
+
+    ShortenedMeanwhile.drop = staticmethod(drop)
+    held = len(store._versions[KEY])
     store._versions[KEY] = ShortenedMeanwhile(store._versions[KEY])
     found = view.get(KEY)
     assert found is not None
     assert found.endswith(b"three")
-    oldest.close()
+    if later:
+        assert len(store._versions[KEY]) < held + 1, "nothing was dropped while it was read"
     view.close()
