@@ -14,14 +14,14 @@ from exuvia.kv.lmdb.failures import translate
 from support.store_faults import SLOT, inherited
 
 faults = inherited()
-honest = Environment._begin
+honest = Environment.read
 
 
-def begin(self: Environment, write: bool) -> Any:
-    if not write and faults.meets(SLOT):
+def read(self: Environment) -> Any:
+    if faults.meets(SLOT):
         raise translate(lmdb.ReadersFullError("planted"), self.data_path)
-    return honest(self, write)
+    return honest(self)
 
 
-Environment._begin = begin  # type: ignore[method-assign]
+Environment.read = read  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("hurried_node.py")), run_name="__main__")

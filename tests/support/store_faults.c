@@ -1,9 +1,8 @@
 /* A disk that fails when told: preloaded into the processes of a test (see store_faults.py).
 
 Every write and sync of a file named data.mdb is a call with a number, counted over all processes
-that share the control file. A call whose number lies in [first, first + times), or is first,
-first + every, ..., fails with `error` and does nothing; an error of -9 is a kill -9 of the process
-once it has written. */
+that share the control file. `times` calls fail, one of every `every` from `first` on, with `error`,
+and do nothing; an error of -9 is a kill -9 of the process once it has written. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,7 +28,7 @@ struct control {
     int64_t kinds; /* bits */
     int64_t beyond; /* writes that end at or before this offset are not counted; negative: those
                        that end behind minus it */
-    int64_t every; /* not 0: every so many calls from `first` on one fails, whatever `times` says */
+    int64_t every; /* not 0: one of every so many calls fails, `times` of them in all */
 };
 enum { WRITE = 1, SYNC = 2, TRUNCATE = 4 };
 
@@ -69,7 +68,8 @@ static int fails(int file, int kind, int64_t end) {
     errno = kept;
     int64_t number = atomic_fetch_add(&c->calls, 1) + 1;
     if (!c->first || number < c->first) return 0;
-    if (c->every ? (number - c->first) % c->every : number >= c->first + c->times) return 0;
+    int64_t every = c->every ? c->every : 1, behind = number - c->first;
+    if (behind % every || behind / every >= c->times) return 0;
     atomic_fetch_add(&c->failed, 1);
     errno = (int)c->error;
     return 1;

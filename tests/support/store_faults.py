@@ -44,7 +44,7 @@ class Control:
         every: int = 0,
     ) -> None:
         """The call number `after` from now on fails, and the `times` - 1 behind it, or with `every`
-        each so many calls one more. Other kinds than these are not counted.
+        so many calls apart. Other kinds than these are not counted.
 
         Writes that end at or before the offset `beyond` are neither counted nor failed; where it is
         negative, those that end behind minus it (META_PAGES: all but the meta pages)."""
@@ -65,7 +65,8 @@ class Control:
         self._shared[0:8] = number.to_bytes(8, "little")
         if not first or number < first:
             return False
-        if (number - first) % every if every else number >= first + times:
+        behind, rest = divmod(number - first, every or 1)
+        if rest or behind >= times:
             return False
         self._shared[8:16] = (self.failed + 1).to_bytes(8, "little")
         return True
