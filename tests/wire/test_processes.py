@@ -204,8 +204,9 @@ def test_a_node_that_was_killed_is_told_of_until_it_is_fenced(
     third = NodeProcess(store, tmp_path / "third.log").wait_ready()
     gone = third.connect()
     number = gone.thread_id()
-    third.kill()
     with nodes[0].connect(autocommit=True) as one, one.cursor() as cursor:
+        until(lambda: not rows(one, "SELECT job_id FROM mysql.tidb_ddl_job"))  # one would fence it
+        third.kill()
         cursor.execute(LISTED)
         assert (number,) not in cursor.fetchall()
         cursor.execute("SHOW WARNINGS")

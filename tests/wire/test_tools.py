@@ -121,7 +121,8 @@ def test_a_text_that_brings_its_end_along(client: pymysql.Connection) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        "--all-databases", "--single-transaction --routines --events --triggers toolbox",
+        pytest.param("--all-databases", marks=pytest.mark.long),
+        "--single-transaction --routines --events --triggers toolbox",
         "--xml toolbox", "--complete-insert --skip-extended-insert --hex-blob toolbox",
         "--no-data --add-drop-database --databases toolbox",
     ],
