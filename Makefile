@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SCALE ?= 0.1
+SCALE ?= 0.01
 
 .PHONY: help setup setup-test demo test test-all torture check bench sim scripts clean
 
@@ -35,7 +35,7 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 	@$(BIN)/python -m pip install -q --require-hashes -r requirements/test.txt
 	@touch $@
 
-demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=1 for 6 M rows)
+demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1 for 600,000 rows)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
 test: setup-test ## one short path through each thing: under 15 minutes

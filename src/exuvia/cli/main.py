@@ -2,7 +2,7 @@
 
     exuvia serve    run a node                     exuvia ddl ls | show | watch  schema changes
     exuvia sql      run statements, print tables   exuvia doctor                 what is missing
-    exuvia demo     the whole story in four minutes   exuvia sim                 clusters by seed
+    exuvia demo     the whole story in two minutes    exuvia sim                 clusters by seed
     exuvia stats queue   what is analyzed next        exuvia store stat | compact   the store's file
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or
@@ -134,7 +134,7 @@ def doctor(
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option(help="TPC-H scale: 1 is 6 million lineitems.")] = 0.1,
+    scale: Annotated[float, typer.Option(help="TPC-H scale: 1 is 6 million lineitems.")] = 0.01,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the nodes up afterwards.")] = False,
 ) -> None:
     """A live table gets two indexes and a column while clients write to it, and the proof."""
