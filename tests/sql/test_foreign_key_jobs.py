@@ -9,7 +9,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.ddl.job import Job
-from exuvia.sql.define import drop
+from exuvia.sql.schema import drop
 from support.world import error, rows, run
 
 CHILD = (

@@ -2,7 +2,7 @@
 
     absent -> public
 
-A change of a column's collation is done here only where no index folds by it: sql/define refuses
+A change of a column's collation is done here only where no index folds by it: sql/schema refuses
 the others, which would have to be built anew.
 
 EXUVIA_SCHEMA_LOCKED = ON makes the table refuse every other change of its schema, also as the

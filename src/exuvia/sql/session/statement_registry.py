@@ -25,16 +25,16 @@ from exuvia.sql.accounts import roles as ddl_roles
 from exuvia.sql.accounts import users as ddl_accounts
 from exuvia.sql.admin import jobs, maintenance
 from exuvia.sql.admin import statistics as admin_statistics
-from exuvia.sql.define import alter_table as ddl_alter
-from exuvia.sql.define import create as ddl_create
-from exuvia.sql.define import drop as ddl_drop
-from exuvia.sql.define import recover as ddl_recover
-from exuvia.sql.define import rename as ddl_rename
-from exuvia.sql.define import sequence as ddl_sequence
-from exuvia.sql.define import view as ddl_view
 from exuvia.sql.nodes import TableName, accounts, files, sequences, statistics
 from exuvia.sql.nodes import session as control_nodes
 from exuvia.sql.result import Result
+from exuvia.sql.schema import alter_table as ddl_alter
+from exuvia.sql.schema import create as ddl_create
+from exuvia.sql.schema import drop as ddl_drop
+from exuvia.sql.schema import recover as ddl_recover
+from exuvia.sql.schema import rename as ddl_rename
+from exuvia.sql.schema import sequence as ddl_sequence
+from exuvia.sql.schema import view as ddl_view
 from exuvia.sql.session import batch, control, set_variables
 from exuvia.sql.show import explain, explain_change, grants, show
 from exuvia.sql.statement.context import Context, SessionApi

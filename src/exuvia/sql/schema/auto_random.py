@@ -11,9 +11,9 @@ from exuvia.base.mysql_errors import ErrInvalidAutoRandom, ErrUnknown, ErrUnsupp
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog.auto_random import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.modes import Warn
 from exuvia.sql.nodes import ColumnDefinition
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.modes import Warn
 from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27

@@ -41,8 +41,6 @@ from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.table_definition import Warn
 from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,
@@ -53,6 +51,8 @@ from exuvia.sql.nodes import (
     Spec,
 )
 from exuvia.sql.parse.restore import restored
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.table_definition import Warn
 from exuvia.sql.write.checks import row_check
 
 _OFF = "the switch of check constraint is off"

@@ -50,12 +50,12 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, Name, TableInfo, evolve, name
 from exuvia.sql.charsets import CHARSETS
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.generated_column import disallowed
 from exuvia.sql.expr import Expr
 from exuvia.sql.generated import bound_expression, names_in
 from exuvia.sql.nodes import IndexDefinition, IndexPart, Tree
 from exuvia.sql.parse.restore import restored
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.generated_column import disallowed
 
 _COMMENT_CHARS = 1024
 _STRINGS = (Family.STRING, Family.BYTES)

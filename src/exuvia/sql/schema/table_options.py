@@ -34,11 +34,11 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.auto_random import invalid
-from exuvia.sql.define.index_definition import part_bytes
 from exuvia.sql.nodes import ConvertCharset, TableOptions
 from exuvia.sql.result import Note
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.auto_random import invalid
+from exuvia.sql.schema.index_definition import part_bytes
 
 COMMENT_CHARS = 2048
 SHARD_BITS = 15

@@ -45,27 +45,6 @@ from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
 from exuvia.sql.bind.zones import column_in
-from exuvia.sql.define import check, foreign_key
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.auto_random import check_modified
-from exuvia.sql.define.column_definition import (
-    check_name,
-    check_one_value,
-    check_place,
-    column_info,
-    sequence_named,
-    with_default,
-    with_origin_default,
-)
-from exuvia.sql.define.foreign_key import check_modify
-from exuvia.sql.define.generated_column import (
-    check_generated,
-    check_independent,
-    check_places,
-    dependents,
-)
-from exuvia.sql.define.index_definition import check_visible, part_bytes
-from exuvia.sql.define.partition_definition import partition_columns
 from exuvia.sql.nodes import (
     AddColumn,
     ColumnDefinition,
@@ -75,6 +54,27 @@ from exuvia.sql.nodes import (
     RenameColumn,
     SetDefault,
 )
+from exuvia.sql.schema import check, foreign_key
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.auto_random import check_modified
+from exuvia.sql.schema.column_definition import (
+    check_name,
+    check_one_value,
+    check_place,
+    column_info,
+    sequence_named,
+    with_default,
+    with_origin_default,
+)
+from exuvia.sql.schema.foreign_key import check_modify
+from exuvia.sql.schema.generated_column import (
+    check_generated,
+    check_independent,
+    check_places,
+    dependents,
+)
+from exuvia.sql.schema.index_definition import check_visible, part_bytes
+from exuvia.sql.schema.partition_definition import partition_columns
 from exuvia.sql.type_text import type_text
 
 # -- ADD and DROP ----------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
 
 
 def _looked_at(at: AlterContext, old: ColumnInfo, found: Modification) -> Job:
-    from exuvia.sql.define import preflight  # Arrow: not every front needs it
+    from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
     check_indexes(at.table, old, found.column)
     columns = tuple(found.column if each.id == old.id else each for each in at.table.cols)

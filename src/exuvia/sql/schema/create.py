@@ -9,24 +9,24 @@ from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.zones import table_in
 from exuvia.sql.charsets import resolve
-from exuvia.sql.define.alter_table import alter
-from exuvia.sql.define.check import (
+from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
+from exuvia.sql.result import Note, Result
+from exuvia.sql.schema.alter_table import alter
+from exuvia.sql.schema.check import (
     table_with_checks,
 )
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.create_select import create_select
-from exuvia.sql.define.foreign_key import (
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.create_select import create_select
+from exuvia.sql.schema.foreign_key import (
     new_table_keys,
     with_key_indexes,
     with_parents,
 )
-from exuvia.sql.define.jobs import database_named, look, noted, submit
-from exuvia.sql.define.like import create_like
-from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table_definition import Warn, table_info
-from exuvia.sql.define.temporary import create_temporary
-from exuvia.sql.nodes import AddIndex, AlterDatabase, CreateDatabase, CreateIndex, CreateTable
-from exuvia.sql.result import Note, Result
+from exuvia.sql.schema.jobs import database_named, look, noted, submit
+from exuvia.sql.schema.like import create_like
+from exuvia.sql.schema.modes import modes_of
+from exuvia.sql.schema.table_definition import Warn, table_info
+from exuvia.sql.schema.temporary import create_temporary
 from exuvia.sql.statement.context import SessionApi
 
 

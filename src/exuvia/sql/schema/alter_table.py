@@ -42,19 +42,6 @@ from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import combined, sub_jobs
 from exuvia.sql import nodes
-from exuvia.sql.define import (
-    alter_column,
-    alter_index,
-    alter_partition,
-    check,
-    foreign_key,
-    rename,
-    table_options,
-)
-from exuvia.sql.define.alter_context import AlterContext, Build
-from exuvia.sql.define.check import with_check_names, with_checks_of_columns
-from exuvia.sql.define.foreign_key import with_indexes_needed, with_key_names
-from exuvia.sql.define.jobs import look, refuse_cached, submit, table_named
 from exuvia.sql.generated import names_in
 from exuvia.sql.nodes import (
     AddCheck,
@@ -70,6 +57,19 @@ from exuvia.sql.nodes import (
     TableOptions,
 )
 from exuvia.sql.result import Result
+from exuvia.sql.schema import (
+    alter_column,
+    alter_index,
+    alter_partition,
+    check,
+    foreign_key,
+    rename,
+    table_options,
+)
+from exuvia.sql.schema.alter_context import AlterContext, Build
+from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
+from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
+from exuvia.sql.schema.jobs import look, refuse_cached, submit, table_named
 from exuvia.sql.statement.context import SessionApi
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
@@ -104,13 +104,13 @@ def alter(
 
 def _look_at_rows(altering: AlterContext, jobs: Sequence[Job]) -> None:
     if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
-        from exuvia.sql.define import preflight  # Arrow: not every front needs it
+        from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
 
 
 def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
-    """The jobs of all specs. Raises what the first wrong one does, then define/."""
+    """The jobs of all specs. Raises what the first wrong one does, then schema/."""
     for spec in specs:
         if isinstance(spec, Ignored):
             _say_what_is_ignored(altering, spec.text.upper())

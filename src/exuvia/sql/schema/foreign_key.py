@@ -58,8 +58,6 @@ from exuvia.ddl import requests
 from exuvia.ddl.elements import reflag
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.index_definition import check_count, index_info
 from exuvia.sql.nodes import (
     AddForeignKey,
     AddIndex,
@@ -69,6 +67,8 @@ from exuvia.sql.nodes import (
     IndexPart,
     Spec,
 )
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.index_definition import check_count, index_info
 from exuvia.sql.statement.context import SessionApi
 from exuvia.sql.write.foreign_keys import key_linked, ref_ids
 

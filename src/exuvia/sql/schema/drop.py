@@ -16,31 +16,6 @@ from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.alter_table import alter
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.foreign_key import (
-    check_drop_database,
-    check_drop_tables,
-    check_truncate,
-    finder,
-    keys_are_checked,
-)
-from exuvia.sql.define.jobs import (
-    COMPUTED,
-    database_named,
-    look,
-    noted,
-    refuse_cached,
-    submit,
-    table_named,
-)
-from exuvia.sql.define.sequence import drop_sequence
-from exuvia.sql.define.temporary import (
-    temporary_named,
-    truncate_temporary,
-    without_temporary,
-)
-from exuvia.sql.define.view import drop_view
 from exuvia.sql.nodes import (
     DropDatabase,
     DropIndex,
@@ -50,6 +25,31 @@ from exuvia.sql.nodes import (
     TruncateTable,
 )
 from exuvia.sql.result import Note, Result
+from exuvia.sql.schema.alter_table import alter
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.foreign_key import (
+    check_drop_database,
+    check_drop_tables,
+    check_truncate,
+    finder,
+    keys_are_checked,
+)
+from exuvia.sql.schema.jobs import (
+    COMPUTED,
+    database_named,
+    look,
+    noted,
+    refuse_cached,
+    submit,
+    table_named,
+)
+from exuvia.sql.schema.sequence import drop_sequence
+from exuvia.sql.schema.temporary import (
+    temporary_named,
+    truncate_temporary,
+    without_temporary,
+)
+from exuvia.sql.schema.view import drop_view
 from exuvia.sql.statement.context import SessionApi
 
 

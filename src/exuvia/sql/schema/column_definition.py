@@ -68,14 +68,14 @@ from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, resolve
-from exuvia.sql.define.generated_column import check_generated, with_generation
-from exuvia.sql.define.modes import STRICT, Modes
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.schema.generated_column import check_generated, with_generation
+from exuvia.sql.schema.modes import STRICT, Modes
 from exuvia.sql.type_text import identifier
 
 _COMMENT_CHARS = 1024

@@ -23,12 +23,12 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.jobs import database_named, look, refuse_cached, submit
-from exuvia.sql.define.temporary import refuse_temporary
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
 from exuvia.sql.result import Result
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.jobs import database_named, look, refuse_cached, submit
+from exuvia.sql.schema.temporary import refuse_temporary
 from exuvia.sql.statement.context import SessionApi
 
 Place = tuple[int, str]

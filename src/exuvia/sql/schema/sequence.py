@@ -24,12 +24,12 @@ from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.jobs import database_named, look, noted, submit
-from exuvia.sql.define.view import drop_objects
 from exuvia.sql.nodes import DropTable
 from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
 from exuvia.sql.result import Result
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.jobs import database_named, look, noted, submit
+from exuvia.sql.schema.view import drop_objects
 from exuvia.sql.statement.context import SessionApi
 
 _LAST, _FIRST = (1 << 63) - 1, -(1 << 63)

@@ -15,8 +15,8 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.modes import Modes, modes_of
 from exuvia.sql.result import Note
+from exuvia.sql.schema.modes import Modes, modes_of
 from exuvia.sql.statement.context import SessionApi
 
 

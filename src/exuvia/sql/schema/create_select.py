@@ -26,13 +26,13 @@ from exuvia.catalog.table import Table
 from exuvia.ddl import admin, ctas_handshake, queue, requests
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
-from exuvia.sql.define.jobs import ended
-from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import ColumnDefinition, CreateTable
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.schema.jobs import ended
+from exuvia.sql.schema.modes import modes_of
+from exuvia.sql.schema.table_definition import Warn, table_info
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.type_text import identifier, is_text, type_text
 from exuvia.sql.write.cells import assign_to

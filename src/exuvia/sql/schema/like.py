@@ -12,10 +12,10 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.jobs import database_named
 from exuvia.sql.nodes import CreateTable
 from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.jobs import database_named
 from exuvia.sql.statement.context import SessionApi
 
 

@@ -44,9 +44,10 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
 from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.jobs import table_named
-from exuvia.sql.define.partition_definition import (
+from exuvia.sql.nodes import PartitionChange
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.jobs import table_named
+from exuvia.sql.schema.partition_definition import (
     added_definitions,
     added_until,
     check_definitions,
@@ -57,7 +58,6 @@ from exuvia.sql.define.partition_definition import (
     partition_info,
     shape_like,
 )
-from exuvia.sql.nodes import PartitionChange
 
 _LISTED = (PartitionType.RANGE, PartitionType.LIST)
 

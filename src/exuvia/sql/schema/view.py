@@ -34,13 +34,13 @@ from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.users import check_lengths
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.jobs import database_named, look, submit
 from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.text import list_items
 from exuvia.sql.result import Note, OutputColumn, Result
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.jobs import database_named, look, submit
 from exuvia.sql.select import relational
 from exuvia.sql.select.views import REPLACED, plain_type
 from exuvia.sql.statement.context import Context, SessionApi

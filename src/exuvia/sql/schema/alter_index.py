@@ -14,13 +14,13 @@ from exuvia.catalog.model import IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
-from exuvia.sql.define.alter_context import AlterContext
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.foreign_key import check_drop_index
-from exuvia.sql.define.index_definition import check_count, check_visible, index_info, with_hidden
-from exuvia.sql.define.partition_definition import check_local, check_unique_key, partition_columns
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
+from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.foreign_key import check_drop_index
+from exuvia.sql.schema.index_definition import check_count, check_visible, index_info, with_hidden
+from exuvia.sql.schema.partition_definition import check_local, check_unique_key, partition_columns
 
 _PRIMARY = "PRIMARY"
 

@@ -25,17 +25,18 @@ from exuvia.catalog.model import (
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
-from exuvia.sql.define.auto_random import with_auto_random
-from exuvia.sql.define.column_definition import check_name, check_place, column_infos, in_database
-from exuvia.sql.define.index_definition import (
+from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
+from exuvia.sql.schema.auto_random import with_auto_random
+from exuvia.sql.schema.column_definition import check_name, check_place, column_infos, in_database
+from exuvia.sql.schema.index_definition import (
     all_with_hidden,
     check_count,
     check_visible,
     index_info,
 )
-from exuvia.sql.define.modes import STRICT, Modes
-from exuvia.sql.define.partition_definition import check_local, partition_info
-from exuvia.sql.define.table_options import (
+from exuvia.sql.schema.modes import STRICT, Modes
+from exuvia.sql.schema.partition_definition import check_local, partition_info
+from exuvia.sql.schema.table_options import (
     check_charsets,
     check_comment,
     check_engine,
@@ -43,7 +44,6 @@ from exuvia.sql.define.table_options import (
     id_cache,
     shard_bits,
 )
-from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
 
 Warn = Callable[[int, str], None]
 

@@ -26,11 +26,11 @@ from exuvia.ddl import queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.define.column_definition import check_name
-from exuvia.sql.define.jobs import look, submit
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
 from exuvia.sql.result import Result
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.jobs import look, submit
 from exuvia.sql.statement.context import SessionApi
 
 Found = tuple[Job, DatabaseInfo, TableInfo]

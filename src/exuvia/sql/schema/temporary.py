@@ -23,14 +23,14 @@ from exuvia.catalog.table import Table
 from exuvia.ddl.actions.table import placed
 from exuvia.sql import planner
 from exuvia.sql.bind.zones import table_in
-from exuvia.sql.define.check import table_with_checks
-from exuvia.sql.define.create_select import columns_with, converted, row_of
-from exuvia.sql.define.jobs import database_named, noted
-from exuvia.sql.define.like import like_source
-from exuvia.sql.define.modes import modes_of
-from exuvia.sql.define.table_definition import Warn, table_info
 from exuvia.sql.nodes import CreateTable, TableName
 from exuvia.sql.result import Note, Result
+from exuvia.sql.schema.check import table_with_checks
+from exuvia.sql.schema.create_select import columns_with, converted, row_of
+from exuvia.sql.schema.jobs import database_named, noted
+from exuvia.sql.schema.like import like_source
+from exuvia.sql.schema.modes import modes_of
+from exuvia.sql.schema.table_definition import Warn, table_info
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.temporary import new_id
 from exuvia.sql.write.insert import InsertTarget, RowInserter

@@ -35,7 +35,7 @@ from exuvia.pipeline.entries import CHUNK_ROWS
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify import duplicates, rows
 from exuvia.pipeline.verify.rows import Offenders, offending
-from exuvia.sql.define.alter_context import AlterContext
+from exuvia.sql.schema.alter_context import AlterContext
 from exuvia.sql.write import checks_judge
 
 _CHUNK_ROWS = 10_000
