@@ -4,6 +4,9 @@ from collections import Counter
 
 import pytest
 
+from exuvia.cli.sim import run
+from exuvia.ddl import worker
+from exuvia.sim import process
 from exuvia.sim.change import PLANS
 from exuvia.sim.plants import AIMED, FIRST_SEED, PLANTS
 from exuvia.sim.run import BATCH_SEEDS, search, simulate
@@ -34,6 +37,29 @@ def test_a_seed_replays_to_the_letter() -> None:
     assert simulate(7) == simulate(7)
     few = range(BATCH_SEEDS - 1, BATCH_SEEDS + 2)
     assert list(search(few)) == [simulate(seed) for seed in few]
+
+
+def test_a_fault_that_nobody_foresaw_is_told_with_its_seed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def decide(*arguments: object) -> None:
+        raise KeyError("no such thing")
+
+    monkeypatch.setattr(worker, "decide", decide)
+    verdict = simulate(11)
+    broken = verdict.broken or ""
+    assert broken.startswith("a fault nobody foresaw: KeyError('no such thing')")
+    assert "in decide" in broken
+    assert run(1, 11, trace=True) == 1
+    assert "replay: exuvia sim --first 11 --seeds 1 --trace" in capsys.readouterr().out
+
+
+def test_a_world_that_cannot_be_made_is_told_with_its_seed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "front", None)
+    assert run(1, 11, trace=True) == 1
+    assert "seed 11 (no world): a fault nobody foresaw" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("plant", PLANTS)

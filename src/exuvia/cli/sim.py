@@ -6,7 +6,7 @@ from itertools import count
 
 from exuvia.sim import foreign_keys, statistics
 from exuvia.sim import run as changes
-from exuvia.sim.run import search
+from exuvia.sim.run import judged, search
 
 EVERY = 500
 WORLDS = {
@@ -22,7 +22,8 @@ def run(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
     endings: Counter[str] = Counter()
     commits = crashes = 0
     numbers = range(first, first + seeds) if seeds else count(first)
-    verdicts = map(simulate, numbers) if trace else search(numbers, simulate)
+    here = (judged(simulate, seed) for seed in numbers)
+    verdicts = here if trace else search(numbers, simulate)
     for done, verdict in enumerate(verdicts, 1):
         if trace or verdict.broken:
             sys.stdout.write(verdict.told(1_000_000 if trace else 40) + "\n")

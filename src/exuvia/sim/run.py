@@ -7,9 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
 
-from exuvia.base.errors import ExuviaError
 from exuvia.sim.change import PLANS, Plan
-from exuvia.sim.verdict import Broke, Verdict
+from exuvia.sim.verdict import Broke, Verdict, broken_by
 from exuvia.sim.world import World
 
 FAULTY_STEPS = 260
@@ -34,10 +33,8 @@ def play(world: World, seed: int) -> Verdict:
         else:
             raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
         world.judge_end()
-    except Broke as found:
-        broken = str(found)
-    except ExuviaError as error:
-        broken = f"an error left its loop: {error!r}"
+    except Exception as error:  # the search goes on, and says the seed
+        broken = broken_by(error)
     jobs = [asker.ended() for asker in world.askers]
     endings = [job.state.name.lower() if job is not None else "unfinished" for job in jobs]
     return Verdict(
@@ -75,4 +72,12 @@ def _batches(seeds: Iterable[int]) -> Iterator[list[int]]:
 
 
 def _all(judge: Callable[[int], Verdict], seeds: Sequence[int]) -> list[Verdict]:
-    return [judge(seed) for seed in seeds]
+    return [judged(judge, seed) for seed in seeds]
+
+
+def judged(judge: Callable[[int], Verdict], seed: int) -> Verdict:
+    """The seed's verdict, also where its world could not even be made."""
+    try:
+        return judge(seed)
+    except Exception as error:
+        return Verdict(seed, "no world", "unmade", 0, 0, 0, broken_by(error), ())

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from random import Random
 
-from exuvia.base.errors import ExuviaError
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
@@ -34,7 +33,7 @@ from exuvia.sim.counts import Counts, jobs_of, metas_of
 from exuvia.sim.faulty import Killed, NodeStore
 from exuvia.sim.laws import touched
 from exuvia.sim.process import LEASE_S, Actor, Process
-from exuvia.sim.verdict import Broke, Verdict
+from exuvia.sim.verdict import Broke, Verdict, broken_by
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.owner import Stats
@@ -282,10 +281,8 @@ def _verdict(seed: int, world: World, run: Callable[[World], None]) -> Verdict:
     broken = None
     try:
         run(world)
-    except Broke as found:
-        broken = str(found)
-    except ExuviaError as error:
-        broken = f"an error left its loop: {error!r}"
+    except Exception as error:  # the search goes on, and says the seed
+        broken = broken_by(error)
     kinds = ", ".join(sorted(kind.value for kind in world.changer.kinds))
     told = len(world.changer.told)
     trace = tuple(world.trace)

@@ -1,6 +1,11 @@
 """How a seed ended, with evidence that anyone can replay."""
 
+import traceback
 from typing import NamedTuple
+
+from exuvia.base.errors import ExuviaError
+
+DEEPEST = 6  # lines of a traceback
 
 
 class Broke(Exception):
@@ -10,6 +15,16 @@ class Broke(Exception):
         super().__init__(f"{law}: {evidence}")
         self.law = law
         self.evidence = evidence
+
+
+def broken_by(error: Exception) -> str:
+    """What a world's exception means: what leaves a loop is a finding, a bug of Python's too."""
+    if isinstance(error, Broke):
+        return str(error)
+    if isinstance(error, ExuviaError):
+        return f"an error left its loop: {error!r}"
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n    ".join([f"a fault nobody foresaw: {error!r}", *lines[-DEEPEST:]])
 
 
 class Verdict(NamedTuple):
