@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exuvia.catalog.infoschema import Schemas
+from exuvia.sql import planner
 from exuvia.sql.parse.literals import letters_of, shape_of
+from exuvia.sql.parse.text import parse
+from exuvia.sql.session import session as session_module
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED, PlanCache
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, PlanCache
 from exuvia.sql.type_text import quoted
 from support.world import World, error, rows, run
 
@@ -92,12 +95,71 @@ def test_one_plan_serves_all_literals(numbers: Session) -> None:
     assert not numbers.quick("SELECT a FROM n WHERE id > 77")
 
 
-def test_a_literal_that_decides_the_answers_form_keeps_no_plan(numbers: Session) -> None:
-    for text, names in (("SELECT 1 FROM n", ["1"]), ("SELECT 2 FROM n", ["2"])):
-        assert [column.name for column in run(numbers, text).columns] == names
-    assert kept(numbers, "SELECT 3 FROM n") is REFUSED
-    assert rows(numbers, "SELECT id, a FROM n ORDER BY 1 DESC LIMIT 1") == [[3, 30]]
-    assert rows(numbers, "SELECT a, id FROM n ORDER BY 2 LIMIT 1") == [[10, 1]]
+def test_a_literal_that_decides_the_answers_form_is_part_of_the_shape(numbers: Session) -> None:
+    for literal in ("1", "2", "1", "2", "'it''s'", "'it''s'", "1"):
+        text = f"SELECT {literal} FROM n WHERE id = 3 LIMIT 1"
+        (column,) = run(numbers, text).columns
+        assert column.name == literal.strip("'").replace("''", "'")
+    assert kept(numbers, "SELECT 3 FROM n WHERE id = 1 LIMIT 2") == AsWritten(frozenset({0}))
+    for _ in range(3):
+        assert rows(numbers, "SELECT id, a FROM n ORDER BY 1 DESC LIMIT 1") == [[3, 30]]
+        assert rows(numbers, "SELECT a, id FROM n ORDER BY 2 LIMIT 1") == [[10, 1]]
+        assert rows(numbers, "SELECT a, id FROM n ORDER BY 1 LIMIT 1") == [[10, 1]]
+        assert rows(numbers, "SELECT id, ROUND(a / 7, 1) FROM n WHERE id = 2") == [
+            [2, Decimal("2.9")]
+        ]
+        assert rows(numbers, "SELECT id, ROUND(a / 7, 2) FROM n WHERE id = 2") == [
+            [2, Decimal("2.86")]
+        ]
+
+
+def test_a_shape_that_no_literal_makes_a_plan_of_is_kept_once(numbers: Session) -> None:
+    for number in range(5):
+        assert rows(numbers, f"SELECT {number}") == [[number]]
+    assert kept(numbers, "SELECT 77") is REFUSED
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("NOW(3)", "CURRENT_TIMESTAMP(3)", "LOCALTIME(2)", "UTC_TIMESTAMP(3)", "UUID()", "RAND()"),
+        *("ROUND(RAND(), 2)", "CAST('abc' AS CHAR(4))", "CAST(RAND() AS DECIMAL(10, 5))"),
+        *("DATE_ADD(NOW(6), INTERVAL 1 DAY)", "CONNECTION_ID()", "SYSDATE(6)"),
+    ],
+)
+def test_functions_in_values_are_planned_once_and_evaluated_each_time(
+    numbers: Session, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(numbers, "CREATE TABLE f (id int PRIMARY KEY, v varchar(60), w varchar(60))")
+    insert = "INSERT INTO f VALUES ({0}, {1}, 'w{0}')".format
+    run(numbers, insert(1, value))  # its literals are known to matter
+    run(numbers, insert(2, value))  # its plan is kept
+    parsed: list[str] = []
+    for module in (planner, session_module):
+        monkeypatch.setattr(module, "parse", lambda text: parsed.append(text) or parse(text))
+    for number in range(3, 9):
+        run(numbers, insert(number, value))
+    monkeypatch.undo()
+    assert parsed == []
+    found = rows(numbers, "SELECT id, v, w FROM f ORDER BY id")
+    assert [each[2] for each in found] == [f"w{number}" for number in range(1, 9)]
+    distinct = len({each[1] for each in found})
+    assert distinct == (1 if value == "CONNECTION_ID()" else distinct)
+    if value in ("UUID()", "RAND()", "SYSDATE(6)"):
+        assert distinct == 8
+
+
+def test_now_is_the_time_of_each_statement(numbers: Session) -> None:
+    run(numbers, "CREATE TABLE f (id int PRIMARY KEY, v datetime(6), w datetime(6))")
+    for number in range(6):
+        run(
+            numbers,
+            f"INSERT INTO f VALUES ({number}, NOW(6), SYSDATE(3)), (9{number}, NOW(6), NULL)",
+        )
+        run(numbers, "SELECT SLEEP(0.01)")
+    times = rows(numbers, "SELECT v FROM f WHERE id < 10 ORDER BY id")
+    assert times == rows(numbers, "SELECT v FROM f WHERE id >= 90 ORDER BY id")
+    assert len({str(each) for each in times}) == 6
 
 
 def test_types_of_literals_are_part_of_the_key(numbers: Session) -> None:

@@ -17,7 +17,7 @@ from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.files import IntoFile
 from exuvia.sql.nodes.session import Statement
-from exuvia.sql.parse.placeholders import decides_a_type, number_placeholders
+from exuvia.sql.parse.placeholders import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, read_small, relational
@@ -26,7 +26,7 @@ from exuvia.sql.select.into_file import IntoFilePlan
 from exuvia.sql.select.locked import LockedQuery
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
-from exuvia.sql.statement.plan_cache import REFUSED, Key
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, Refusal
 from exuvia.sql.write import delete as dml_delete
 from exuvia.sql.write import insert as dml_insert
 from exuvia.sql.write import update as dml_update
@@ -88,19 +88,24 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
     """Plan a shape and keep the plan; None (and never again) where the shape is not enough.
 
     An error is no answer either: the statement is planned then, and says it in its own words."""
+    numbers: frozenset[int] = frozenset()
+    kept: KeptPlan | AsWritten | Refusal = REFUSED
     try:
         statement = parse_shape(key[1]) if node is None else node
-        found = None if statement is None or depends(statement) else _kept(statement, context)
+        numbers = frozenset() if statement is None else deciding(statement)
+        found = None if statement is None or _has_into(statement) else _kept(statement, context)
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:
             found.tree = statement
+            kept = AsWritten(numbers) if numbers else found
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
             raise  # it is this session that may not
-        found = None
-    context.session.services.plans.put(key, REFUSED if found is None else found)
-    return found
+        if numbers:  # `NOW(?)` is an error itself
+            kept = AsWritten(numbers)
+    context.session.services.plans.put(key, kept)
+    return kept if isinstance(kept, KeptPlan) else None
 
 
 def tree_of_shape(shape: str) -> Statement | None:
@@ -127,14 +132,16 @@ def parse_shape(shape: str) -> Statement | None:
     return statements[0]
 
 
-def depends(node: Statement) -> bool:
-    """Whether a literal decides more than a value: a column's name, a position, a display, a
-    type."""
-    if decides_a_type(node):
-        return True
-    if not isinstance(node, exp.Select):
-        return False
-    if "into" in node.meta:
-        return True
-    parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
-    return any(part is not None and part.find(exp.Placeholder) for part in parts)
+def deciding(node: Statement) -> frozenset[int]:
+    """The numbers of the literals that decide more than a value: a column's name, a position, a
+    display, a type."""
+    found = deciding_a_type(node)
+    if isinstance(node, exp.Select):
+        parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
+        signs = (sign for part in parts if part for sign in part.find_all(exp.Placeholder))
+        found |= {position_of(sign) for sign in signs}
+    return found
+
+
+def _has_into(node: Statement) -> bool:
+    return isinstance(node, exp.Select) and "into" in node.meta

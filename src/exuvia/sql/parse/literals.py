@@ -80,14 +80,18 @@ def read_literal(token: str) -> tuple[Value, str]:
 _HEADS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLAC")
 
 
-def shape_of(text: str) -> tuple[str, list[Value], str] | None:
+def shape_of(
+    text: str, written: frozenset[int] = frozenset()
+) -> tuple[str, list[Value], str] | None:
     """`split` for texts that read or write rows; None for all others."""
     text = text.strip(" \n\t\r;")
-    return split(text) if text[:6].upper() in _HEADS else None
+    return split(text, written) if text[:6].upper() in _HEADS else None
 
 
-def split(text: str) -> tuple[str, list[Value], str] | None:
-    """(shape, literals, their letters), or None for a text whose literals are not certain."""
+def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[Value], str] | None:
+    """(shape, literals, their letters), or None for a text whose literals are not certain.
+
+    The literals numbered `written` (from 0) stay in the shape as they are."""
     if len(text) > _LONGEST:
         return None
     parts = _SPLIT(text)
@@ -105,6 +109,11 @@ def split(text: str) -> tuple[str, list[Value], str] | None:
         letters += letter
     if letters.strip("iu") and _odd_limit(joined, letters):
         return None
+    if written:
+        for number, token in enumerate(tokens):
+            parts[2 * number + 1] = token if number in written else "?"
+        asked = [number for number in range(len(tokens)) if number not in written]
+        return "".join(parts), [values[n] for n in asked], "".join([letters[n] for n in asked])
     return joined.replace(_SLOT, "?"), values, letters
 
 

@@ -55,9 +55,10 @@ _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a 
 )
 
 
-def decides_a_type(statement: Statement) -> bool:
-    """Whether a `?` stands where a literal is part of a type: CHAR(?), ROUND(x, ?), NOW(?)."""
-    return any(_is_typing(each) for each in _placeholders(statement))
+def deciding_a_type(statement: Statement) -> frozenset[int]:
+    """The numbers of the `?` that stand where a literal is part of a type: CHAR(?), ROUND(x, ?),
+    NOW(?)."""
+    return frozenset(position_of(each) for each in _placeholders(statement) if _is_typing(each))
 
 
 def _is_typing(placeholder: exp.Placeholder) -> bool:

@@ -45,7 +45,7 @@ from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.statement.context import Context, Ready, Virtual
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import Settings
 from exuvia.sql.statement.temporary import TemporaryTables
@@ -188,6 +188,11 @@ class Session:
         last, shaped = self._shaped
         if last is not text:
             shaped = shape_of(text)
+            if shaped is not None:
+                key = (self.settings.flavour(self.database), shaped[0], shaped[2])
+                kept = self.services.plans.find(key)
+                if isinstance(kept, AsWritten):
+                    shaped = shape_of(text, kept.numbers)
             self._shaped = (text, shaped)
         return shaped
 
@@ -199,7 +204,7 @@ class Session:
         `node` is the parsed shape, where the caller has it."""
         key = (self.settings.flavour(self.database), shape, letters)
         kept = self.services.plans.find(key)
-        if kept is REFUSED or self.rights.by_columns:
+        if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
         if isinstance(kept, KeptPlan):
             locking, node = kept.locks, node or kept.tree

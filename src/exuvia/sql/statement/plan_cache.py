@@ -1,14 +1,17 @@
 """Plans by the shape of their statement, shared by the sessions of a node.
 
-    (surroundings, shape, letters) -> a plan    bind the literals, if its tables are the same
-                                   -> REFUSED   the shape depends on its literals: plan each text
+    (surroundings, shape, letters) -> a plan     bind the literals, if its tables are the same
+                                   -> AsWritten  some literals decide more than a value, as in
+                                                 NOW(3) or SELECT 1: look under the shape that has
+                                                 them as they are written
+                                   -> REFUSED    no shape is enough: plan each text
 
 Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
 plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
 (law 1); nothing invalidates it but new statistics, of which every front hears (stats/fresh.py).
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 Key = tuple[str, str, str]
 
@@ -18,6 +21,12 @@ class Refusal:
 
 
 REFUSED: Final = Refusal()
+
+
+class AsWritten(NamedTuple):
+    """Marks a shape whose literals `numbers` (from 0) belong into it as they are written."""
+
+    numbers: frozenset[int]
 
 
 class PlanCache:
@@ -33,7 +42,7 @@ class PlanCache:
         self.find = self._plans.get
 
     def put(self, key: Key, plan: object) -> None:
-        """Keep a plan, or REFUSED."""
+        """Keep a plan, AsWritten or REFUSED."""
         self._characters += len(key[1])
         if len(self._plans) >= self._most or self._characters > self._most_characters:
             self._plans.clear()
