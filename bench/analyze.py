@@ -34,7 +34,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark
 from exuvia.stats import meta, records
 from exuvia.stats.analysis import statistics_of, subject_of
-from exuvia.stats.reading import Reading
+from exuvia.stats.analyze import Reading
 from exuvia.stats.records import Statistics
 
 

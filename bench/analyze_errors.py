@@ -13,7 +13,7 @@ import pyarrow
 
 from exuvia.base.types import Family
 from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.stats import bounds
+from exuvia.stats import records
 from exuvia.stats.records import Statistics
 
 
@@ -74,7 +74,7 @@ def _quantile_error(connection: Any, column: ColumnInfo, found: Statistics, rows
     connection.execute(f"CREATE OR REPLACE TEMP TABLE running AS {running}")
     for bucket in found.buckets:
         said += bucket.rows
-        upper = bounds.shown(bucket.upper, is_index=False)
+        upper = records.shown(bucket.upper, is_index=False)
         query = f"SELECT max(upto) FROM running WHERE v <= {given}"
         (there,) = _one(connection, query, [upper])
         worst = max(worst, abs((there or 0) - said))

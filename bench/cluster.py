@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import pymysql
 
-from exuvia.cli.demo import nodes
+from exuvia.cli.demo import story
 
 
 class Cluster(NamedTuple):
     """Running nodes and where their store is."""
 
-    nodes: list[nodes.Node]
+    story: list[story.Node]
     url: str
 
     def connect(self, node: int = 0, database: str | None = None) -> Any:
@@ -32,10 +32,10 @@ def cluster(count: int = 2) -> Iterator[Cluster]:
     """`count` nodes on a fresh LMDB store, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="exuvia-bench-") as folder:
         url = f"lmdb://{folder}/store"
-        started: list[nodes.Node] = []
+        started: list[story.Node] = []
         try:
             for number in range(count):
-                started.append(nodes.start(url, Path(folder) / f"node{number}.log"))
+                started.append(story.start(url, Path(folder) / f"node{number}.log"))
             yield Cluster(started, url)
         finally:
             for node in started:

@@ -23,9 +23,9 @@ from exuvia.catalog.system_tables import SYSTEM, TEST_ID
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign, owner_of
-from exuvia.events import outbox, publish
-from exuvia.events.change import SchemaChange
+from exuvia.events import outbox, schema_change
 from exuvia.events.notifier import Handler, Notifier
+from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
@@ -65,7 +65,7 @@ def candidate(url: str) -> None:
 def tell(store: Store, events: int) -> None:
     """Jobs end: their events, some hundred a transaction."""
     made = table(FIRST_JOB, "t", "a bigint", "b bigint", database_id=TEST_ID)
-    change = publish.create_table(made)
+    change = schema_change.create_table(made)
     for first in range(0, events, BATCH):
         txn = store.begin()
         for n in range(first, min(first + BATCH, events)):

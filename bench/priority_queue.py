@@ -31,15 +31,15 @@ from exuvia.catalog.model import evolve, name, to_json
 from exuvia.catalog.static_ddl import table
 from exuvia.catalog.system_tables import TEST_ID
 from exuvia.catalog.table import Table
-from exuvia.cli.demo import nodes
+from exuvia.cli.demo import story
 from exuvia.kv import keys
 from exuvia.kv.entry import LIVE
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.stats import meta
+from exuvia.stats.analysis_jobs import Job, rescored
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.heap import Heap
-from exuvia.stats.jobs import Job, rescored
 from exuvia.stats.meta import Delta
 from exuvia.stats.queue import Queue
 
@@ -206,7 +206,7 @@ def owner(url: str, tables: int) -> None:
 
 def start(url: str, folder: Path) -> None:
     """A node on that store: until it serves, until its back has the queue, and a while longer."""
-    took, node = timed(lambda: nodes.start(url, folder / "log"))
+    took, node = timed(lambda: story.start(url, folder / "log"))
     watch = Watch(node.process.pid)
     try:
         figure("a node is ready after", f"{took:.1f} s", "10 s")
@@ -221,7 +221,7 @@ def start(url: str, folder: Path) -> None:
     figure("most of the store and libraries mapped in one of them", f"{watch.mapped:.0f} MB")
 
 
-def jobs_of(node: nodes.Node) -> int:
+def jobs_of(node: story.Node) -> int:
     """How many analyses wait, once the node says so. Raises TimeoutError."""
     url = f"http://127.0.0.1:{node.status_port}/stats/priority-queue"
     deadline = time.monotonic() + PATIENCE_S

@@ -21,7 +21,7 @@ from bench.cluster import figure, headline
 from bench.priority_queue import FIRST, fill, memory_mb
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.events import publish
+from exuvia.events import schema_change
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.stats import meta
@@ -53,7 +53,7 @@ def definitions_change(
     for _ in range(rate):
         info = catalog.get_table(txn, chance.randrange(FIRST, FIRST + tables))
         if info is not None:
-            queue.handle(txn, publish.add_index(info, info.indexes))
+            queue.handle(txn, schema_change.add_index(info, info.indexes))
     txn.rollback()
 
 

@@ -9,8 +9,7 @@ from pyspark.sql import types as spark
 
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
-from exuvia.catalog.arrow import array_of
-from exuvia.catalog.columns import Vector
+from exuvia.catalog.columns import Vector, array_of
 from exuvia.catalog.convert.to_string import to_text
 
 _AS_TEXT = (TypeCode.ENUM, TypeCode.SET)

@@ -4,8 +4,7 @@ import pytest
 
 from exuvia.base.errors import Refused, SchemaChanged
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.sequence_info import SequenceInfo
+from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
 from exuvia.catalog.sequences import Sequences, base_of, seek
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl import create_table_batch, queue, requests
+from exuvia.ddl import queue, requests, submit
 from exuvia.ddl.codes import ActionCode, JobState
 from support.small_cluster import SmallCluster
 from support.small_tables import abc
@@ -30,7 +30,7 @@ def create(cluster, name):
 def test_at_most_eight_of_one_database_become_one_job(cluster):
     jobs = [create(cluster, f"t{n}") for n in range(10)]
     other = evolve(create(cluster, "t0"), schema_id=77)
-    found = create_table_batch.shares([(job, True) for job in (*jobs[:3], other, *jobs[3:])])
+    found = submit.shares([(job, True) for job in (*jobs[:3], other, *jobs[3:])])
     assert [(share.job.type, share.members) for share in found] == [
         (ActionCode.CREATE_TABLES, (0, 1, 2, 4, 5, 6, 7, 8)),
         (ActionCode.CREATE_TABLE, (3,)),
@@ -43,9 +43,9 @@ def test_a_name_twice_and_what_is_not_plain_stays_alone(cluster):
     twice = [create(cluster, name) for name in ("a", "b", "A")]
     like = evolve(create(cluster, "c"), exuvia_tables=(9,))
     dropped = requests.drop_database(cluster.database())
-    found = create_table_batch.shares([(job, True) for job in (*twice, like, dropped)])
+    found = submit.shares([(job, True) for job in (*twice, like, dropped)])
     assert [share.members for share in found] == [(0,), (1,), (2,), (3,), (4,)]
-    assert create_table_batch.shares([(twice[0], False), (twice[1], True)])[0].job is twice[0]
+    assert submit.shares([(twice[0], False), (twice[1], True)])[0].job is twice[0]
 
 
 def together(cluster, names):
@@ -71,7 +71,7 @@ def together(cluster, names):
 def test_sessions_that_meet_share_jobs_and_versions(cluster):
     ended = together(cluster, [f"t{n}" for n in range(SESSIONS)])
     assert {job.state for job in ended} == {JobState.SYNCED}
-    assert len({job.id for job in ended}) == -(-SESSIONS // create_table_batch.MERGED)
+    assert len({job.id for job in ended}) == -(-SESSIONS // submit.MERGED)
     ids = {cluster.table(f"t{n}").info.id for n in range(SESSIONS)}
     assert len(ids) == SESSIONS
 

@@ -10,7 +10,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
-from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.executor import Crew
 from exuvia.pipeline.reorgs import open_reorg
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index

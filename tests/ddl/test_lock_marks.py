@@ -3,8 +3,8 @@
 import pytest
 
 from exuvia.base.errors import Conflict
-from exuvia.ddl import lock_marks
-from exuvia.ddl.lock_marks import BATCH, KEPT_S, LockMarks
+from exuvia.ddl import gc_worker
+from exuvia.ddl.gc_worker import BATCH, KEPT_S, LockMarks
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
@@ -98,7 +98,7 @@ def test_who_is_older_than_the_floor_is_refused_where_marks_were_left_since(stor
 
 
 def test_many_go_in_batches_beside_lockers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_marks, "BATCH", 10)
+    monkeypatch.setattr(gc_worker, "BATCH", 10)
     sweeper = LockMarks()
     for table in TABLES:
         lock(store, table, *range(25))

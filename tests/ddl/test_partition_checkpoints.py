@@ -15,7 +15,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.queue import system_table
 from exuvia.kv import keys
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.executor import Crew
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
 from support.scripts_modify import asked, changed

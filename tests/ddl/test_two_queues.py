@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.catalog import writer
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl import lists, queue, requests
+from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.job import Job, decode
 from exuvia.ddl.two_queues import TwoQueues
@@ -125,12 +125,12 @@ def test_jobs_are_json_in_lists_under_m_and_history_too(cluster, held):
         return [decode(raw).id for _, raw in txn.scan(keys.span_of(keys.meta(name)))]
 
     reorg, general = [job_ids[0], job_ids[3]], job_ids[1:3]
-    assert cluster.read(lambda txn: listed(txn, lists.ADD_INDEX_JOB_LIST_KEY)) == reorg
-    assert cluster.read(lambda txn: listed(txn, lists.DEFAULT_JOB_LIST_KEY)) == general
+    assert cluster.read(lambda txn: listed(txn, two_queues.ADD_INDEX_JOB_LIST_KEY)) == reorg
+    assert cluster.read(lambda txn: listed(txn, two_queues.DEFAULT_JOB_LIST_KEY)) == general
     held.free = True
     for each in job_ids:
         cluster.finish(each)
-    assert cluster.read(lambda txn: listed(txn, lists.HISTORY_KEY)) == job_ids
+    assert cluster.read(lambda txn: listed(txn, two_queues.HISTORY_KEY)) == job_ids
     newest = cluster.read(lambda txn: [each.id for each in queue.history(txn, 5)])
     assert newest == sorted(newest, reverse=True) and set(job_ids) < set(newest)
 
@@ -156,7 +156,7 @@ def test_by_sql_the_discipline_is_switched_between_jobs_only():
         run(session, "ADMIN CHECK TABLE t")
         txn = world.store.begin()
         waiting = Job(id=queue.meta.next_ids(txn, 1), type=ActionCode.ADD_COLUMN, table_id=-1)
-        lists.put(txn, waiting, reorg=False)
+        two_queues.put(txn, waiting, reorg=False)
         txn.commit()
         assert error(session, "SET GLOBAL tidb_enable_concurrent_ddl = ON") == (1105, "HY000")
         assert error(session, "SET GLOBAL tidb_enable_metadata_lock = OFF") == (1105, "HY000")

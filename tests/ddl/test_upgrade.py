@@ -7,7 +7,7 @@ from exuvia.base.errors import Unavailable
 from exuvia.catalog import bootstrap, meta, system_tables, writer
 from exuvia.catalog.static_ddl import table as static_table
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl import lists, queue, requests
+from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl import upgrade as upgrades
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import decode
@@ -84,7 +84,7 @@ def until(cluster, holds, rounds=600):
 
 
 def spans_listed(cluster, job_id):
-    return cluster.read(lambda txn: lists.spans(txn, job_id))
+    return cluster.read(lambda txn: two_queues.spans(txn, job_id))
 
 
 def new_node(cluster, old):
@@ -122,13 +122,13 @@ def test_jobs_and_their_progress_move_while_the_old_owner_is_busy(cluster):
     assert [cluster.finish(each).state for each in job_ids] == [JobState.SYNCED] * 3
     t = cluster.table("t")
     assert cluster.store.count(t.index_span(t.info.indexes[0])) == ROWS
-    assert cluster.read(lambda txn: lists.finished(txn, create)) is None
+    assert cluster.read(lambda txn: two_queues.finished(txn, create)) is None
     assert not old.campaign.is_owner
     until(cluster, lambda: upgrade.done)
 
 
 def listed(txn):
-    return len(lists.unfinished(txn))
+    return len(two_queues.unfinished(txn))
 
 
 def forget_rows(cluster, job_id):

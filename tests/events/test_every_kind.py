@@ -7,7 +7,7 @@ statistics needs.
 import pytest
 
 from exuvia.events import subscribe
-from exuvia.events.change import Kind, SchemaChange
+from exuvia.events.schema_change import Kind, SchemaChange
 from support.world import World, run
 
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from exuvia.catalog.sysvar import variables
-from exuvia.events import feed, handlers, subscribe
+from exuvia.events import feed, notifier, subscribe
 from exuvia.events.webhook import Webhook
 from support.news import Ledger, News
 
@@ -16,7 +16,7 @@ from support.news import Ledger, News
 def logged() -> tuple[Ledger, News]:
     other = Ledger("other")
     news = News((0, "other", other))
-    news.handlers.append((handlers.FEED, "feed", feed.Feed(news.clock)))
+    news.handlers.append((notifier.FEED, "feed", feed.Feed(news.clock)))
     news.start()
     return other, news
 

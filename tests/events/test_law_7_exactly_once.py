@@ -7,10 +7,9 @@ import pytest
 
 from exuvia.base.errors import Broken, Conflict, Refused
 from exuvia.catalog.state import SchemaState
-from exuvia.events import publish
-from exuvia.events.change import Kind, SchemaChange, WrongKind
-from exuvia.events.notifier import NotReady
-from exuvia.events.trouble import skip, skipped, troubles
+from exuvia.events import schema_change
+from exuvia.events.notifier import NotReady, skip, skipped, troubles
+from exuvia.events.schema_change import Kind, SchemaChange, WrongKind
 from support.news import Ledger, News
 from support.small_tables import abc, column
 
@@ -35,9 +34,9 @@ def test_parts_of_one_statement_are_told_apart():
     one, other, news = two()
     table = abc()
     parts = [
-        publish.columns(Kind.ADD_COLUMN, table, [column("x")]),
-        publish.add_index(table, table.indexes),
-        publish.columns(Kind.DROP_COLUMN, table, [column("y")]),
+        schema_change.columns(Kind.ADD_COLUMN, table, [column("x")]),
+        schema_change.add_index(table, table.indexes),
+        schema_change.columns(Kind.DROP_COLUMN, table, [column("y")]),
     ]
     seen: list[Kind] = []
     one.refuses = lambda change: seen.append(change.kind)  # type: ignore[func-returns-value]
@@ -188,27 +187,30 @@ def test_crashes_at_every_transaction_boundary(seed):
 
 
 def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
-    table, part = abc(), publish.Partition(91, "p0")
+    table, part = abc(), schema_change.Partition(91, "p0")
     old = abc("old")
     every = {
-        Kind.CREATE_TABLE: (publish.create_table(table), SchemaChange.get_create_table),
-        Kind.TRUNCATE_TABLE: (publish.truncate_table(table, old), SchemaChange.get_truncate_table),
-        Kind.DROP_TABLE: (publish.drop_table(old), SchemaChange.get_drop_table),
-        Kind.ADD_INDEX: (publish.add_index(table, table.indexes), SchemaChange.get_add_index),
+        Kind.CREATE_TABLE: (schema_change.create_table(table), SchemaChange.get_create_table),
+        Kind.TRUNCATE_TABLE: (
+            schema_change.truncate_table(table, old),
+            SchemaChange.get_truncate_table,
+        ),
+        Kind.DROP_TABLE: (schema_change.drop_table(old), SchemaChange.get_drop_table),
+        Kind.ADD_INDEX: (schema_change.add_index(table, table.indexes), SchemaChange.get_add_index),
         Kind.EXCHANGE_PARTITION: (
-            publish.exchange_partition(table, part, old),
+            schema_change.exchange_partition(table, part, old),
             SchemaChange.get_exchange_partition,
         ),
         Kind.DROP_SCHEMA: (
-            publish.drop_schema(
-                publish.DatabaseInfo(id=4, db_name=table.name),
-                [publish.DroppedTable(7, "t", (part,))],
+            schema_change.drop_schema(
+                schema_change.DatabaseInfo(id=4, db_name=table.name),
+                [schema_change.DroppedTable(7, "t", (part,))],
             ),
             SchemaChange.get_drop_schema,
         ),
     }
     for kind in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
-        change = publish.columns(kind, table, table.cols, analyzed=True)
+        change = schema_change.columns(kind, table, table.cols, analyzed=True)
         every[kind] = (change, lambda c, kind=kind: c.get_columns(kind))
     for kind in (
         Kind.ADD_PARTITION,
@@ -216,10 +218,10 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
         Kind.TRUNCATE_PARTITION,
         Kind.REORGANIZE_PARTITION,
     ):
-        change = publish.partitions(kind, table, [part], [part])
+        change = schema_change.partitions(kind, table, [part], [part])
         every[kind] = (change, lambda c, kind=kind: c.get_partitions(kind))
     for kind in (Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING):
-        change = publish.repartition(kind, table, 12, [part], [part])
+        change = schema_change.repartition(kind, table, 12, [part], [part])
         every[kind] = (change, lambda c, kind=kind: c.get_repartition(kind))
     assert set(every) == set(Kind)
     for kind, (change, getter) in every.items():
@@ -233,5 +235,5 @@ def test_every_kind_has_a_constructor_a_getter_and_a_form_at_rest():
 
 
 def test_a_state_of_the_table_comes_along():
-    change = publish.create_table(abc())
+    change = schema_change.create_table(abc())
     assert SchemaChange.from_json(change.to_json()).get_create_table().state == SchemaState.PUBLIC

@@ -15,7 +15,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.catalog import reader
-from exuvia.catalog.constraint_info import FkInfo
+from exuvia.catalog.model import FkInfo
 from exuvia.ddl import actions
 from exuvia.ddl.action import Step
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key

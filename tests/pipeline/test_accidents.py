@@ -8,8 +8,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.entries import is_narrow
+from exuvia.pipeline.executor import Crew
 from exuvia.pipeline.kernels import Attempt
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.task import DONE, Order, Outcome, Task

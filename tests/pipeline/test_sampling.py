@@ -6,8 +6,7 @@ import numpy as np
 
 from exuvia.catalog.columns import Vector, vector_of
 from exuvia.kv.packet import Span
-from exuvia.pipeline.distinct import Distinct
-from exuvia.pipeline.sampling import Sample, limit_of
+from exuvia.pipeline.sampling import Distinct, Sample, limit_of
 from exuvia.pipeline.summary import Summary
 from support.rows import INT, text
 

@@ -14,7 +14,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import entries
-from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.executor import InlineWave
 from exuvia.pipeline.kernels import SCANS
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.verify.check import check_index, order_for

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from exuvia.cli.sim import run
-from exuvia.events.change import Kind
+from exuvia.events.schema_change import Kind
 from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
-from exuvia.stats import affected, facts, following, queue
+from exuvia.stats import facts, following, queue
 
 SEEDS = 80
 MOST_SEEDS = 300
@@ -71,7 +71,7 @@ def whole_forgotten() -> Any:
 
 def jobs_of_any_table() -> Any:
     """A key goes with its job, whosever it is."""
-    honest = affected.affected
+    honest = queue.affected
     everyone = frozenset(range(100_000))
     wrong = lambda change: honest(change)._replace(tables=everyone)  # noqa: E731
     return replaced(queue, "affected", wrong)

@@ -3,7 +3,7 @@
 from exuvia.base.clock import SystemClock
 from exuvia.catalog.sysvar import variables
 from exuvia.stats.analysis import statistics_of, subject_of
-from exuvia.stats.reading import Reading
+from exuvia.stats.analyze import Reading
 from support.spark import SparkStore
 from support.world import World, rows
 

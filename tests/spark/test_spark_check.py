@@ -2,8 +2,7 @@
 
 import time
 
-from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import evolve, name
+from exuvia.catalog.model import ConstraintInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table

@@ -4,8 +4,7 @@ process; a move that is left and taken up again; a row that belongs nowhere."""
 import time
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.model import evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.model import PartitionDefinition, PartitionInfo, PartitionType, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table

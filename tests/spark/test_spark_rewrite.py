@@ -7,8 +7,14 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
 from exuvia.catalog.convert.type_change import Kind
-from exuvia.catalog.model import TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.model import (
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from exuvia.catalog import meta
-from exuvia.ddl import lists, queue
+from exuvia.ddl import queue, two_queues
 from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.job import Binlog, Job, evolve
 from exuvia.kv.packet import Span
@@ -244,4 +244,4 @@ def test_as_json(world):
     text = "EXPLAIN FORMAT = 'json' DROP INDEX ic ON t"
     ((told,),) = rows(world.session(), text)
     assert json.loads(told)[0]["id"] == "drop index_1"
-    assert lists.DEFAULT_JOB_LIST_KEY not in told
+    assert two_queues.DEFAULT_JOB_LIST_KEY not in told

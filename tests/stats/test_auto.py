@@ -12,11 +12,10 @@ from exuvia.catalog import writer
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import definition as variables_of
 from exuvia.catalog.sysvar import variables
-from exuvia.stats.auto import Runner, orders
-from exuvia.stats.jobs import NEVER, Job
-from exuvia.stats.orders import Gone, Order, Stopped
-from exuvia.stats.past import FAILED, FINISHED
-from exuvia.stats.window import is_open
+from exuvia.stats.analysis_jobs import NEVER, Job
+from exuvia.stats.analysis_log import FAILED, FINISHED
+from exuvia.stats.analyze_requests import Gone, Order, Stopped
+from exuvia.stats.auto import Runner, is_open, orders
 from support.analyzed import Place
 
 

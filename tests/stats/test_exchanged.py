@@ -5,12 +5,10 @@ partition's under the table's. Statistics and analysis jobs go by where rows lie
 """
 
 from exuvia.catalog import meta as catalog
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition
+from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, TableInfo, evolve, name
 from exuvia.catalog.system_tables import TEST_ID
-from exuvia.events import publish
-from exuvia.events.at_rest import DroppedTable, Kind, Partition
-from exuvia.events.change import SchemaChange
+from exuvia.events import schema_change
+from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.stats import meta, records
 from exuvia.stats.following import RETAINED_S, Following
 from exuvia.stats.records import Statistics
@@ -41,7 +39,7 @@ class Exchanged(Place):
     def later(self) -> set[int]:
         """Whose statistics there are when all that went is removed."""
         self.clock.advance(RETAINED_S + 1)
-        self.told(publish.drop_table(self.table(999)))
+        self.told(schema_change.drop_table(self.table(999)))
         txn = self.store.begin()
         try:
             return {each for each in (PART, PLAIN) if records.read(txn, each)}
@@ -52,7 +50,7 @@ class Exchanged(Place):
 def test_dropping_the_table_leaves_the_partition_its_statistics() -> None:
     place = Exchanged()
     place.drop(place.plain)
-    place.told(publish.drop_table(place.plain))
+    place.told(schema_change.drop_table(place.plain))
     assert place.later() == {PLAIN}
 
 
@@ -61,13 +59,13 @@ def test_dropping_its_database_too() -> None:
     place.drop(place.plain)
     dropped = DroppedTable(PLAIN, "t", (Partition(PART, ""),))
     database = DatabaseInfo(id=TEST_ID, db_name=name("test"))
-    place.told(publish.drop_schema(database, [dropped]))
+    place.told(schema_change.drop_schema(database, [dropped]))
     assert place.later() == {PLAIN}
 
 
 def test_a_recovered_table_keeps_its_statistics() -> None:
     place = Exchanged()
-    place.told(publish.drop_table(place.plain))  # its definition is there again by the time
+    place.told(schema_change.drop_table(place.plain))  # its definition is there again by the time
     assert place.later() == {PART, PLAIN}
 
 
@@ -78,16 +76,16 @@ def test_a_dropped_partition_takes_its_statistics_along() -> None:
     assert cut is not None
     left = evolve(place.cut, partition=evolve(cut, definitions=(rest,)))
     place.put(left)
-    kind = publish.Kind.DROP_PARTITION
-    place.told(publish.partitions(kind, left, [], [Partition(PLAIN, "p0")]))
+    kind = schema_change.Kind.DROP_PARTITION
+    place.told(schema_change.partitions(kind, left, [], [Partition(PLAIN, "p0")]))
     assert place.later() == {PART}
 
 
 def test_what_was_dropped_and_recovered_before_it_is_exchanged_stays() -> None:
     place = Exchanged()
     before = evolve(place.plain, exuvia_physical=0)
-    place.told(publish.drop_table(before))
-    place.told(publish.create_table(before))
+    place.told(schema_change.drop_table(before))
+    place.told(schema_change.create_table(before))
     assert place.later() == {PART, PLAIN}
 
 
@@ -106,7 +104,7 @@ def test_jobs_by_physical_ids_stay_with_their_tables() -> None:
     place.go()
     assert jobs(place) == {PLAIN: CUT, PART: PLAIN}
     place.drop(place.plain)
-    place.tell(publish.drop_table(place.plain))
+    place.tell(schema_change.drop_table(place.plain))
     assert jobs(place) == {PLAIN: CUT}
 
 
@@ -126,7 +124,7 @@ def test_a_partition_that_goes_leaves_the_job_of_the_table_that_bears_its_id() -
     left = place.table(CUT, (999,))
     gone = [Partition(PLAIN, "p0")]
     came = [Partition(999, "p0")]
-    place.tell(publish.partitions(Kind.TRUNCATE_PARTITION, left, came, gone))
+    place.tell(schema_change.partitions(Kind.TRUNCATE_PARTITION, left, came, gone))
     assert jobs(place) == {PLAIN: PLAIN}
 
 
@@ -138,7 +136,7 @@ def test_a_table_that_is_partitioned_again_keeps_its_counts() -> None:
     place.rows(610, 70, 70)
     cut = place.table(600, (621, 622), exuvia_physical=610)
     came, gone = [Partition(621, "p0"), Partition(622, "p1")], [Partition(610, "pFullTable")]
-    place.told(publish.repartition(Kind.PARTITION_BY, cut, plain.id, came, gone))
+    place.told(schema_change.repartition(Kind.PARTITION_BY, cut, plain.id, came, gone))
     txn = place.store.begin()
     assert [meta.get(txn, each).rows for each in (600, 621, 622)] == [70, 0, 0]
 

@@ -5,9 +5,8 @@ from time import monotonic
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import meta, records
-from exuvia.stats.cache import LEASE_S
-from exuvia.stats.fresh import FreshStatistics
-from exuvia.stats.orders import Order
+from exuvia.stats.analyze_requests import Order
+from exuvia.stats.cache import LEASE_S, FreshStatistics
 from exuvia.stats.records import Statistics
 from support.world import World, rows
 

@@ -12,10 +12,9 @@ from exuvia.catalog.system_tables import TEST_ID
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import facts, meta
 from exuvia.stats.analysis import is_skipped
+from exuvia.stats.analysis_jobs import Job, Rules, judge_many, judge_plain, rescored, rescored_many
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.facts import Facts
-from exuvia.stats.jobs import Job, Rules, judge_plain, rescored
-from exuvia.stats.judging import judge_many, rescored_many
 from exuvia.stats.meta import Meta
 from support.stores import bootstrapped
 

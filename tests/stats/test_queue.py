@@ -8,10 +8,10 @@ from exuvia.catalog import meta as catalog
 from exuvia.catalog import writer
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.system_rows import planned
-from exuvia.events import publish
-from exuvia.events.change import Kind
+from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
-from exuvia.stats.score import Indicators, score
+from exuvia.events.schema_change import Kind
+from exuvia.stats.analysis_jobs import Indicators, score
 from support.analyzed import DAY, Place
 from support.small_tables import index
 
@@ -95,9 +95,9 @@ def test_a_new_index_comes_first_and_one_with_statistics_makes_no_job():
     txn = place.store.begin()
     catalog.put_table(txn, indexed)
     txn.commit()
-    place.tell(publish.add_index(indexed, indexed.indexes, analyzed=True))
+    place.tell(schema_change.add_index(indexed, indexed.indexes, analyzed=True))
     assert place.keys() == []
-    place.tell(publish.add_index(indexed, indexed.indexes))
+    place.tell(schema_change.add_index(indexed, indexed.indexes))
     (job,) = place.queue.shown().waiting
     assert job.has_new_index and job.indexes == (4,) and job.weight > 1.9
     place.analyzed(100, 5000, indexes="4")
@@ -109,9 +109,9 @@ def test_no_event_before_the_first_rebuild():
     place = Place()
     info = place.table(100)
     with pytest.raises(NotReady):
-        place.tell(publish.drop_table(info))
+        place.tell(schema_change.drop_table(info))
     place.set("tidb_enable_auto_analyze", "OFF")
-    place.tell(publish.drop_table(info))  # nobody needs it
+    place.tell(schema_change.drop_table(info))  # nobody needs it
 
 
 def test_partitions_static_and_dynamic():
@@ -133,7 +133,11 @@ def test_partitions_static_and_dynamic():
     txn = place.store.begin()
     catalog.put_table(txn, left)
     txn.commit()
-    place.tell(publish.partitions(Kind.DROP_PARTITION, left, (), [publish.Partition(201, "p201")]))
+    place.tell(
+        schema_change.partitions(
+            Kind.DROP_PARTITION, left, (), [schema_change.Partition(201, "p201")]
+        )
+    )
     (job,) = place.queue.shown().waiting
     assert job.partitions == (203,)
 
@@ -172,12 +176,12 @@ def test_rows_and_definitions_mixed_are_what_a_rebuild_finds(seed):
         table_id = next(following)
         cut = tuple(next(following) for _ in range(3)) if chance.random() < 0.3 else ()
         live[table_id] = place.table(table_id, cut)
-        place.tell(publish.create_table(live[table_id]))
+        place.tell(schema_change.create_table(live[table_id]))
 
     def drop() -> None:
         info = live.pop(chance.choice(list(live)))
         place.drop(info)
-        place.tell(publish.drop_table(info))
+        place.tell(schema_change.drop_table(info))
 
     def add_index() -> None:
         info = live[chance.choice(list(live))]
@@ -186,7 +190,7 @@ def test_rows_and_definitions_mixed_are_what_a_rebuild_finds(seed):
         txn = place.store.begin()
         catalog.put_table(txn, changed)
         txn.commit()
-        place.tell(publish.add_index(changed, [added]))
+        place.tell(schema_change.add_index(changed, [added]))
 
     def physical() -> int:
         info = live[chance.choice(list(live))]

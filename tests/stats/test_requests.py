@@ -8,10 +8,10 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.kv.store import Store
-from exuvia.stats import analysis_log, requests
+from exuvia.stats import analysis_log, analyze_requests
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
 from exuvia.stats.analyze import Analyzer
-from exuvia.stats.requests import Request
+from exuvia.stats.analyze_requests import Request
 from support.world import World, rows
 
 PATIENCE_S = 60.0
@@ -24,7 +24,7 @@ def until(store: Store, channel: str, holds: Callable[[Request | None], bool]) -
     while True:
         seen = store.counter(channel)
         txn = store.begin()
-        found = requests.get(txn, 1)
+        found = analyze_requests.get(txn, 1)
         txn.rollback()
         if holds(found):
             return
@@ -46,7 +46,7 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
         txn.commit()
         asked = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
         asked.start()
-        until(store, requests.CHANNEL, lambda request: request is not None)
+        until(store, analyze_requests.CHANNEL, lambda request: request is not None)
         with World(store):
             asked.join(PATIENCE_S)
             assert not asked.is_alive()
@@ -90,10 +90,10 @@ def test_an_interrupted_session_takes_its_request_back() -> None:
 
         asked = Thread(target=ask)
         asked.start()
-        until(store, requests.CHANNEL, lambda request: request is not None)
+        until(store, analyze_requests.CHANNEL, lambda request: request is not None)
         s.interrupt()
-        until(store, requests.CHANNEL, lambda request: request is not None and request.stop)
+        until(store, analyze_requests.CHANNEL, lambda request: request is not None and request.stop)
         with World(store):
             asked.join(PATIENCE_S)
         assert refused == [1317]
-        until(store, requests.CHANNEL, lambda request: request is None)
+        until(store, analyze_requests.CHANNEL, lambda request: request is None)

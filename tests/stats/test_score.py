@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exuvia.stats.score import Indicators, parts, score, scores
+from exuvia.stats.analysis_jobs import Indicators, parts, score, scores
 
 # change %, size, age s, new index -> score: worked out apart, with thirty decimal digits
 GOLDEN = [

@@ -17,16 +17,15 @@ from exuvia.base.errors import Conflict, Refused
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import evolve, name, to_json
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID, TEST_ID
-from exuvia.events import publish
+from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.kv import keys
 from exuvia.stats import meta
+from exuvia.stats.analysis_jobs import Indicators, Job, score
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.heap import Heap
-from exuvia.stats.jobs import Job
 from exuvia.stats.meta import Delta
 from exuvia.stats.queue import Queue
-from exuvia.stats.score import Indicators, score
 from support.analyzed import DAY, Place
 from support.small_tables import abc, index
 from support.world import World, rows, run
@@ -267,7 +266,7 @@ def test_large_scale():
     sizes = {job.key: job.size for job in place.queue.shown().waiting}
     assert all(sizes[n] == 3 * (1000 + n + 10**6) for n in changed)
     for n in changed:
-        place.tell(publish.drop_table(evolve(made, id=n)))
+        place.tell(schema_change.drop_table(evolve(made, id=n)))
     assert len(place.queue) == tables - 3 - len(changed)
 
 
@@ -302,7 +301,7 @@ def test_concurrent_operations():
         catalog.put_table(txn, changed)
         txn.commit()
         with contextlib.suppress(NotReady):
-            place.tell(publish.add_index(changed, [added]))
+            place.tell(schema_change.add_index(changed, [added]))
 
     def loop(chance: random.Random) -> None:
         place.clock.advance(1.0)

@@ -9,9 +9,9 @@ from exuvia.base.errors import Unavailable
 from exuvia.kv.memory import MemoryStore
 from exuvia.server.http import application
 from exuvia.server.metrics import Metrics
-from exuvia.stats import meta, page, shown
+from exuvia.stats import meta, queue_rpc
+from exuvia.stats.analysis_jobs import Indicators, parts
 from exuvia.stats.meta import Delta
-from exuvia.stats.score import Indicators, parts
 from support.world import World, rows, run
 
 COLUMNS = (
@@ -57,7 +57,7 @@ def test_every_score_with_its_parts_from_any_node(world):
         assert total == pytest.approx(sum(scores))
     finally:
         other.close()
-    told = page.priority_queue(world.store, SystemClock())
+    told = queue_rpc.priority_queue(world.store, SystemClock())
     (job,) = told["current_jobs"]
     assert job["table_id"] == number and job["type"] == "analyzeTable"
     assert job["indicators"] == {
@@ -73,20 +73,20 @@ def test_every_score_with_its_parts_from_any_node(world):
 
 
 def test_nothing_is_written_while_nobody_asks(world):
-    before = shown.ask(world.store, SystemClock())
+    before = queue_rpc.ask(world.store, SystemClock())
     time.sleep(0.3)
     txn = world.store.begin()
-    assert shown._decoder.decode(txn.get(shown._ANSWER)) == before
+    assert queue_rpc._decoder.decode(txn.get(queue_rpc._ANSWER)) == before
     txn.rollback()
 
 
 def test_without_an_owner_a_reader_does_not_wait_for_ever():
     store = MemoryStore()
     began = time.monotonic()
-    assert shown.ask(store, SystemClock(), patience_s=0.2) is None
+    assert queue_rpc.ask(store, SystemClock(), patience_s=0.2) is None
     assert 0.1 < time.monotonic() - began < 3
     with pytest.raises(Unavailable, match="not initialized"):
-        page.priority_queue(store, SystemClock())
+        queue_rpc.priority_queue(store, SystemClock())
 
 
 def test_the_status_port_answers_it_or_503():
@@ -110,4 +110,4 @@ def test_the_status_port_answers_it_or_503():
     ("seconds", "text"), [(0, "0s"), (59.6, "1m0s"), (1800, "30m0s"), (90061, "25h1m1s")]
 )
 def test_durations(seconds, text):
-    assert page.duration(seconds) == text
+    assert queue_rpc.duration(seconds) == text

@@ -4,11 +4,17 @@ from collections.abc import Callable
 
 from exuvia.base.clock import ManualClock
 from exuvia.catalog import meta as catalog
-from exuvia.catalog.model import TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.model import (
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.system_tables import TEST_ID
 from exuvia.catalog.sysvar import variables
-from exuvia.events.change import SchemaChange
+from exuvia.events.schema_change import SchemaChange
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta, Meta

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from exuvia.base.clock import ManualClock
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox, publish
-from exuvia.events.change import SchemaChange
+from exuvia.events import outbox, schema_change
 from exuvia.events.notifier import Handler, Notifier
+from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.entry import Kind
 from exuvia.kv.memory import MemoryStore
@@ -78,7 +78,7 @@ class News:
             for part, change in enumerate(parts):
                 outbox.put(txn, job_id, part, change)
         else:
-            outbox.put(txn, job_id, outbox.WHOLE_JOB, publish.create_table(abc(f"t{job_id}")))
+            outbox.put(txn, job_id, outbox.WHOLE_JOB, schema_change.create_table(abc(f"t{job_id}")))
         txn.commit()
 
     def step(self) -> float:

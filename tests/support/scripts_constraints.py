@@ -4,8 +4,7 @@ its `a` are below 6, and the parent has a row for each of these."""
 import msgspec
 
 from exuvia.catalog import writer
-from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
-from exuvia.catalog.model import evolve, name
+from exuvia.catalog.model import ConstraintInfo, FkInfo, evolve, name
 from exuvia.ddl import requests
 from exuvia.ddl.actions import check, foreign_key
 from exuvia.ddl.codes import ActionCode

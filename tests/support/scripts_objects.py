@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from exuvia.catalog.model import TableInfo, ViewInfo, name
-from exuvia.catalog.sequence_info import SequenceInfo
+from exuvia.catalog.model import SequenceInfo, TableInfo, ViewInfo, name
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from support.small_cluster import SmallCluster

@@ -1,12 +1,6 @@
 """Changes of partitions for support/scripts.py: t(id, a, b) cut by its id."""
 
-from exuvia.catalog.model import (
-    PartitionDefinition,
-    PartitionInfo,
-    PartitionType,
-    evolve,
-    name,
-)
+from exuvia.catalog.model import PartitionDefinition, PartitionInfo, PartitionType, evolve, name
 from exuvia.ddl import requests
 from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging

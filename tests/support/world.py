@@ -17,11 +17,10 @@ from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.asking import WRITERS, writers
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.questions import Answering
+from exuvia.cluster.questions import WRITERS, Answering, writers
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
@@ -34,8 +33,8 @@ from exuvia.pipeline.reorgs import open_reorg
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
+from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.deltas import Deltas
-from exuvia.stats.fresh import FreshStatistics
 from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 from support.stores import bootstrapped

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from exuvia.cli.demo.data import SCHEMA, batches, create_statements, generate
+from exuvia.cli.demo.story import SCHEMA, batches, create_statements, generate
 from exuvia.pipeline import bulk
 from exuvia.sql.session.session import Session
 from support.replay import answer

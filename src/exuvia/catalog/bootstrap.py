@@ -6,7 +6,7 @@
 Only this writes the catalog without a job.
 
     format   release   what it holds                          who reads it
-    1        none      jobs in lists under `m` (ddl/lists.py) this program, which upgrades it
+    1        none      jobs in lists under `m` (ddl/two_queues.py) this program, which upgrades it
     2        0.1.0     jobs in tables                         this program, which upgrades it
     3        0.2.0     as 2, and marks of locks; who writes   this program
                        looks for them, and fences every

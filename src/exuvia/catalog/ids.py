@@ -8,6 +8,15 @@ other's counters. Ids are unique, and ascending within a node; two nodes interle
 rest of a block is lost when its node ends, as in TiDB. A value given beyond the block takes another
 block behind it. ALTER TABLE ... AUTO_INCREMENT and AUTO_ID_CACHE begin a new *epoch* of the table's
 ids: who plans with it finds no block of an older one.
+
+AUTO_RANDOM(s[, r]): ids whose high bits scatter them, so that rows in a row lie apart.
+
+    bigint           | sign | shard: s bits | counter: r - s - 1 bits |      r = 64 unless said
+    bigint unsigned         | shard: s bits | counter: r - s bits     |
+
+The counter is the table's, as of AUTO_INCREMENT; the shard is a hash of it, so that nothing here is
+left to chance. The table remembers s and r, the column is its clustered primary key, or the first
+of it.
 """
 
 import threading
@@ -16,7 +25,8 @@ from typing import Literal, NamedTuple
 
 from exuvia.base.errors import Conflict, SchemaChanged
 from exuvia.base.mysql_errors import ErrAutoincReadFailed
-from exuvia.catalog.model import TableInfo
+from exuvia.base.types import Flag
+from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.sequences import Sequences
 from exuvia.kv import keys
 from exuvia.kv.store import Store
@@ -194,3 +204,31 @@ class TableIds:
     def rebase(self, value: int) -> None:
         """As the allocator's, of AUTO_INCREMENT."""
         self._ids.rebase(self._table_id, value, "auto", self._rule)
+
+
+# -- auto random -----------------------------------------------------------------------------------
+
+RANGE_BITS = 64
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def random_column(info: TableInfo) -> ColumnInfo | None:
+    """The column of AUTO_RANDOM, None in a table without."""
+    if not info.auto_random_bits:
+        return None
+    if info.pk_is_handle:
+        return next(column for column in info.public_columns if column.type.Flag & Flag.PRI_KEY)
+    primary = next(each for each in info.indexes if each.is_primary)
+    return info.column_by_id(primary.idx_cols[0].exuvia_column)
+
+
+def counter_bits(info: TableInfo, column: ColumnInfo) -> int:
+    """How many bits the counter has."""
+    sign = 0 if column.type.unsigned else 1
+    return (info.auto_random_range_bits or RANGE_BITS) - info.auto_random_bits - sign
+
+
+def scattered(number: int, shard_bits: int, bits: int) -> int:
+    """The id that a number of the counter, of so many `bits`, becomes."""
+    shard = (number * _GOLDEN & (1 << 64) - 1) >> 64 - shard_bits
+    return shard << bits | number

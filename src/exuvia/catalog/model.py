@@ -6,24 +6,254 @@
               --< Layout             how rows are laid out; a row names its layout: nothing rewrites
 
 A value is replaced to change (`evolve`). What is not in seed 001 begins with `exuvia_`.
+
+Identifiers are kept as written, and in lower case, by which they compare.
+
+CHECK and FOREIGN KEY at rest, with the JSON names of TiDB; our own begin with `exuvia_`.
+
+    child.fk_info            names as written, and ids of columns: they survive renames
+    parent.exuvia_referred   the same key seen from the other side: what a parent's writer owes
+
+Both are moved by the same step, so each side's writers have their duty under a revision of their
+own table. Both bear the key's link, a number of its own; which tables it joins now, whatever was
+renamed, truncated or dropped and made anew since, says catalog/references.py.
+
+How a table is cut into partitions, at rest; JSON names of TiDB.
+
+    TableInfo.partition = PartitionInfo
+        definitions            what is read; each is a physical table: t{definition id}r..
+        adding_definitions     of a running change: the new ones       (catalog/partition_state.py
+        dropping_definitions   of a running change: the old ones        says who reads and writes)
+
+A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
+The logical table has no rows of its own; its revision fences all of its partitions (law 1).
 """
 
+from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace as evolve
 
 from exuvia.base.types import FieldType, Flag
-from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Referred
-from exuvia.catalog.names import Name, name
-from exuvia.catalog.partition_info import (
-    ExchangeInfo,
-    PartitionDefinition,
-    PartitionInfo,
-    PartitionType,
-)
-from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
+
+
+class Name(msgspec.Struct, frozen=True):
+    """An identifier as written and in lower case; names compare by `L`."""
+
+    O: str  # noqa: E741 - the seed's field name
+    L: str
+
+
+def name(text: str) -> Name:
+    """An identifier from its text."""
+    return Name(text, text.lower())
+
+
+# -- constraint info -------------------------------------------------------------------------------
+
+DUTY_STATES = frozenset({SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG, SchemaState.PUBLIC})
+
+
+class ConstraintInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A CHECK. `expr_string` is the condition with its names quoted and its strings introduced."""
+
+    id: int = 0
+    constraint_name: Name
+    tbl_name: Name = Name("", "")
+    constraint_cols: tuple[Name, ...] = ()
+    enforced: bool = True
+    in_column: bool = False
+    expr_string: str = ""
+    state: SchemaState = SchemaState.PUBLIC
+
+    @property
+    def binds(self) -> bool:
+        """Whether who writes a row must obey it."""
+        return self.enforced and self.state in DUTY_STATES
+
+
+class Rule(IntEnum):
+    """What happens to a child when its parent goes or changes; TiDB's numbers."""
+
+    NONE = 0
+    RESTRICT = 1
+    CASCADE = 2
+    SET_NULL = 3
+    NO_ACTION = 4
+    SET_DEFAULT = 5
+
+
+RULE_TEXT = {rule: rule.name.replace("_", " ") for rule in Rule if rule}
+RULES = {text: rule for rule, text in RULE_TEXT.items()}
+
+
+class FkInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A foreign key, in its child. Version 0: made while tidb_enable_foreign_key was OFF, and
+    never obeyed."""
+
+    id: int = 0
+    fk_name: Name
+    ref_schema: Name
+    ref_table: Name
+    ref_cols: tuple[Name, ...]
+    cols: tuple[Name, ...]
+    on_delete: Rule = Rule.NONE
+    on_update: Rule = Rule.NONE
+    state: SchemaState = SchemaState.PUBLIC
+    version: int = 1
+    exuvia_link: int = 0
+    exuvia_orphan: bool = False  # made while there was no table of that name
+    exuvia_cols: tuple[int, ...] = ()
+    exuvia_ref_cols: tuple[int, ...] = ()
+
+    @property
+    def binds(self) -> bool:
+        """Whether who writes a child must have a parent, and leave a mark there."""
+        return self.version > 0 and self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
+
+
+class Referred(msgspec.Struct, frozen=True):
+    """A foreign key, in its parent. `columns`: ids of those referred to; `names`: instead of them
+    while it waits for a parent."""
+
+    link: int
+    state: SchemaState = SchemaState.PUBLIC
+    columns: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def binds(self) -> bool:
+        """Whether who removes a parent must look at its children. Not while the key is being added
+        and some who write children leave no mark yet: then it is ABSENT here."""
+        return self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
+
+
+# -- partition info --------------------------------------------------------------------------------
+
+MAXVALUE = "MAXVALUE"
+DEFAULT = "DEFAULT"
+DROPPING = 20  # the action code of DROP PARTITION
+MOVING = frozenset({64, 71, 72})  # of REORGANIZE, PARTITION BY, REMOVE PARTITIONING
+
+
+class PartitionType(IntEnum):
+    """The numbers of TiDB's JSON."""
+
+    NONE = 0
+    RANGE = 1
+    HASH = 2
+    LIST = 3
+    KEY = 4
+
+
+class PartitionDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition. `in_values`: a row of values each; [["DEFAULT"]] takes what no other takes."""
+
+    id: int = 0
+    name: Name
+    less_than: tuple[str, ...] = ()
+    in_values: tuple[tuple[str, ...], ...] = ()
+    comment: str = ""
+
+
+class ExchangeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Of two tables, a partition of one of which changes places with the other: rows that come to
+    either must fit where they go (1737).
+
+    `exuvia_partition`, of the plain one: how the other is cut; `exuvia_checks`: the other side's
+    CHECKs; `exuvia_steps` counts, so that the revision moves."""
+
+    exchange_partition_table_id: int
+    exchange_partition_def_id: int
+    exuvia_validate: bool = True
+    exuvia_partition: "PartitionInfo | None" = None
+    exuvia_checks: tuple[ConstraintInfo, ...] = ()
+    exuvia_steps: int = 0
+
+
+class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module. `expr` is the function of RANGE, LIST and HASH, `columns` those of KEY and
+    of RANGE and LIST COLUMNS. `ddl_type`, `ddl_expr`, `ddl_columns`: how the adding ones are cut
+    where that differs; `new_table_id`: the id the logical table takes when it is over."""
+
+    type: PartitionType
+    expr: str = ""
+    columns: tuple[Name, ...] = ()
+    enable: bool = True
+    is_empty_columns: bool = False
+    definitions: tuple[PartitionDefinition, ...] = ()
+    adding_definitions: tuple[PartitionDefinition, ...] = ()
+    dropping_definitions: tuple[PartitionDefinition, ...] = ()
+    num: int = 0
+    ddl_state: SchemaState = SchemaState.ABSENT
+    ddl_action: int = 0
+    new_table_id: int = 0
+    ddl_type: PartitionType = PartitionType.NONE
+    ddl_expr: str = ""
+    ddl_columns: tuple[Name, ...] = ()
+    exuvia_ddl_empty_columns: bool = False
+
+    def definition(self, text: str) -> PartitionDefinition | None:
+        """The partition of that name, or None."""
+        wanted = text.lower()
+        return next((each for each in self.definitions if each.name.L == wanted), None)
+
+    def with_ids(self, ids: Sequence[int]) -> "PartitionInfo":
+        """The definitions under these ids, in order."""
+        pairs = zip(self.definitions, ids, strict=True)
+        return evolve(self, definitions=tuple(evolve(each, id=number) for each, number in pairs))
+
+    @property
+    def moving(self) -> frozenset[int]:
+        """Ids of the set that is read and whose rows are written to the other set too."""
+        if self.ddl_action not in MOVING or self.ddl_state == SchemaState.ABSENT:
+            return frozenset()
+        switched = self.ddl_state == SchemaState.DELETE_REORG
+        read = self.adding_definitions if switched else self.dropping_definitions
+        return frozenset(each.id for each in read)
+
+    @property
+    def others(self) -> tuple[PartitionDefinition, ...]:
+        """The other set of a running move, cut by `ddl_type`, `ddl_expr` and `ddl_columns`."""
+        switched = self.ddl_state == SchemaState.DELETE_REORG
+        return self.dropping_definitions if switched else self.adding_definitions
+
+    @property
+    def unused(self) -> frozenset[int]:
+        """Ids of partitions being dropped: listed yet, and neither read nor written."""
+        hidden = self.ddl_action == DROPPING and self.ddl_state == SchemaState.WRITE_ONLY
+        return frozenset(each.id for each in self.dropping_definitions) if hidden else frozenset()
+
+    @property
+    def physical_ids(self) -> tuple[int, ...]:
+        """Every id that may have keys: also those of a running change."""
+        every = (*self.definitions, *self.adding_definitions, *self.dropping_definitions)
+        return tuple(dict.fromkeys(each.id for each in every))
+
+
+# -- sequence info ---------------------------------------------------------------------------------
+
+
+class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a table a sequence. A new generation begins at `exuvia_base`, the value before its
+    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/sequences.py)."""
+
+    sequence_start: int = 1
+    sequence_cache: bool = True
+    sequence_cycle: bool = False
+    sequence_min_value: int = 1
+    sequence_max_value: int = (1 << 63) - 2
+    sequence_increment: int = 1
+    sequence_cache_value: int = 1000
+    sequence_comment: str = ""
+    exuvia_generation: int = 0
+    exuvia_base: int = 0
+
+
+# -- model -----------------------------------------------------------------------------------------
 
 JsonValue = str | int | float | bool | None
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from exuvia.catalog.constraint_info import FkInfo, Referred
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, FkInfo, Referred, TableInfo, evolve
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 

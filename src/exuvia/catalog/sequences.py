@@ -17,8 +17,7 @@ import msgspec
 from exuvia.base.errors import Conflict
 from exuvia.base.mysql_errors import ErrSequenceRunOut, ErrUnknownSequence
 from exuvia.catalog import meta
-from exuvia.catalog.model import TableInfo
-from exuvia.catalog.sequence_info import SequenceInfo
+from exuvia.catalog.model import SequenceInfo, TableInfo
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

@@ -7,7 +7,7 @@
     mysql.gc_delete_range, gc_delete_range_done             data whose element is gone (seed 002)
     mysql.stats_*, analyze_jobs                             statistics
     mysql.global_variables, tidb, user, db, tables_priv     settings, bootstrap facts, accounts
-    mysql.role_edges, default_roles, columns_priv, global_grants   see system_roles.py
+    mysql.role_edges, default_roles, columns_priv, global_grants   roles and privileges
 
 They are ordinary tables in the ordinary encoding; only who may write them differs. Ids 1 to 9 are
 databases, 10 to 54 tables; the first id given to a user's element is 55. `tidb_ddl_reorg` has no
@@ -17,7 +17,52 @@ scanning; it holds only what running reorganisations need. The notation is catal
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
 from exuvia.catalog.static_ddl import table
-from exuvia.catalog.system_roles import ROLES
+
+ROLES = (
+    table(
+        40,
+        "role_edges",
+        "FROM_HOST char(255) not null",
+        "FROM_USER char(32) not null",
+        "TO_HOST char(255) not null",
+        "TO_USER char(32) not null",
+        "WITH_ADMIN_OPTION enum('N','Y') not null default 'N'",
+        primary="FROM_HOST, FROM_USER, TO_HOST, TO_USER",
+    ),
+    table(
+        41,
+        "default_roles",
+        "HOST char(255) not null",
+        "USER char(32) not null",
+        "DEFAULT_ROLE_HOST char(255) not null",
+        "DEFAULT_ROLE_USER char(32) not null",
+        primary="HOST, USER, DEFAULT_ROLE_HOST, DEFAULT_ROLE_USER",
+    ),
+    table(
+        42,
+        "columns_priv",
+        "Host char(255) not null",
+        "DB char(64) not null",
+        "User char(32) not null",
+        "Table_name char(64) not null",
+        "Column_name char(64) not null",
+        "Timestamp timestamp default current_timestamp",
+        "Column_priv set('Select','Insert','Update','References')",
+        primary="Host, DB, User, Table_name, Column_name",
+    ),
+    table(
+        43,
+        "global_grants",
+        "USER char(32) not null",
+        "HOST char(255) not null",
+        "PRIV char(32) not null",
+        "WITH_GRANT_OPTION enum('N','Y') not null default 'N'",
+        primary="USER, HOST, PRIV",
+    ),
+)
+
+
+# -- system tables ---------------------------------------------------------------------------------
 
 TEST_ID = 1
 INFORMATION_SCHEMA_ID = 2

@@ -1,4 +1,9 @@
-"""What commands share that talk to a node as clients: options, a connection, printing answers."""
+"""Commands that talk to a node as any client does: options, a connection, printing answers.
+
+`exuvia sql`: run statements and print their answers. The first error ends it, exit code 1.
+
+`exuvia stats queue`: the tables that wait for an automatic analysis, the most urgent first.
+"""
 
 import json
 import sys
@@ -6,7 +11,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
+import pymysql
 import typer
+
+from exuvia.server.statements import split
 
 
 class Format(StrEnum):
@@ -82,3 +90,50 @@ def table(answer: Answer) -> str:
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+# -- sql -------------------------------------------------------------------------------------------
+
+
+def run(
+    statements: Sequence[str], host: str, port: int, user: str, database: str, output: Format
+) -> int:
+    """The exit code."""
+    texts = [piece for text in (statements or [sys.stdin.read()]) for piece in split(text)]
+    try:
+        client = Client(host, port, user, database)
+        try:
+            for text in texts:
+                if text.strip():
+                    show(client.ask(text), output)
+        finally:
+            client.close()
+    except pymysql.err.MySQLError as error:
+        code, message = (*error.args, "")[:2]
+        sys.stderr.write(f"ERROR {code}: {message}\n")
+        return 1
+    return 0
+
+
+# -- stats -----------------------------------------------------------------------------------------
+
+app = typer.Typer(help="Statistics: what is analyzed next, and why.")
+
+_QUEUE = "SELECT * FROM information_schema.auto_analyze_queue ORDER BY state, score DESC LIMIT {}"
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+@app.command("queue")
+def queue(
+    limit: Annotated[int, typer.Option(help="How many lines at most.", min=1)] = 100,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 4000,
+    user: UserOption = "root",
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.table,
+) -> None:
+    """Tables that are analyzed now, wait for it, or are to be tried again, with their scores."""
+    show(Client(host, port, user).ask(_QUEUE.format(limit)), output)

@@ -60,14 +60,14 @@ def _python() -> Finding:
 
 
 def _java() -> Iterator[Finding]:
-    from exuvia.pipeline import java, jvm
+    from exuvia.pipeline import jvm
 
-    obstacle = java.java_obstacle()
-    program = java.java()
+    obstacle = jvm.java_obstacle()
+    program = jvm.java()
     if obstacle is not None or program is None:
         yield Finding("warning", "java", f"{obstacle}; until then small tables only")
         return
-    yield Finding("ok", "java", f"{java.java_version()} ({program})")
+    yield Finding("ok", "java", f"{jvm.java_version()} ({program})")
     listed = subprocess.run(
         [str(program), "--list-modules"], capture_output=True, text=True, timeout=_ANSWER_S
     ).stdout

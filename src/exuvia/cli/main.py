@@ -15,7 +15,7 @@ import typer
 
 from exuvia import __version__
 from exuvia.base.limits import DEFAULT_LEASE_S
-from exuvia.cli import ddl, stats
+from exuvia.cli import client, ddl
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(ddl.app, name="ddl")
-app.add_typer(stats.app, name="stats")
+app.add_typer(client.app, name="stats")
 store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
 app.add_typer(store_app, name="store")
 
@@ -116,7 +116,7 @@ def sql(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.table,
 ) -> None:
     """Run statements on a node and print what they answer."""
-    from exuvia.cli.sql import run
+    from exuvia.cli.client import run
 
     raise typer.Exit(run(statements or [], host, port, user, database, output))
 

@@ -8,9 +8,12 @@ A front that is silent is told of, never waited for longer and never left out wi
 whose process has ended is not waited for at all.
 Answers that come too late are removed by who gave them, questions of members that are gone by
 whoever sees them.
+
+EXPLAIN of a schema change asks which of their open transactions wrote these tables; nobody waits
+for the answers but who asked.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -19,6 +22,7 @@ import msgspec
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
+from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.kv import keys
 from exuvia.kv.entry import Kind
@@ -182,3 +186,33 @@ class Answering:
         for each in asked:
             if each.member not in living:
                 txn.write(Kind.REMOVE, each.key, b"")
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+WRITERS_ANSWER_S = 1.0
+WRITERS = "writers"
+
+
+def told_elsewhere(
+    store: Store, member: Member, clock: Clock, tables: Mapping[int, int]
+) -> Iterator[str]:
+    """What each other front says of transactions that planned with less than these revisions."""
+    others = other_fronts(store, member) if tables else []
+    asked = list(tables.items())
+    answers = Asking(store, member, clock).ask(WRITERS, asked, others, WRITERS_ANSWER_S)
+    for front in others:
+        if front.id not in answers:
+            yield f"{front.title} has not answered"
+        for session, query in answers.get(front.id, ()):
+            yield f"open transaction of connection {session} of {front.title}: {query}"
+
+
+def writers(locks: MetadataLocks) -> Handler:
+    """What a front answers."""
+
+    def answer(asked: Any) -> Any:
+        blockers = (hold for table, revision in asked for hold in locks.blockers(table, revision))
+        return [(hold.session, hold.about) for hold in blockers]
+
+    return answer

@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.model import DatabaseInfo, TableInfo
-from exuvia.catalog.partition_info import PartitionDefinition
+from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, TableInfo
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.pipeline.plans import Plan

@@ -7,12 +7,10 @@ import msgspec
 
 from exuvia.base.errors import Broken
 from exuvia.catalog import meta as catalog
-from exuvia.catalog.model import TableInfo
-from exuvia.catalog.partition_info import PartitionDefinition
+from exuvia.catalog.model import PartitionDefinition, TableInfo
 from exuvia.ddl.decision import Event
-from exuvia.events import publish
-from exuvia.events.at_rest import DroppedTable, Kind, Partition
-from exuvia.events.change import SchemaChange
+from exuvia.events import schema_change
+from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 
@@ -60,7 +58,7 @@ def changes_of(txn: Transaction, event: Event) -> list[SchemaChange]:
     if event.database is None:
         raise Broken("a database came back, and nobody says which")
     tables = islice(catalog.list_tables(txn, event.database.id), MOST_TOLD)
-    return [publish.create_table(each) for each in tables if each.is_stored]
+    return [schema_change.create_table(each) for each in tables if each.is_stored]
 
 
 def change_of(txn: Transaction, event: Event) -> SchemaChange:
@@ -70,33 +68,35 @@ def change_of(txn: Transaction, event: Event) -> SchemaChange:
     if kind == Kind.DROP_SCHEMA:
         if event.database is None:
             raise Broken("a database was dropped, and nobody says which")
-        return publish.drop_schema(event.database, _tables_of(txn, event.elements))
+        return schema_change.drop_schema(event.database, _tables_of(txn, event.elements))
     if kind == Kind.DROP_TABLE:
-        return publish.drop_table(_there(event, event.table))
+        return schema_change.drop_table(_there(event, event.table))
     table = _there(event, event.table)
     if kind in _OF_COLUMNS:
         holder = _there(event, event.dropped) if kind == Kind.DROP_COLUMN else table
         changed = [column for column in holder.cols if column.id in event.elements]
-        return publish.columns(kind, table, changed)
+        return schema_change.columns(kind, table, changed)
     if kind == Kind.ADD_INDEX:
         added = [index for index in table.indexes if index.id in event.elements]
         marks = [keys.index_statistics(table.id, index.id) for index in added]
-        return publish.add_index(table, added, all(raw is not None for raw in txn.get_many(marks)))
+        return schema_change.add_index(
+            table, added, all(raw is not None for raw in txn.get_many(marks))
+        )
     if kind in _OF_PARTITIONS:
-        return publish.partitions(kind, table, _refs(event.added), _refs(event.removed))
+        return schema_change.partitions(kind, table, _refs(event.added), _refs(event.removed))
     return _of_whole_tables(kind, table, event)
 
 
 def _of_whole_tables(kind: Kind, table: TableInfo, event: Event) -> SchemaChange:
     if kind == Kind.CREATE_TABLE:
-        return publish.create_table(table)
+        return schema_change.create_table(table)
     if kind == Kind.TRUNCATE_TABLE:
-        return publish.truncate_table(table, _there(event, event.dropped))
+        return schema_change.truncate_table(table, _there(event, event.dropped))
     if kind == Kind.EXCHANGE_PARTITION:
         (partition,) = _refs(event.added)
-        return publish.exchange_partition(table, partition, _there(event, event.dropped))
+        return schema_change.exchange_partition(table, partition, _there(event, event.dropped))
     (old_id,) = event.elements
-    return publish.repartition(kind, table, old_id, _refs(event.added), _refs(event.removed))
+    return schema_change.repartition(kind, table, old_id, _refs(event.added), _refs(event.removed))
 
 
 def _tables_of(txn: Transaction, ids: tuple[int, ...]) -> Iterator[DroppedTable]:

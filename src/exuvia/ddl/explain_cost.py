@@ -13,7 +13,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.locks import MetadataLocks
-from exuvia.ddl import lists, queue
+from exuvia.ddl import queue, two_queues
 from exuvia.ddl.actions import action_of, kind_of
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import Decision
@@ -167,7 +167,7 @@ def waits_of(
     """For what the job, submitted now, would have to wait. `locks`: those of the asked front;
     `elsewhere` asks all others, by table and revision."""
     unfinished = queue.unfinished(txn)
-    policy: Policy = TwoQueues() if lists.in_use(txn) else ReadySet()
+    policy: Policy = TwoQueues() if two_queues.in_use(txn) else ReadySet()
     for each in (*unfinished, job):
         policy.add(each)
     blocker = policy.blocker(job.id)

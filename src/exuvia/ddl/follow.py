@@ -10,7 +10,8 @@ tales the one of the greater schema version is right, since every step that touc
 makes a version of its own. Once no job is unfinished, the follower has what the store has.
 
 A database that goes leaves its tables behind, unreachable, as in the store: FLASHBACK DATABASE
-brings them back. Jobs done under the two-queue discipline (ddl/lists.py) are not in that table.
+brings them back. Jobs done under the two-queue discipline (ddl/two_queues.py) are not in
+that table.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@
     ready set, a free worker of that pool           ->  the worker walks the job
     "ack" counter moved                             ->  every worker that waits looks again
 
-Two pools: steps are short, so one lock serves all workers, whichever loop comes (ddl/loops.py); two
+Two pools: steps are short, so one lock serves all workers, whichever loop comes (ddl/owner.py); two
 steps at once would conflict at the version anyway. A reorg job's steps are walked likewise; only
 its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
 `queue.unfinished` can say again: at a take-over all is built anew.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import admin, lists, queue
+from exuvia.ddl import admin, queue, two_queues
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.queue_status_writer import QueueStatusWriter
@@ -141,7 +141,7 @@ class JobManager:
         self._looked_at = now
         txn = self._store.begin()
         try:
-            discipline = TwoQueues if lists.in_use(txn) else ReadySet
+            discipline = TwoQueues if two_queues.in_use(txn) else ReadySet
             if not isinstance(self._ready, discipline):
                 self._begin(discipline())  # it was switched, or the store migrated
             for job in queue.unfinished(txn, self._newest):

@@ -5,6 +5,11 @@
 
 Each has `channel` and `step(now)` and does nothing while this process is not the owner. Deferred
 deletion has an ownership of its own: who walks jobs need not be who empties ranges.
+
+Besides `JobManager`, which is woken by "job":
+
+AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
+FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
 """
 
 from typing import Protocol
@@ -15,11 +20,54 @@ from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.gc_worker import ROLE, GcWorker
-from exuvia.ddl.loops import AckLoop, FillLoop
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
-from exuvia.ddl.reorg_runner import ReorgFactory, raise_it
-from exuvia.ddl.worker import HistoryListener, Unforeseen, WorkerContext
+from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
+from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, Unforeseen, WorkerContext
 from exuvia.kv.store import Store
+
+
+class AckLoop:
+    """Steps workers when a front has answered."""
+
+    channel = JobWorker.channel
+
+    def __init__(self, manager: JobManager) -> None:
+        self._manager = manager
+
+    def step(self, now: float) -> float:
+        """One step of one worker; seconds until the next."""
+        return self._manager.step_workers(now)
+
+
+class FillLoop:
+    """Runs what one reorg worker has to fill; the job's own steps stay under the manager's lock."""
+
+    channel = "reorg"
+
+    def __init__(self, manager: JobManager, worker: JobWorker) -> None:
+        self._manager = manager
+        self._worker = worker
+        self._held: ReorgRunner | None = None
+
+    def step(self, now: float) -> float:
+        """A while of the reorg; the job's next step once it has ended."""
+        reorg = self._worker.reorg
+        if self._held is not None and self._held is not reorg:
+            self._held.step(now)  # the job went on without it: it lets everything go
+            self._held = None
+            return 0.0
+        self._held = reorg
+        if reorg is None:
+            return IDLE_S
+        if reorg.ended:
+            return self._manager.step_workers(now) if self._worker.due <= now else IDLE_S
+        delay = reorg.step(now)
+        if reorg.ended:
+            self._worker.due = 0.0
+        return delay
+
+
+# -- owner -----------------------------------------------------------------------------------------
 
 
 class Loop(Protocol):

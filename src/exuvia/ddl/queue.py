@@ -8,7 +8,8 @@
 
 Ordinary rows in the ordinary encoding, written through catalog/writer.py in the caller's
 transaction, which gives them the same checks as any row: two who change one job conflict.
-While tidb_enable_concurrent_ddl is OFF the lists of ddl/lists.py stand in for the first two tables.
+While tidb_enable_concurrent_ddl is OFF the lists of ddl/two_queues.py stand in for the first two
+tables.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ from exuvia.catalog.convert.values import default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
-from exuvia.ddl import lists
+from exuvia.ddl import two_queues
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, decode, encode, packed_time
 from exuvia.kv import keys
@@ -84,8 +85,8 @@ def is_reorg(job: Job) -> bool:
 
 def insert(txn: Transaction, job: Job) -> None:
     """A job joins the queue."""
-    if lists.in_use(txn):
-        lists.put(txn, job, is_reorg(job))
+    if two_queues.in_use(txn):
+        two_queues.put(txn, job, is_reorg(job))
         return
     table = system_table(txn, "tidb_ddl_job")
     writer.insert(txn, table, _fitted(table, _job_row(job, processing=0)))
@@ -93,8 +94,8 @@ def insert(txn: Transaction, job: Job) -> None:
 
 def update(txn: Transaction, job: Job) -> None:
     """A job's new record; who took it is noted as processing."""
-    if lists.in_use(txn):
-        lists.put(txn, job, is_reorg(job))
+    if two_queues.in_use(txn):
+        two_queues.put(txn, job, is_reorg(job))
         return
     table = system_table(txn, "tidb_ddl_job")
     handle = keys.i64(job.id)
@@ -106,24 +107,24 @@ def update(txn: Transaction, job: Job) -> None:
 
 def remove(txn: Transaction, job: Job) -> None:
     """The job leaves the queue."""
-    if lists.in_use(txn):
-        lists.remove(txn, job.id)
+    if two_queues.in_use(txn):
+        two_queues.remove(txn, job.id)
         return
     _delete(txn, system_table(txn, "tidb_ddl_job"), keys.i64(job.id))
 
 
 def get(txn: Transaction, job_id: int) -> Job | None:
     """The unfinished job of that id."""
-    if lists.in_use(txn):
-        return lists.get(txn, job_id)
+    if two_queues.in_use(txn):
+        return two_queues.get(txn, job_id)
     row = reader.get(txn, system_table(txn, "tidb_ddl_job"), keys.i64(job_id))
     return None if row is None else decode(row[_JOB_META])
 
 
 def unfinished(txn: Transaction, after: int = 0) -> list[Job]:
     """Every unfinished job with an id above `after`, oldest first."""
-    if lists.in_use(txn):
-        return lists.unfinished(txn, after)
+    if two_queues.in_use(txn):
+        return two_queues.unfinished(txn, after)
     return _rows(txn, after)
 
 
@@ -137,7 +138,7 @@ def require_none(txn: Transaction) -> None:
     """For settings that must not change under a job. Refused 1105 while one is unfinished.
 
     Whoever submits one meanwhile takes ids too, and so conflicts with this transaction."""
-    if lists.unfinished(txn) or _rows(txn, 0):
+    if two_queues.unfinished(txn) or _rows(txn, 0):
         raise ErrUnknown("please wait for all jobs done")
     txn.put(keys.LAST_ID, txn.get(keys.LAST_ID) or keys.number(0))
 
@@ -166,8 +167,8 @@ _HISTORY_META = 1
 
 def archive(txn: Transaction, job: Job) -> None:
     """The job joins history."""
-    if lists.in_use(txn):
-        lists.archive(txn, job)
+    if two_queues.in_use(txn):
+        two_queues.archive(txn, job)
         return
     row = [
         job.id,
@@ -185,7 +186,7 @@ def archive(txn: Transaction, job: Job) -> None:
 def finished(txn: Transaction, job_id: int) -> Job | None:
     """The job of that id, if it is in history."""
     row = reader.get(txn, system_table(txn, "tidb_ddl_history"), keys.i64(job_id))
-    return lists.finished(txn, job_id) if row is None else decode(row[_HISTORY_META])
+    return two_queues.finished(txn, job_id) if row is None else decode(row[_HISTORY_META])
 
 
 def history(txn: Transaction, limit: int | None = 10) -> list[Job]:
@@ -197,7 +198,7 @@ def newest(txn: Transaction, limit: int | None) -> Iterator[Job]:
     """The same, read as far as they are looked at."""
     rows = reader.scan(txn, system_table(txn, "tidb_ddl_history"), None, reverse=True)
     kept = (decode(row[_HISTORY_META]) for _, row in rows)
-    found = merge(kept, lists.newest(txn), key=lambda job: -job.id)
+    found = merge(kept, two_queues.newest(txn), key=lambda job: -job.id)
     return islice(found, limit)
 
 

@@ -4,17 +4,26 @@
     each waits for its job     one of them leads: reads history when "history" moves, or at times
 
 With tidb_enable_fast_create_table, plain CREATE TABLEs of one database that meet here become one
-job for up to MERGED of them (ddl/create_table_batch.py), which creates all or none. If it creates
+job for up to MERGED of them (see below), which creates all or none. If it creates
 none, each is asked for again by itself: the error of one statement is not that of another.
 
 Job ids come from the counter of all ids, in the transaction that inserts the jobs: so ids are in
 commit order, and whoever reads the queue up to an id has seen every job below it (seed 001).
+
+Which CREATE TABLEs become one job:
+
+    same database, no foreign key, no partition, nothing else looked at     up to MERGED a job
+    a name twice among them                                                 none of that database
+    anything else                                                           a job of its own
+
+As TiDB does it: one step and one version for all of them.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
+from typing import NamedTuple
 
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Unavailable
@@ -23,14 +32,46 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
-from exuvia.ddl import create_table_batch, queue
+from exuvia.ddl import queue
 from exuvia.ddl.action import GetsId
 from exuvia.ddl.actions import kind_of
-from exuvia.ddl.actions.table import is_batch
-from exuvia.ddl.create_table_batch import Share
+from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
 from exuvia.ddl.job import Job, timestamp
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+MERGED = 8
+
+
+class Share(NamedTuple):
+    """A job to insert, and the places in the batch of those who asked for it."""
+
+    job: Job
+    members: tuple[int, ...]
+
+
+def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
+    """Jobs of the batch, in order of the first of each; `True`: it may be merged."""
+    groups: dict[int, list[int]] = {}
+    for at, (job, may_merge) in enumerate(batch):
+        if may_merge and may_be_batched(job):
+            groups.setdefault(job.schema_id, []).append(at)
+    found: list[Share] = []
+    merged: set[int] = set()
+    for members in groups.values():
+        names = {batch[at][0].table_name.lower() for at in members}
+        if len(members) == 1 or len(names) < len(members):
+            continue
+        for first in range(0, len(members), MERGED):
+            some = tuple(members[first : first + MERGED])
+            merged.update(some)
+            jobs = [batch[at][0] for at in some]
+            found.append(Share(jobs[0] if len(jobs) == 1 else create_tables(jobs), some))
+    alone = [Share(job, (at,)) for at, (job, _) in enumerate(batch) if at not in merged]
+    return sorted([*found, *alone], key=lambda share: share.members[0])
+
+
+# -- submit ----------------------------------------------------------------------------------------
 
 BATCH_JOBS = 100
 POLL_S = 0.5
@@ -172,7 +213,7 @@ class Submitter:
     def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
         """The jobs to insert, and whose each is."""
         merges = len(batch) > 1 and variables.read_flag(txn, "tidb_enable_fast_create_table")
-        return create_table_batch.shares([(each.job, merges and not each.alone) for each in batch])
+        return shares([(each.job, merges and not each.alone) for each in batch])
 
     # -- out of history ----------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from exuvia.catalog import bootstrap, meta
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, SYSTEM
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import lists, queue, requests
+from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl.job import Job
 from exuvia.ddl.submit import Submitter
 from exuvia.kv import keys
@@ -79,7 +79,7 @@ class Upgrade:
             self._campaign.demand()
             return 0.0
         self._campaign.guard(txn)
-        jobs = lists.migrate(txn) if wanted == TABLES_FORMAT else []
+        jobs = two_queues.migrate(txn) if wanted == TABLES_FORMAT else []
         txn.put(keys.FORMAT, keys.number(wanted))
         txn.put(keys.RELEASE, __version__.encode())
         for job in jobs:

@@ -19,7 +19,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.key_codec import handle_from
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import variables
-from exuvia.events.change import SchemaChange
+from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span

@@ -5,7 +5,7 @@
         one transaction: owner's term guarded, handler(txn, change), its flag   (law 7)
           NotReady      later, silently            } the handler sees nothing behind it until then,
           an error      later, backed off, shown   } or until an operator lets it pass that event
-                                                     over (trouble.py); other handlers go on
+                                                     over (below); other handlers go on
       seen by all       the last one's transaction removes it
 
 Effects in the store are exactly once; effects in memory may come again after a failure, so such
@@ -16,20 +16,131 @@ Transactions of one handler for events behind one another are a chain (kv/chain.
 those before it wrote, and up to MOST_IN_CHAIN of them wait for the disk once (decision 022). `step`
 does at most one chain. What handlers are waiting for stands in the store for people
 (ADMIN SHOW DDL NOTIFIER), from the first refusal on.
+
+A handler's id is given once and for all: bit n of an event's flag (seed 004). An id that is no
+longer used is never given again: events at rest may still have its bit.
+
+Why handlers stand still, and what an operator did about it; in the store, for people.
+
+    m/handler/{id}                 the event a handler refuses, how often, its words
+    m/skipped/{id}{job}{part}      an event that an operator let a handler pass over
+
+A handler that raises is called again, for ever, ever more seldom: nothing is dropped. Whoever
+decides that an event is not to reach a handler says so (`skip`): that event, that handler, in one
+transaction with a record that stays. Other handlers get the event all the same.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+import msgspec
+
 from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox, trouble
-from exuvia.events.change import SchemaChange
+from exuvia.events import outbox
 from exuvia.events.outbox import Event
-from exuvia.events.trouble import Trouble
+from exuvia.events.schema_change import SchemaChange
+from exuvia.kv import keys
 from exuvia.kv.chain import Chain
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+TEST = 0
+STATS_META = 1
+PRIORITY_QUEUE = 2
+FEED = 3
+
+NAMES = {
+    STATS_META: "stats meta",
+    PRIORITY_QUEUE: "priority queue",
+    FEED: "feed",
+}
+
+
+# -- trouble ---------------------------------------------------------------------------------------
+
+MOST_SKIPPED = 100  # records kept of a handler, those of the greatest job ids
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a handler stands still: the event it refuses, how often, and its words."""
+
+    handler: str
+    job_id: int
+    part: int
+    attempts: int
+    error: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The event's place in the order."""
+        return self.job_id, self.part
+
+    @property
+    def event(self) -> str:
+        """The event as people name it: job, or job/part."""
+        return f"{self.job_id}" if self.part == outbox.WHOLE_JOB else f"{self.job_id}/{self.part}"
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision of an operator. `at`: nanoseconds since 1970."""
+
+    trouble: Trouble
+    by: str
+    at: int
+
+
+def _key(handler: int) -> bytes:
+    return keys.meta("handler", handler)
+
+
+def show(txn: Transaction, handler: int, trouble: Trouble) -> None:
+    """A handler refuses an event."""
+    txn.put(_key(handler), msgspec.json.encode(trouble))
+
+
+def clear(txn: Transaction, handler: int) -> None:
+    """It goes on."""
+    if txn.get(_key(handler)) is not None:
+        txn.delete(_key(handler))
+
+
+def troubles(txn: Transaction) -> dict[int, Trouble]:
+    """What handlers stand still for, by their ids."""
+    prefix = keys.meta("handler")
+    return {
+        keys.read_number(key[len(prefix) :]): msgspec.json.decode(raw, type=Trouble)
+        for key, raw in txn.scan(keys.span_of(prefix))
+    }
+
+
+def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: int) -> Skipped:
+    """The handler passes over the event that it refuses. Raises 1105 for any other event."""
+    trouble, event = troubles(txn).get(handler), outbox.get(txn, place)
+    if trouble is None or trouble.place != place or event is None:
+        raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
+    outbox.pass_over(txn, event, handler)
+    skipped = Skipped(trouble=trouble, by=by, at=at)
+    txn.put(_skipped_key(handler, place), msgspec.json.encode(skipped))
+    known = txn.scan(keys.span_of(keys.meta("skipped", handler)), reverse=True)
+    for key, _ in list(islice(known, MOST_SKIPPED, None)):
+        txn.delete(key)
+    clear(txn, handler)
+    return skipped
+
+
+def skipped(txn: Transaction, handler: int) -> list[Skipped]:
+    """What operators let it pass over, by job."""
+    pairs = txn.scan(keys.span_of(keys.meta("skipped", handler)))
+    return [msgspec.json.decode(raw, type=Skipped) for _, raw in pairs]
+
+
+def _skipped_key(handler: int, place: tuple[int, int]) -> bytes:
+    return keys.meta("skipped", handler, place[0], place[1] + 1)
+
+
+# -- notifier --------------------------------------------------------------------------------------
 
 MOST_HANDLERS = 64  # bits of a flag
 POLL_S = 1.0
@@ -177,7 +288,7 @@ class Notifier:
                 return error
             outbox.mark(txn, event, handler.number, self.mask)
             if is_first:
-                trouble.clear(txn, handler.number)
+                clear(txn, handler.number)
                 is_first = False
             txn.commit()
             flag = event.flag | 1 << handler.number
@@ -196,7 +307,7 @@ class Notifier:
         )
         txn = chain.begin()
         self._campaign.guard(txn)
-        trouble.show(txn, handler.number, shown)
+        show(txn, handler.number, shown)
         txn.commit()
 
     def _hold(self, handler: _Registered, event: Event, now: float, error: Exception) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.key_codec import handle_from
 from exuvia.catalog.system_rows import planned
-from exuvia.events.change import SchemaChange
+from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction

@@ -24,15 +24,15 @@
     m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it
     m/progress/{job}{run}{task}   rows a running task has done, for display only
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
-    m/analyze/{id}          an analysis a session asked for, and its answer; stats/requests.py
+    m/analyze/{id}          an analysis asked for, and its answer; stats/analyze_requests.py
     m/freshstats            last version of statistics of values; stats/records.py
     m/indexstats/{table}{index}   a fill made its statistics; stats/new_index.py
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/following.py
     m/handler/{id}          why a handler of the notifier stands still
     m/feed/{name}           where a reader of the feed goes on
     m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
-    m/queue/asked, answer   people ask for the auto-analyze queue; stats/shown.py
-    m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/lists.py
+    m/queue/asked, answer   people ask for the auto-analyze queue; stats/queue_rpc.py
+    m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/two_queues.py
     m/ask/{member}{n}       a question to other fronts; cluster/questions.py
     m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
@@ -43,7 +43,7 @@
     t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry
-    t{table}l               written with each lock mark of that (physical) table; ddl/lock_marks.py
+    t{table}l               written with each lock mark of that (physical) table; ddl/gc_worker.py
     t{table}lx{key}         mark of a key locked FOR UPDATE; {key}: what follows t{table} in it
     t{table}ls{key}         mark of a key locked FOR SHARE
 

@@ -29,9 +29,8 @@ from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.asking import WRITERS, writers
 from exuvia.cluster.locks import MetadataLocks
-from exuvia.cluster.questions import Answering
+from exuvia.cluster.questions import WRITERS, Answering, writers
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.open import pinned
@@ -39,20 +38,18 @@ from exuvia.node.assemble import Backoff, Base, Options, assemble
 from exuvia.node.loops import Loops
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import connection
-from exuvia.server.http import Http, application
+from exuvia.server.http import Http, Status, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
 from exuvia.server.pool import Pool
-from exuvia.server.processes import ClusterProcesses, Connections, answers
-from exuvia.server.reaper import Reaper
+from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
 from exuvia.server.statements import quoted
-from exuvia.server.status import Status
 from exuvia.server.tls import context_of
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
+from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.deltas import Deltas
-from exuvia.stats.fresh import FreshStatistics
 
 FILES_PER_CONNECTION = 2
 STOP_S = 4.5

@@ -26,7 +26,7 @@ from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.columnar import payloads
-from exuvia.pipeline.inline import InlineWave
+from exuvia.pipeline.executor import InlineWave
 from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, Settings
 from exuvia.pipeline.spans import cut

@@ -55,7 +55,7 @@ class Finished(NamedTuple):
 
 
 class SpanRow(msgspec.Struct, frozen=True):
-    """A finished span as its row has it, for whoever keeps progress elsewhere (ddl/lists.py)."""
+    """A finished span as its row has it, for ddl/two_queues.py, which keeps progress elsewhere."""
 
     ele_id: int
     ele_type: bytes

@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store
-from exuvia.pipeline import crc, move, rewrite, summary
+from exuvia.pipeline import move, rewrite, summary
 from exuvia.pipeline.fill import Fill
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import DEPOSED, FAILED, UNAVAILABLE, Outcome, Task
 from exuvia.pipeline.throttle import Batch
-from exuvia.pipeline.verify import rows, scan
+from exuvia.pipeline.verify import checksum, rows, scan
 
 Steps = Generator[Batch, None, Outcome]
 
@@ -25,7 +25,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "sum entries": scan.sum_entries,
     "collect rows": scan.collect_rows,
     "collect entries": scan.collect_entries,
-    "checksum": crc.checksum,
+    "checksum": checksum.checksum,
     "check rows": rows.check_rows,
     "check moved": rows.check_moved,
     "check fits": rows.check_fits,

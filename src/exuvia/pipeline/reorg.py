@@ -19,8 +19,8 @@ from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
-from exuvia.pipeline.crew import Crew
 from exuvia.pipeline.entries import LEAST_SPAN_ROWS, run_rows
+from exuvia.pipeline.executor import Crew
 from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Rate, Running, Waiting
 from exuvia.pipeline.settings import Dial, Settings, Variables

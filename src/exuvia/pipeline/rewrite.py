@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Conflict
-from exuvia.catalog.arrow import array_of
 from exuvia.catalog.codec import row_batch
+from exuvia.catalog.columns import array_of
 from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import Change
 from exuvia.catalog.table import Table

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exuvia.pipeline import jvm
-from exuvia.pipeline.java import is_local, java_obstacle, master_obstacle
+from exuvia.pipeline.jvm import is_local, java_obstacle, master_obstacle
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import Cores, allowed, half_of, move_to, step_back
 

@@ -27,9 +27,8 @@ from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store
-from exuvia.pipeline.distinct import Distinct
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.sampling import PackedSample, Sample
+from exuvia.pipeline.sampling import Distinct, PackedSample, Sample
 from exuvia.pipeline.task import Outcome, Task
 from exuvia.pipeline.throttle import Batch
 

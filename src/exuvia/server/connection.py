@@ -32,9 +32,8 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, conversation
-from exuvia.server.compression import Compressed
 from exuvia.server.errors import explain
-from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.framing import Compressed, Incoming, Outgoing
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Login
 from exuvia.server.pool import Pool

@@ -1,26 +1,197 @@
 """HTTP on the status port: /livez, /readyz, /status, /metrics, /stats/priority-queue.
-
-A thread of its own in the front.
+It has a thread of its own in the front.
 
 Requests are rare and small, so they cost the wire's thread next to nothing.
+
+What a node says of itself and of the cluster: health checks, /status, gauges. Reads only.
+
+livez    this process answers
+readyz   the lease is fresh (law 8), the store answers, no loop has stopped
+status   member, owner, schema version, unfinished jobs with what they wait for
 """
 
 import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import uvicorn
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError
-from exuvia.server.metrics import Metrics, exposition
-from exuvia.server.status import Status
+from exuvia.catalog import meta
+from exuvia.catalog.infoschema import Loader
+from exuvia.catalog.state import STATE_TEXT
+from exuvia.cluster import member as members
+from exuvia.cluster.member import Member
+from exuvia.cluster.owner import owner_of
+from exuvia.ddl import queue
+from exuvia.ddl.codes import JOB_STATE_TEXT
+from exuvia.ddl.job import Job
+from exuvia.kv.store import Store
+from exuvia.server.metrics import Metrics, exposition, gauge
+from exuvia.server.processes import Connections
+from exuvia.stats import queue_rpc
+
+SHOWN_JOBS = 1000
+_STORE = {
+    "file_bytes": "The store's file, which never shrinks by itself",
+    "used_bytes": "What of it is data now",
+    "kept_bytes": "Replaced data that the oldest snapshot keeps from being used again",
+    "readers": "Snapshots that are open, of all processes",
+}
+
+
+class Check(NamedTuple):
+    """One named condition of readiness."""
+
+    name: str
+    passed: bool
+    about: str
+
+
+class Status:
+    """Thread-safe. `back_pid` and `broken_loops` come from the front."""
+
+    def __init__(
+        self,
+        store: Store,
+        member: Member,
+        loader: Loader,
+        connections: Connections,
+        clock: Clock,
+        back_pid: Callable[[], int | None],
+        broken_loops: Callable[[], list[str]],
+    ) -> None:
+        self._store = store
+        self._member = member
+        self._loader = loader
+        self._connections = connections
+        self._clock = clock
+        self._back_pid = back_pid
+        self._broken_loops = broken_loops
+
+    def checks(self) -> list[Check]:
+        """Everything readiness depends on."""
+        serving = self._member.serving(self._clock.monotonic())
+        broken = ", ".join(self._broken_loops())
+        store = self._store_answers()
+        return [
+            Check("lease", serving, "fresh" if serving else "not renewed within its lease"),
+            Check("store", not store, store or "reachable"),
+            Check("loops", not broken, f"stopped: {broken}" if broken else "all run"),
+        ]
+
+    def _store_answers(self) -> str:
+        try:
+            txn = self._store.begin()
+            meta.version(txn)
+            txn.rollback()
+        except ExuviaError as error:
+            return str(error)
+        return ""
+
+    def report(self) -> dict[str, Any]:
+        """The whole of /status, as JSON values. Raises Unavailable."""
+        txn = self._store.begin()
+        try:
+            live = members.live(txn)
+            owner = owner_of(txn, "ddl")
+            jobs = queue.unfinished(txn)
+            version = meta.version(txn)
+        finally:
+            txn.rollback()
+        return {
+            "member": self._member.id,
+            "address": self._member.info.address,
+            "back_pid": self._back_pid(),
+            "connections": len(self._connections.all()),
+            "schema_version": version,
+            "schema_version_loaded": self._loader.version,
+            "owner": None if owner is None else {"member": owner.member, "term": owner.term},
+            "members": [
+                {"id": each.id, "kind": each.kind, "pid": each.pid, "address": each.address}
+                for each in live
+            ],
+            "jobs": [_job(job) for job in jobs[:SHOWN_JOBS]],
+            "jobs_unfinished": len(jobs),
+        }
+
+    def priority_queue(self) -> dict[str, Any]:
+        """The auto-analyze queue, asked of its owner. Raises Unavailable."""
+        return queue_rpc.priority_queue(self._store, self._clock)
+
+    def collect(self) -> Iterator[Metric]:
+        """Gauges for Prometheus."""
+        report = self.report()
+        loaded, version = report["schema_version_loaded"], report["schema_version"]
+        yield gauge("exuvia_connections", "Open client connections", report["connections"])
+        yield gauge("exuvia_schema_version", "Schema version this node has loaded", loaded)
+        yield gauge(
+            "exuvia_schema_version_lag", "Versions published but not loaded", version - loaded
+        )
+        yield _jobs_by_state(report["jobs"])
+        rows = sum(job["row_count"] for job in report["jobs"])
+        yield from _write_holds(self._store)
+        yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
+        for name, value in self._store.measures().items():
+            yield gauge(f"exuvia_store_{name}", _STORE[name], value)
+        owner = report["owner"] or {"member": "", "term": 0}
+        yield InfoMetricFamily(
+            "exuvia_owner",
+            "Who owns schema changes",
+            value={"member": owner["member"], "term": str(owner["term"])},
+        )
+
+
+def _write_holds(store: Store) -> Iterator[Metric]:
+    """Of engines that have one lock for all writers."""
+    holds = getattr(store, "write_holds", None)
+    if holds is None:
+        return
+    count, total_s, longest_s = holds
+    name = "exuvia_store_write_lock"
+    about = "Times this process held the store's write lock"
+    yield SummaryMetricFamily(f"{name}_seconds", about, count_value=count, sum_value=total_s)
+    yield gauge(f"{name}_longest_seconds", "The longest of them", longest_s)
+
+
+def _job(job: Job) -> dict[str, Any]:
+    """One job; its note has rows a second and the time left, its wait says what it waits for."""
+    return {
+        "id": job.id,
+        "type": job.action_text,
+        "schema": job.schema_name,
+        "table": job.table_name,
+        "state": JOB_STATE_TEXT[job.state],
+        "schema_state": STATE_TEXT[job.schema_state],
+        "row_count": job.row_count,
+        "note": job.exuvia_note,
+        "wait": job.exuvia_wait,
+        "query": job.query,
+    }
+
+
+def _jobs_by_state(jobs: Iterable[dict[str, Any]]) -> Metric:
+    counts: dict[tuple[str, str], int] = {}
+    for job in jobs:
+        key = job["type"], job["state"]
+        counts[key] = counts.get(key, 0) + 1
+    family = GaugeMetricFamily("exuvia_ddl_jobs", "Unfinished jobs", labels=["type", "state"])
+    for (kind, state), count in counts.items():
+        family.add_metric([kind, state], count)
+    return family
+
+
+# -- http ------------------------------------------------------------------------------------------
 
 _log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Response]

@@ -11,10 +11,17 @@ from random import Random
 
 from exuvia.base.errors import Conflict
 from exuvia.catalog import meta as catalog
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
-from exuvia.events import outbox, publish
-from exuvia.events.at_rest import DroppedTable, Kind, Partition
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.events import outbox, schema_change
+from exuvia.events.schema_change import DroppedTable, Kind, Partition
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.change import table_of_the_world
@@ -165,12 +172,12 @@ class Changer:
         table = evolve(table, name=name(f"t{table_id}"))
         if self._random.random() < 0.6:
             table = with_pieces(table, self._pieces(txn, 2))
-        return [Told(publish.create_table(self._put(txn, table)))]
+        return [Told(schema_change.create_table(self._put(txn, table)))]
 
     def _drop(self, txn: Transaction) -> list[Told]:
         table = self._one(self._all())
         self._drop_info(txn, table)
-        return [Told(publish.drop_table(table))]
+        return [Told(schema_change.drop_table(table))]
 
     def _truncate(self, txn: Transaction) -> list[Told]:
         old = self._one(self._all())
@@ -178,7 +185,7 @@ class Changer:
         new = evolve(old, id=catalog.next_ids(txn), exuvia_physical=0)
         if old.partition is not None:
             new = with_pieces(new, self._pieces(txn, len(old.partition.definitions)))
-        return [Told(publish.truncate_table(self._put(txn, new), old))]
+        return [Told(schema_change.truncate_table(self._put(txn, new), old))]
 
     def _columns(self, txn: Transaction) -> list[Told]:
         table = self._one(self._all())
@@ -192,7 +199,7 @@ class Changer:
             column, table = table.cols[-1], evolve(table, cols=table.cols[:-1])
         else:
             column = table.cols[1]
-        return [Told(publish.columns(kind, self._put(txn, table), [column]))]
+        return [Told(schema_change.columns(kind, self._put(txn, table), [column]))]
 
     def _several(self, txn: Transaction) -> list[Told]:
         """ADD COLUMN, ADD INDEX, MODIFY COLUMN: three parts of one statement."""
@@ -207,9 +214,9 @@ class Changer:
         )
         self._put(txn, table)
         return [
-            Told(publish.columns(Kind.ADD_COLUMN, table, [added])),
-            Told(publish.add_index(table, [index])),
-            Told(publish.columns(Kind.MODIFY_COLUMN, table, [table.cols[1]])),
+            Told(schema_change.columns(Kind.ADD_COLUMN, table, [added])),
+            Told(schema_change.add_index(table, [index])),
+            Told(schema_change.columns(Kind.MODIFY_COLUMN, table, [table.cols[1]])),
         ]
 
     # -- partitions --------------------------------------------------------------------------------
@@ -230,7 +237,7 @@ class Changer:
         number = {Kind.DROP_PARTITION: 0, Kind.REORGANIZE_PARTITION: 2}.get(kind, 1)
         added = self._pieces(txn, number) if number else ()
         table = self._put(txn, with_pieces(table, (*kept, *added)))
-        return [Told(publish.partitions(kind, table, _refs(added), _refs(dropped)))]
+        return [Told(schema_change.partitions(kind, table, _refs(added), _refs(dropped)))]
 
     def _exchange(self, txn: Transaction) -> list[Told]:
         plain = [table for table in self._live.values() if table.partition is None]
@@ -245,7 +252,7 @@ class Changer:
         pieces[at] = evolve(pieces[at], id=came)
         table = self._put(txn, with_pieces(table, pieces))
         other = self._put(txn, evolve(other, exuvia_physical=left))
-        return [Told(publish.exchange_partition(table, _refs([pieces[at]])[0], other))]
+        return [Told(schema_change.exchange_partition(table, _refs([pieces[at]])[0], other))]
 
     def _repartition(self, txn: Transaction) -> list[Told]:
         """A table gets partitions, or others, or loses them: none whose id is now a partition's."""
@@ -263,7 +270,7 @@ class Changer:
             new = with_pieces(old, pieces)
         self._put(txn, new)
         kind = Kind.REMOVE_PARTITIONING if loses else Kind.PARTITION_BY
-        change = publish.repartition(kind, new, old.id, _refs(pieces), dropped)
+        change = schema_change.repartition(kind, new, old.id, _refs(pieces), dropped)
         return [Told(change, (whole_of(old), whole_of(new)))]
 
     def _drop_schema(self, txn: Transaction) -> list[Told]:
@@ -274,7 +281,7 @@ class Changer:
             if table.exuvia_physical and not parts:
                 parts = (Partition(table.exuvia_physical, ""),)
             tables.append(DroppedTable(table.id, table.name.O, parts))
-        change = publish.drop_schema(self._database, tables)
+        change = schema_change.drop_schema(self._database, tables)
         catalog.drop_database(txn, self._database)
         self._next_live, self._long = {}, {}
         self._databases += 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.reader import scan
-from exuvia.events.change import Kind, SchemaChange
+from exuvia.events.schema_change import Kind, SchemaChange
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import meta
 from exuvia.stats.meta import Delta, Meta

@@ -16,9 +16,9 @@ from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox, publish
-from exuvia.events.change import SchemaChange
+from exuvia.events import outbox, schema_change
 from exuvia.events.notifier import Notifier, NotReady
+from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
@@ -72,7 +72,7 @@ class Teller:
             places = [(self._jobs[-1], n if parts > 1 else outbox.WHOLE_JOB) for n in range(parts)]
             for place in places:
                 info = evolve(self._table, name=name(f"t{place[0]}"))
-                outbox.put(txn, *place, publish.create_table(info))
+                outbox.put(txn, *place, schema_change.create_table(info))
             try:
                 txn.commit()
             except Conflict:

@@ -23,7 +23,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
-from exuvia.events import feed, handlers, outbox
+from exuvia.events import feed, notifier, outbox
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
@@ -47,7 +47,7 @@ FEW = (1, 120)  # rounds and steps of a world in which each commit is a place to
 MOST_STEPS = 20_000
 LONG_S = 700.0  # what is gone is removed after ten minutes
 _JUDGED = (outbox.TABLE, meta.TABLE, feed.TABLE)
-_STORED = (handlers.STATS_META, handlers.FEED)
+_STORED = (notifier.STATS_META, notifier.FEED)
 
 Place = tuple[int, int]
 Fate = Callable[[], str]
@@ -158,13 +158,13 @@ class World:
             if not known.issuperset(earlier):
                 raise Broke("law 7", f"handler {handler} took part {part} of {job} too early")
             self.trace.append(f"handler {handler} takes {job}/{part}")
-            if handler == handlers.STATS_META:
+            if handler == notifier.STATS_META:
                 self.counts.take(self.changer.told[job, part])
         done += new
 
     def _log_is_right(self, txn: Transaction) -> None:
         entries = feed.read(txn, self._position)
-        done = self._done[handlers.FEED]
+        done = self._done[notifier.FEED]
         new = [entry.change.origin for entry in entries]
         if new != done[self._logged :]:
             raise Broke("law 7", f"the log has {new} more, flags say {done[self._logged :]}")

@@ -9,17 +9,26 @@ get         recent, else the columns (binary search)
 high_water  every row up to this version is here: who follows changes asks for no more
 
 Rows of tables that are gone stay until the next load.
+
+New statistics reach the plans of every front.
+
+    analysis, on whatever node --> m/freshstats = version, channel "stats"
+    every front                --> reads it when woken, or after 3 s: another one than before?
+                                   plans are made anew
+
+Plans are kept by the shape of their text and prove themselves fresh against definitions only; which
+index they read was chosen by statistics.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exuvia.kv.store import Store
-from exuvia.stats import meta
+from exuvia.stats import meta, records
 from exuvia.stats.meta import Meta
 
 LEASE_S = 3.0
@@ -281,3 +290,32 @@ def _numbered(texts: list[str | None], numbers: dict[str, int]) -> NDArray[np.in
     for text in set(texts):
         numbers.setdefault(text or "", len(numbers))
     return np.array([numbers[text or ""] for text in texts], np.int32)
+
+
+# -- fresh -----------------------------------------------------------------------------------------
+
+
+class FreshStatistics:
+    """A front's loop. `forget`: plan anew."""
+
+    channel = meta.CHANNEL
+
+    def __init__(self, store: Store, forget: Callable[[], None]) -> None:
+        self._store = store
+        self._forget = forget
+        self._known = self._version()
+
+    def step(self, now: float) -> float:
+        """Look; seconds until the next look."""
+        version = self._version()
+        if version != self._known:
+            self._known = version
+            self._forget()
+        return LEASE_S
+
+    def _version(self) -> int:
+        txn = self._store.begin()
+        try:
+            return records.last_version(txn)
+        finally:
+            txn.rollback()

@@ -20,7 +20,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
-from exuvia.stats import bounds, meta, records
+from exuvia.stats import meta, records
 from exuvia.stats.records import Statistics
 
 _DIGITS = 8
@@ -129,12 +129,12 @@ def distribution(
 def _encoder(table: Table, index: IndexInfo, by_handle: bool) -> Any:
     if by_handle:
         field = table.info.cols[table.handle_positions[0]].type
-        return lambda raw: key_codec.handle_from(table, (bounds.load(raw, field),))
+        return lambda raw: key_codec.handle_from(table, (records.load(raw, field),))
     if index.exuvia_clustered:
         fields = [table.info.cols[position].type for position in table.handle_positions]
         form: Any = table.handle_form
     else:
         fields, form = table.form(index).types, table.form(index).keys
     if len(fields) == 1:
-        return lambda raw: form.encode([bounds.load(raw, fields[0])])
-    return lambda raw: form.encode(bounds.load_many(raw, fields))
+        return lambda raw: form.encode([records.load(raw, fields[0])])
+    return lambda raw: form.encode(records.load_many(raw, fields))

@@ -24,11 +24,10 @@ from exuvia.base.clock import Clock
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.events.at_rest import Kind
-from exuvia.events.change import Repartitioned, SchemaChange
+from exuvia.events.schema_change import Kind, Repartitioned, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
-from exuvia.stats import bounds, locked, meta, records
+from exuvia.stats import locked, meta, records
 from exuvia.stats.analysis import is_skipped
 from exuvia.stats.meta import Delta, Meta
 from exuvia.stats.records import Bucket, Statistics
@@ -219,6 +218,6 @@ def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
     value = None if column.generated_expr_string else origin_default_of(column)
     if value is None:
         return Statistics(*place, distinct=0, nulls=known.rows, is_analyzed=False)
-    raw = bounds.dump(value, column.type)
+    raw = records.dump(value, column.type)
     bucket = Bucket(known.rows, known.rows, raw, raw)
     return Statistics(*place, distinct=1, buckets=(bucket,), is_analyzed=False)

@@ -4,7 +4,7 @@
                                           stats_meta: the index is among the analyzed ones
                                           m/indexstats/{table}{index}: the finishing event says so
 
-The queue then has no reason to analyze the table (stats/affected.py). The write requires the
+The queue then has no reason to analyze the table (stats/queue.py). The write requires the
 reorg's epoch, as every write of a fill does. A locked table's statistics stand still. If the job is
 rolled back later its index never is: what stands under its id is read by nobody, and goes with the
 table.
@@ -19,8 +19,8 @@ from exuvia.pipeline.summary import Summary, parts_of
 from exuvia.pipeline.task import Order
 from exuvia.stats import locked, meta, records
 from exuvia.stats.analysis import Subject, statistics_of
+from exuvia.stats.analyze_requests import BUCKETS, TOP_N
 from exuvia.stats.meta import Meta
-from exuvia.stats.orders import BUCKETS, TOP_N
 from exuvia.stats.records import Statistics
 
 _TRIES = 20

@@ -9,26 +9,26 @@
     answering    the queue to people, when they ask         woken by "queue"
     requests     analyses that sessions ask for             woken by "analyze"
 
-Handlers are registered here, once: events/handlers.py has their ids.
+Handlers are registered here, once: events/notifier.py has their ids.
 """
 
 from exuvia.base.clock import Clock
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.events import handlers
+from exuvia.events import notifier
 from exuvia.events.feed import Feed
 from exuvia.events.notifier import Notifier
 from exuvia.events.webhook import Webhook
 from exuvia.kv.store import Store
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.analyze import Analyzer
+from exuvia.stats.analyze_requests import Requests
 from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.following import Following
 from exuvia.stats.queue import Queue
-from exuvia.stats.requests import Requests
-from exuvia.stats.shown import Answering
+from exuvia.stats.queue_rpc import Answering
 
 Loop = Campaign | Notifier | Webhook | StatsCache | Queue | Runner | Answering | Requests
 
@@ -62,11 +62,11 @@ class Stats:
         self.answering = Answering(store, campaign, self.queue, clock)
         self.notifier = Notifier(store, campaign)
         for number, handler in (
-            (handlers.STATS_META, Following(clock)),
-            (handlers.PRIORITY_QUEUE, self.queue.handle),
-            (handlers.FEED, Feed(clock)),
+            (notifier.STATS_META, Following(clock)),
+            (notifier.PRIORITY_QUEUE, self.queue.handle),
+            (notifier.FEED, Feed(clock)),
         ):
-            self.notifier.register(number, handlers.NAMES[number], handler)
+            self.notifier.register(number, notifier.NAMES[number], handler)
         self.webhook = Webhook(store, campaign)
 
     def loops(self) -> tuple[Loop, ...]:

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from exuvia.base.types import FieldType
-from exuvia.catalog.arrow import to_arrow
 from exuvia.catalog.codec.key_batch import index_keys
 from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of
 from exuvia.catalog.columns import (
@@ -34,6 +33,7 @@ from exuvia.catalog.columns import (
     arrow_type,
     constant,
     mixed,
+    to_arrow,
     vector_of,
 )
 from exuvia.catalog.convert.values import origin_default_of

@@ -1,18 +1,314 @@
-"""The order of events of `exuvia demo`; every part is in a file of its own."""
+"""`exuvia demo`, from its data to its proofs. Clients (clients.py) and what watches them (watch.py)
+are processes of their own.
 
+TPC-H's eight tables: definitions, data (by tpchgen-cli), and the bulk load into fresh tables.
+
+Node processes of the demo: started on free ports, ended by their process id.
+
+The demo's screen: one table of changes, the clients' figures above it, redrawn while it runs.
+
+On a terminal it is live; elsewhere (a log, a pipe) a line is printed whenever a state changes.
+
+What must hold after the demo, with evidence. A broken promise raises AssertionError.
+"""
+
+import re
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pymysql
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from exuvia.cli.demo import data, nodes
-from exuvia.cli.demo.proof import prove
-from exuvia.cli.demo.screen import Screen
-from exuvia.cli.demo.watch import Change, Clients, Progress
+from exuvia.cli.demo.watch import Change, Clients, Progress, Window
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SCHEMA = {
+    "region": "r_regionkey INT PRIMARY KEY, r_name CHAR(25) NOT NULL, r_comment VARCHAR(152)",
+    "nation": "n_nationkey INT PRIMARY KEY, n_name CHAR(25) NOT NULL, n_regionkey INT NOT NULL, "
+    "n_comment VARCHAR(152)",
+    "supplier": "s_suppkey INT PRIMARY KEY, s_name CHAR(25) NOT NULL, s_address VARCHAR(40) "
+    "NOT NULL, s_nationkey INT NOT NULL, s_phone CHAR(15) NOT NULL, "
+    "s_acctbal DECIMAL(15,2) NOT NULL, s_comment VARCHAR(101) NOT NULL",
+    "part": "p_partkey INT PRIMARY KEY, p_name VARCHAR(55) NOT NULL, p_mfgr CHAR(25) NOT NULL, "
+    "p_brand CHAR(10) NOT NULL, p_type VARCHAR(25) NOT NULL, p_size INT NOT NULL, "
+    "p_container CHAR(10) NOT NULL, p_retailprice DECIMAL(15,2) NOT NULL, "
+    "p_comment VARCHAR(23) NOT NULL",
+    "partsupp": "ps_partkey INT NOT NULL, ps_suppkey INT NOT NULL, ps_availqty INT NOT NULL, "
+    "ps_supplycost DECIMAL(15,2) NOT NULL, ps_comment VARCHAR(199) NOT NULL, "
+    "PRIMARY KEY (ps_partkey, ps_suppkey)",
+    "customer": "c_custkey INT PRIMARY KEY, c_name VARCHAR(25) NOT NULL, "
+    "c_address VARCHAR(40) NOT NULL, c_nationkey INT NOT NULL, c_phone CHAR(15) NOT NULL, "
+    "c_acctbal DECIMAL(15,2) NOT NULL, c_mktsegment CHAR(10) NOT NULL, "
+    "c_comment VARCHAR(117) NOT NULL",
+    "orders": "o_orderkey BIGINT PRIMARY KEY, o_custkey INT NOT NULL, o_orderstatus CHAR(1) "
+    "NOT NULL, o_totalprice DECIMAL(15,2) NOT NULL, o_orderdate DATE NOT NULL, "
+    "o_orderpriority CHAR(15) NOT NULL, o_clerk CHAR(15) NOT NULL, o_shippriority INT NOT NULL, "
+    "o_comment VARCHAR(79) NOT NULL",
+    "lineitem": "l_orderkey BIGINT NOT NULL, l_partkey INT NOT NULL, l_suppkey INT NOT NULL, "
+    "l_linenumber INT NOT NULL, l_quantity DECIMAL(15,2) NOT NULL, "
+    "l_extendedprice DECIMAL(15,2) NOT NULL, l_discount DECIMAL(15,2) NOT NULL, "
+    "l_tax DECIMAL(15,2) NOT NULL, l_returnflag CHAR(1) NOT NULL, l_linestatus CHAR(1) NOT NULL, "
+    "l_shipdate DATE NOT NULL, l_commitdate DATE NOT NULL, l_receiptdate DATE NOT NULL, "
+    "l_shipinstruct CHAR(25) NOT NULL, l_shipmode CHAR(10) NOT NULL, l_comment VARCHAR(44) "
+    "NOT NULL, PRIMARY KEY (l_orderkey, l_linenumber)",
+}
+
+
+def create_statements() -> list[str]:
+    """The statements that make the empty tables."""
+    tables = [f"CREATE TABLE {name} ({columns})" for name, columns in SCHEMA.items()]
+    return ["CREATE DATABASE tpch", "USE tpch", *tables]
+
+
+def generate(folder: Path, scale: float) -> None:
+    """Write one Parquet file per table. Raises RuntimeError with the generator's words."""
+    program = Path(sys.executable).parent / "tpchgen-cli"
+    command = [str(program), "parquet", "-s", str(scale), f"--output-dir={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"tpchgen-cli failed: {done.stderr[-1000:]}")
+
+
+def batches(folder: Path, table: str) -> "Iterator[pyarrow.RecordBatch]":
+    """The rows of one table, columns in the order of its definition."""
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(folder / f"{table}.parquet")
+    yield from file.iter_batches(batch_size=100_000)
+
+
+def load(store_url: str, folder: Path) -> dict[str, int]:
+    """Bulk-load every table of the database `tpch`; rows per table."""
+    from exuvia.catalog.infoschema import Schemas
+    from exuvia.kv.open import open_store
+    from exuvia.pipeline import bulk
+
+    store = open_store(store_url)
+    try:
+        loaded = {}
+        for name in SCHEMA:
+            transaction = store.begin()
+            table = Schemas(store).table(transaction, "tpch", name)
+            transaction.rollback()
+            loaded[name] = bulk.load(store, table, batches(folder, name))
+        return loaded
+    finally:
+        store.close()
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+READY_S = 60.0
+STOP_S = 10.0
+
+
+class Node(NamedTuple):
+    """A running `exuvia serve`."""
+
+    process: subprocess.Popen[str]
+    port: int
+    status_port: int
+    log: Path
+
+    def stop(self) -> None:
+        """End it politely, then by force."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def start(store: str, log: Path) -> Node:
+    """Start one node and wait for its ready line. Raises RuntimeError with the end of its log."""
+    command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
+    command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    line: list[str] = []
+    reader = threading.Thread(target=lambda: line.append(_first_line(process)), daemon=True)
+    reader.start()
+    reader.join(READY_S)
+    ports = re.findall(r"127\.0\.0\.1:(\d+)", line[0] if line else "")
+    if len(ports) < 2:
+        process.kill()
+        raise RuntimeError(f"a node did not start: {log.read_text()[-2000:]}")
+    return Node(process, int(ports[0]), int(ports[1]), log)
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+# -- screen ----------------------------------------------------------------------------------------
+
+STATES = ("none", "delete only", "write only", "write reorganization", "public")
+
+
+class Screen:
+    """Draws progress. `with Screen() as screen: screen.draw(...)`."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
+        self._printed: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> "Screen":
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.live.stop()
+
+    def draw(self, changes: list[Progress], window: Window) -> None:
+        """Show how far every change is and how the clients fare."""
+        if self.live:
+            self.live.update(Group(_clients(window), _jobs_table(changes)))
+            return
+        for progress in changes:
+            for state in progress.states:
+                if (progress.change.title, state) not in self._printed:
+                    self._printed.add((progress.change.title, state))
+                    self.console.print(
+                        f"  {progress.change.title}: {state}, {progress.rows:,} rows "
+                        f"{progress.note}"
+                        f"  | clients {window.statements_per_s:.0f}/s p99 {window.p99_ms:.1f} ms"
+                    )
+
+
+def _clients(window: Window) -> Text:
+    return Text(
+        f"clients: {window.statements_per_s:6.0f} writes/s   p99 {window.p99_ms:6.1f} ms",
+        style="bold cyan",
+    )
+
+
+def _jobs_table(changes: list[Progress]) -> Table:
+    table = Table("schema change", "state", "rows", "now", "seconds", expand=False)
+    for progress in changes:
+        state = list(progress.states)[-1] if progress.states else "waiting"
+        style = "green" if progress.done and not progress.error else "yellow"
+        table.add_row(
+            progress.change.title,
+            Text(f"{_bar(state)} {state}", style=style),
+            f"{progress.rows:,}",
+            progress.error or progress.note.split("; ")[0],
+            f"{progress.seconds:.1f}" if progress.done else "",
+        )
+    return table
+
+
+def _bar(state: str) -> str:
+    reached = STATES.index(state) if state in STATES else 0
+    return "●" * (reached + 1) + "○" * (len(STATES) - 1 - reached)
+
+
+# -- proof -----------------------------------------------------------------------------------------
+
+LEAST_WRITES = 200
+QUERY = (
+    "SELECT COUNT(*), SUM(l_extendedprice * l_discount) FROM lineitem {hint} "
+    "WHERE l_shipdate >= '1994-03-01' AND l_shipdate < '1994-03-08' "
+    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"
+)
+
+
+class Proof(NamedTuple):
+    """The five lines the demo ends with."""
+
+    lines: tuple[str, ...]
+
+
+def prove(connection: Any, clients: Clients, changes: list[Progress]) -> Proof:
+    """Check everything; `connection` is a pymysql connection in the database `tpch`."""
+    return Proof(
+        (
+            _finished(changes),
+            _served(clients),
+            _wrote_meanwhile(clients, changes),
+            _same_answer(connection),
+            _checked(connection),
+        )
+    )
+
+
+def _finished(changes: list[Progress]) -> str:
+    failed = [f"{p.change.title}: {p.error}" for p in changes if p.error]
+    assert not failed, failed
+    return "; ".join(f"{p.change.title} in {p.seconds:.1f} s" for p in changes)
+
+
+def _served(clients: Clients) -> str:
+    assert not clients.errors, clients.errors[:5]
+    latencies = sorted(clients.latencies_ms)
+    p50, p99 = latencies[len(latencies) // 2], latencies[int(len(latencies) * 0.99)]
+    return (
+        f"{len(clients.commits):,} client writes on two nodes: 0 errors, {clients.retries} "
+        f"conflicts retried, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+    )
+
+
+def _wrote_meanwhile(clients: Clients, changes: list[Progress]) -> str:
+    counts = {
+        p.change.title: clients.committed_between(*p.time_in("write reorganization"))
+        for p in changes
+        if "write reorganization" in p.states
+    }
+    total = sum(counts.values())
+    assert total >= LEAST_WRITES, f"only {counts} writes while an index was being filled"
+    return f"{total:,} of them committed while an index was in write reorganization"
+
+
+def _same_answer(connection: Any) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        with_index, index_s = _timed(cursor, QUERY.format(hint="USE INDEX (shipped)"))
+        without, scan_s = _timed(cursor, QUERY.format(hint="IGNORE INDEX (shipped)"))
+        cursor.execute("COMMIT")
+        cursor.execute("EXPLAIN " + QUERY.format(hint="USE INDEX (shipped)"))
+        plan = str(cursor.fetchall())
+    assert "shipped" in plan, plan
+    assert with_index == without and with_index[0], (with_index, without)
+    return (
+        f"a TPC-H revenue query gives {with_index[1]} over {with_index[0]} rows, through the new "
+        f"index ({index_s * 1000:.0f} ms) and without it ({scan_s * 1000:.0f} ms)"
+    )
+
+
+def _timed(cursor: Any, query: str) -> tuple[Any, float]:
+    started = time.monotonic()
+    cursor.execute(query)
+    return cursor.fetchone(), time.monotonic() - started
+
+
+def _checked(connection: Any) -> str:
+    started = time.monotonic()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("ADMIN CHECK TABLE lineitem")
+    except pymysql.err.MySQLError as error:
+        raise AssertionError(f"ADMIN CHECK TABLE found: {error}") from error
+    seconds = time.monotonic() - started
+    return f"ADMIN CHECK TABLE: each row has its entries, each entry its row ({seconds:.1f} s)"
+
+
+# -- story -----------------------------------------------------------------------------------------
 
 CHANGES = (
     Change("ALTER TABLE lineitem ADD INDEX shipped (l_shipdate, l_discount)", "add index shipped"),
@@ -43,8 +339,8 @@ def tell(scale: float, keep: bool, console: Console) -> None:
         base = Path(folder)
         store = f"lmdb://{base / 'store'}"
         console.print(f"1. TPC-H tables at scale {scale:g}, two nodes on one fresh store")
-        data.generate(base / "tpch", scale)
-        running = [nodes.start(store, base / "node1.log"), nodes.start(store, base / "node2.log")]
+        generate(base / "tpch", scale)
+        running = [start(store, base / "node1.log"), start(store, base / "node2.log")]
         try:
             _load(running[0].port, store, base / "tpch", console)
             _change_and_prove(running, console)
@@ -57,15 +353,15 @@ def tell(scale: float, keep: bool, console: Console) -> None:
 
 def _load(port: int, store: str, folder: Path, console: Console) -> None:
     with connect(port) as connection, connection.cursor() as cursor:
-        for statement in data.create_statements():
+        for statement in create_statements():
             cursor.execute(statement)
     started = time.monotonic()
-    loaded = data.load(store, folder)
+    loaded = load(store, folder)
     rows, seconds = sum(loaded.values()), time.monotonic() - started
     console.print(f"2. loaded {rows:,} rows in {seconds:.1f} s ({rows / seconds:,.0f} rows/s)")
 
 
-def _change_and_prove(running: list[nodes.Node], console: Console) -> None:
+def _change_and_prove(running: list[Node], console: Console) -> None:
     with connect(running[0].port, "tpch") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT MAX(o_orderkey) FROM orders")
         orders = int(cursor.fetchone()[0])
@@ -127,7 +423,7 @@ def _observe(cursor: Any, progress: Progress) -> None:
             progress.saw(job["SCHEMA_STATE"], rows, job["COMMENTS"] or "")
 
 
-def _stay(running: list[nodes.Node], console: Console) -> None:
+def _stay(running: list[Node], console: Console) -> None:
     for node in running:
         console.print(
             f"   mysql -h 127.0.0.1 -P {node.port} -u root tpch     "

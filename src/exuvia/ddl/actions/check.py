@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
-from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
+from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Judged, Step, load
 from exuvia.ddl.actions.paths import add_constraint_path, rows_obey

@@ -34,8 +34,7 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyNoColumnInParent,
     ErrKeyColumnDoesNotExits,
 )
-from exuvia.catalog.constraint_info import FkInfo, Referred
-from exuvia.catalog.model import DatabaseInfo, Name, TableInfo, evolve
+from exuvia.catalog.model import DatabaseInfo, FkInfo, Name, Referred, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.paths import rows_obey

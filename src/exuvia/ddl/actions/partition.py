@@ -25,8 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrSameNamePartition,
     ErrUnknownPartition,
 )
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo
+from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, PartitionInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Publish, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing

@@ -24,9 +24,17 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
 from exuvia.catalog.closing import closing, opened
-from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo, evolve
-from exuvia.catalog.partition_info import ExchangeInfo, PartitionDefinition
+from exuvia.catalog.model import (
+    ColumnInfo,
+    ConstraintInfo,
+    DatabaseInfo,
+    ExchangeInfo,
+    IndexInfo,
+    Layout,
+    PartitionDefinition,
+    TableInfo,
+    evolve,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned

@@ -23,8 +23,15 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrPartitionMgmtOnNonpartitioned, ErrWrongPartitionName
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionDefinition, PartitionInfo, PartitionType
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import (

@@ -9,8 +9,7 @@ RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/s
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.sequence_info import SequenceInfo
+from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.paths import drop_path

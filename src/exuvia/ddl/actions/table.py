@@ -148,7 +148,7 @@ def is_batch(job: Job) -> bool:
 
 
 def may_be_batched(job: Job) -> bool:
-    """Whether it may be done by one job with others (ddl/create_table_batch.py)."""
+    """Whether it may be done by one job with others (ddl/submit.py)."""
     if job.type != ActionCode.CREATE_TABLE or job.exuvia_tables or job.exuvia_ids:
         return False
     return not job.raw_args[0].get("fk_info") and job.reorg_meta is None

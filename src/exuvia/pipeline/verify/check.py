@@ -22,7 +22,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.crew import Crew
+from exuvia.pipeline.executor import Crew
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.spans import cut

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from exuvia.catalog.partition_info import PartitionInfo
+from exuvia.catalog.model import PartitionInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.access.partitions import Cut, Route, route_of
 

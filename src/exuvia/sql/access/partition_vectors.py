@@ -15,7 +15,7 @@ import numpy as np
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family
 from exuvia.catalog.columns import Array, Columns, Vector
-from exuvia.catalog.partition_info import PartitionType
+from exuvia.catalog.model import PartitionType
 from exuvia.sql.access.partitions import NOWHERE, Route
 from exuvia.sql.expr import Column, columns_of
 from exuvia.sql.result import Row

@@ -21,13 +21,14 @@ from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
-from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.catalog.partition_info import (
+from exuvia.catalog.model import (
     DEFAULT,
     MAXVALUE,
+    ColumnInfo,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    TableInfo,
 )
 from exuvia.sql import expressions
 from exuvia.sql.access.sorting import comparer

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from exuvia.base.mysql_errors import ErrUnknownPartition
 from exuvia.base.types import Family
-from exuvia.catalog.partition_info import PartitionType
+from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.bounds import INEXACT, NOTHING, bounder
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of

@@ -19,8 +19,8 @@ from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
-from exuvia.events import handlers, outbox
-from exuvia.events.trouble import skip, skipped, troubles
+from exuvia.events import notifier, outbox
+from exuvia.events.notifier import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
 from exuvia.sql import constants
 from exuvia.sql.nodes import Tree
@@ -144,7 +144,7 @@ def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
     refused = troubles(context.txn)
     flags = [event.flag for event in outbox.pending(context.txn)]
     rows: list[Row] = []
-    for number, name in sorted(handlers.NAMES.items()):
+    for number, name in sorted(notifier.NAMES.items()):
         trouble = refused.get(number)
         passed_over = skipped(context.txn, number)[-SHOWN_SKIPPED:]
         rows.append(

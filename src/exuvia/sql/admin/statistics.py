@@ -27,9 +27,9 @@ from exuvia.sql.admin.maintenance import existing_table
 from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
-from exuvia.stats import locked, meta, records, requests
+from exuvia.stats import analyze_requests, locked, meta, records
+from exuvia.stats.analyze_requests import BUCKETS, TOP_N, Order
 from exuvia.stats.meta import Delta
-from exuvia.stats.orders import BUCKETS, TOP_N, Order
 
 WAIT_S = 0.5
 TRIES = 100
@@ -192,15 +192,15 @@ def _do(session: SessionApi, order: Order) -> None:
 
     def ask(txn: Transaction) -> None:
         nonlocal number
-        number = requests.ask(txn, member.id, order)
+        number = analyze_requests.ask(txn, member.id, order)
 
     commit_beside(session, ask)
     interrupted: Refused | None = None
     while True:
-        seen = store.counter(requests.ANSWERED)
+        seen = store.counter(analyze_requests.ANSWERED)
         txn = store.begin()
         try:
-            request = requests.get(txn, number)
+            request = analyze_requests.get(txn, number)
         finally:
             txn.rollback()
         if request is None or request.done:
@@ -209,8 +209,8 @@ def _do(session: SessionApi, order: Order) -> None:
             interrupted = _interrupted(session)
             if interrupted is not None:
                 commit_beside(session, lambda txn: _stop(txn, number))
-        store.wait(requests.ANSWERED, seen, WAIT_S)
-    commit_beside(session, lambda txn: txn.delete(requests.key_of(number)))
+        store.wait(analyze_requests.ANSWERED, seen, WAIT_S)
+    commit_beside(session, lambda txn: txn.delete(analyze_requests.key_of(number)))
     if interrupted is not None:
         raise interrupted
     if request is not None and request.code:
@@ -218,9 +218,9 @@ def _do(session: SessionApi, order: Order) -> None:
 
 
 def _stop(txn: Transaction, number: int) -> None:
-    request = requests.get(txn, number)
+    request = analyze_requests.get(txn, number)
     if request is not None and not request.done:
-        requests.put(txn, number, msgspec.structs.replace(request, stop=True))
+        analyze_requests.put(txn, number, msgspec.structs.replace(request, stop=True))
 
 
 def _interrupted(session: SessionApi) -> Refused | None:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo
-from exuvia.catalog.model import TableInfo
+from exuvia.catalog.model import RULE_TEXT, FkInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.information_schema.tables import all_tables

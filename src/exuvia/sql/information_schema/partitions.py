@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from exuvia.catalog.model import DatabaseInfo, TableInfo
-from exuvia.catalog.partition_info import (
+from exuvia.catalog.model import (
+    DatabaseInfo,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    TableInfo,
 )
 from exuvia.kv import keys
 from exuvia.sql.information_schema.tables import all_tables

@@ -1,8 +1,8 @@
 """information_schema: analyses that ran (ANALYZE_STATUS) and that wait (AUTO_ANALYZE_QUEUE).
 
-    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/score.py
+    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/analysis_jobs.py
 
-The queue lives on the stats owner; it is asked for (stats/shown.py), so a query waits for its
+The queue lives on the stats owner; it is asked for (stats/queue_rpc.py), so a query waits for its
 answer, a few milliseconds, or not at all where nobody owns statistics. A job that is to be retried
 has no score until it is queued again.
 """
@@ -15,9 +15,8 @@ from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.information_schema.tables import all_tables, row_count
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.stats import analysis_log, shown
-from exuvia.stats.jobs import Job
-from exuvia.stats.score import parts
+from exuvia.stats import analysis_log, queue_rpc
+from exuvia.stats.analysis_jobs import Job, parts
 
 COLUMNS = (
     "TABLE_SCHEMA TABLE_NAME PARTITION_NAME TABLE_ID# STATE CHANGE_PERCENT% TABLE_SIZE%"
@@ -30,7 +29,7 @@ _UNSCORED = 10
 def rows(context: Context) -> Iterable[Row]:
     """Running jobs, waiting ones by their score, and those to be retried."""
     services = context.session.services
-    answer = shown.ask(services.store, services.clock)
+    answer = queue_rpc.ask(services.store, services.clock)
     if answer is None:
         return
     names = _Names(context)

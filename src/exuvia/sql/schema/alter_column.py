@@ -37,8 +37,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode, packed_moment
 from exuvia.catalog.convert.type_change import Kind, is_string, kind_of
-from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionType
+from exuvia.catalog.model import ColumnInfo, PartitionType, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import Modification, indexes_with

@@ -29,13 +29,14 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrWrongPartitionName,
 )
-from exuvia.catalog.model import evolve, name
-from exuvia.catalog.partition_info import (
+from exuvia.catalog.model import (
     DEFAULT,
     MAXVALUE,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    evolve,
+    name,
 )
 from exuvia.ddl import requests
 from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ

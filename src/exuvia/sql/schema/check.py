@@ -34,8 +34,7 @@ from exuvia.base.mysql_errors import (
     ErrTooLongIdent,
     ErrUnknown,
 )
-from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo, Rule
-from exuvia.catalog.model import ColumnInfo, TableInfo, evolve, name
+from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, Rule, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests

@@ -49,8 +49,19 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import references
-from exuvia.catalog.constraint_info import RULE_TEXT, RULES, FkInfo, Rule
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Name, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    RULE_TEXT,
+    RULES,
+    ColumnInfo,
+    DatabaseInfo,
+    FkInfo,
+    IndexInfo,
+    Name,
+    Rule,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table

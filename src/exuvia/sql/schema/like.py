@@ -5,9 +5,16 @@ LIKE"). Ids of columns and indexes begin anew.
 """
 
 from exuvia.base.mysql_errors import ErrOptOnTemporaryTable, ErrWrongObject, ErrWrongTableName
-from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo, evolve, name
-from exuvia.catalog.partition_info import PartitionInfo
+from exuvia.catalog.model import (
+    ColumnInfo,
+    ConstraintInfo,
+    DatabaseInfo,
+    IndexInfo,
+    PartitionInfo,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job

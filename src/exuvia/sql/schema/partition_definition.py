@@ -63,13 +63,16 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
-from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, name
-from exuvia.catalog.partition_info import (
+from exuvia.catalog.model import (
     DEFAULT,
     MAXVALUE,
+    ColumnInfo,
+    IndexInfo,
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    TableInfo,
+    name,
 )
 from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of

@@ -19,8 +19,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
     ErrWrongTableName,
 )
-from exuvia.catalog.model import TableInfo, evolve, name
-from exuvia.catalog.sequence_info import SequenceInfo
+from exuvia.catalog.model import SequenceInfo, TableInfo, evolve, name
 from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests

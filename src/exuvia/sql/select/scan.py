@@ -60,7 +60,7 @@ class Scan(ABC):
         Its columns are c0, c1, ... by position; `one` where none is used."""
         import pyarrow
 
-        from exuvia.catalog.arrow import arrow_type_of
+        from exuvia.catalog.columns import arrow_type_of
 
         fields = [(f"c{position}", arrow_type_of(self.kinds[position])) for position in self.used]
         schema = pyarrow.schema(fields or [("one", pyarrow.int8())])
@@ -79,8 +79,7 @@ class Scan(ABC):
         """Rows as one batch."""
         import pyarrow
 
-        from exuvia.catalog.arrow import array_of, arrow_type_of
-        from exuvia.catalog.columns import vector_of
+        from exuvia.catalog.columns import array_of, arrow_type_of, vector_of
 
         if not self.used:
             return pyarrow.RecordBatch.from_arrays([_ones(len(rows))], names=["one"])
@@ -197,8 +196,8 @@ class TableScan(Scan):
     def _decoded(self, keys: list[bytes], raws: list[bytes]) -> Any:
         import pyarrow
 
-        from exuvia.catalog.arrow import array_of, arrow_type_of
         from exuvia.catalog.codec import row_batch
+        from exuvia.catalog.columns import array_of, arrow_type_of
 
         if not self.used:
             return pyarrow.RecordBatch.from_arrays([_ones(len(keys))], names=["one"])

@@ -4,17 +4,20 @@ from collections.abc import Sequence
 
 from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.auto_random import RANGE_BITS, random_column
+from exuvia.catalog.ids import RANGE_BITS, random_column
 from exuvia.catalog.model import (
+    DEFAULT,
     ColumnInfo,
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    SequenceInfo,
     TableInfo,
     ViewInfo,
 )
-from exuvia.catalog.partition_info import DEFAULT, PartitionDefinition, PartitionInfo, PartitionType
-from exuvia.catalog.sequence_info import SequenceInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS

@@ -21,7 +21,7 @@ import msgspec
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.catalog.model import evolve
-from exuvia.cluster.asking import told_elsewhere
+from exuvia.cluster.questions import told_elsewhere
 from exuvia.ddl import explain_cost, queue
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.codes import JobState

@@ -17,7 +17,7 @@ from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context
-from exuvia.stats import bounds, locked, meta, records
+from exuvia.stats import locked, meta, records
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
@@ -153,11 +153,11 @@ def _parts(table: TableInfo, found: Statistics) -> int:
 
 def _shown(place: Place, found: Statistics, value: bytes, several: bool) -> str:
     if several:
-        return bounds.shown(value, is_index=True)
+        return records.shown(value, is_index=True)
     field = _field(place.table, found)
     if field is not None and field.Tp == TypeCode.BIT:
         return str(int.from_bytes(value, "big"))
-    return bounds.shown(value, is_index=False)
+    return records.shown(value, is_index=False)
 
 
 def _field(table: TableInfo, found: Statistics) -> FieldType | None:

@@ -8,7 +8,7 @@
 
 Surroundings are what else a plan depends on: current database, sql_mode, connection collation. A
 plan holds the tables it was made for and proves itself fresh in each statement's own snapshot
-(law 1); nothing invalidates it but new statistics, of which every front hears (stats/fresh.py).
+(law 1); nothing invalidates it but new statistics, of which every front hears (stats/cache.py).
 """
 
 from typing import Final, NamedTuple

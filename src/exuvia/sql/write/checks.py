@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
-from exuvia.catalog.constraint_info import ConstraintInfo
-from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.model import ColumnInfo, ConstraintInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.evaluate.compile import compile_expression, truth

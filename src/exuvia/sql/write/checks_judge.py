@@ -19,7 +19,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta, references
 from exuvia.catalog.columns import Columns
-from exuvia.catalog.constraint_info import ConstraintInfo, FkInfo
+from exuvia.catalog.model import ConstraintInfo, FkInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import CheckRows

@@ -15,8 +15,7 @@ from typing import Any
 
 from exuvia.base.types import Family
 from exuvia.catalog import decimals
-from exuvia.catalog.arrow import array_of, arrow_type_of
-from exuvia.catalog.columns import Columns
+from exuvia.catalog.columns import Columns, array_of, arrow_type_of
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer

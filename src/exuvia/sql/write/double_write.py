@@ -10,7 +10,7 @@ ddl/actions/partition_move.py for why neighbours of these states may meet.
 """
 
 from exuvia.catalog import writer
-from exuvia.catalog.partition_info import PartitionInfo
+from exuvia.catalog.model import PartitionInfo
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction

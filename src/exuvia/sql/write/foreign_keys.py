@@ -32,8 +32,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import reader, references
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
-from exuvia.catalog.constraint_info import RULE_TEXT, FkInfo, Referred, Rule
-from exuvia.catalog.model import IndexInfo, TableInfo, evolve
+from exuvia.catalog.model import RULE_TEXT, FkInfo, IndexInfo, Referred, Rule, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys

@@ -15,7 +15,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq
 from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.names import name as named
+from exuvia.catalog.model import name as named
 from exuvia.sql.access.single_table import Source
 from exuvia.sql.expressions import Visible
 from exuvia.sql.nodes import Insert, Tree

@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
     ErrRowIsReferenced2,
 )
 from exuvia.catalog import reader, writer
-from exuvia.catalog.constraint_info import Rule
+from exuvia.catalog.model import Rule
 from exuvia.catalog.table import Table
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context

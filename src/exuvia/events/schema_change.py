@@ -8,12 +8,68 @@ A subscriber learns from this file alone what it can ask; what stands in the JSO
 004). Tables come whole, as they were when the change was done.
 """
 
+from collections.abc import Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
-from exuvia.events.at_rest import DroppedTable, Kind, Partition, Stored
+
+
+class Kind(StrEnum):
+    """What happened; the names are those of the job types."""
+
+    CREATE_TABLE = "create table"
+    TRUNCATE_TABLE = "truncate table"
+    DROP_TABLE = "drop table"
+    ADD_COLUMN = "add column"
+    MODIFY_COLUMN = "modify column"
+    DROP_COLUMN = "drop column"
+    ADD_INDEX = "add index"
+    ADD_PARTITION = "add partition"
+    DROP_PARTITION = "drop partition"
+    TRUNCATE_PARTITION = "truncate partition"
+    EXCHANGE_PARTITION = "exchange partition"
+    REORGANIZE_PARTITION = "reorganize partition"
+    PARTITION_BY = "alter table partitioning"
+    REMOVE_PARTITIONING = "remove partitioning"
+    DROP_SCHEMA = "drop schema"
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """A partition by its physical id."""
+
+    id: int
+    name: str
+
+
+class DroppedTable(msgspec.Struct, frozen=True):
+    """A table of a dropped database: ids are all that is left. A partition without a name is where
+    the rows of a table without partitions lay, if not under its own id."""
+
+    id: int
+    name: str
+    partitions: tuple[Partition, ...] = ()
+
+
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a row of mysql.ddl_notifier holds as JSON; what a kind does not need is left out."""
+
+    type: Kind
+    table_info: TableInfo | None = None
+    old_table_info: TableInfo | None = None
+    database_info: DatabaseInfo | None = None
+    columns: tuple[ColumnInfo, ...] = ()
+    indexes: tuple[IndexInfo, ...] = ()
+    added_partitions: tuple[Partition, ...] = ()
+    dropped_partitions: tuple[Partition, ...] = ()
+    tables: tuple[DroppedTable, ...] = ()
+    old_table_id: int = 0
+    analyzed: bool = False
+
+
+# -- change ----------------------------------------------------------------------------------------
 
 __all__ = ["DroppedTable", "Kind", "Partition", "SchemaChange", "WrongKind"]
 
@@ -194,3 +250,89 @@ _CHANGES_OF_PARTITIONS = (
     Kind.TRUNCATE_PARTITION,
     Kind.REORGANIZE_PARTITION,
 )
+
+
+# -- publish ---------------------------------------------------------------------------------------
+
+
+def create_table(table: TableInfo) -> SchemaChange:
+    """A table came, under a new id or a recovered one."""
+    return SchemaChange(Stored(type=Kind.CREATE_TABLE, table_info=table))
+
+
+def truncate_table(table: TableInfo, dropped: TableInfo) -> SchemaChange:
+    """A table lost its rows: it goes on under the new id of `table`."""
+    return SchemaChange(Stored(type=Kind.TRUNCATE_TABLE, table_info=table, old_table_info=dropped))
+
+
+def drop_table(dropped: TableInfo) -> SchemaChange:
+    """A table went."""
+    return SchemaChange(Stored(type=Kind.DROP_TABLE, old_table_info=dropped))
+
+
+def columns(
+    kind: Kind, table: TableInfo, changed: Iterable[ColumnInfo], analyzed: bool = False
+) -> SchemaChange:
+    """Columns came, changed or went: ADD_COLUMN, MODIFY_COLUMN, DROP_COLUMN."""
+    return SchemaChange(
+        Stored(type=kind, table_info=table, columns=tuple(changed), analyzed=analyzed)
+    )
+
+
+def add_index(
+    table: TableInfo, indexes: Iterable[IndexInfo], analyzed: bool = False
+) -> SchemaChange:
+    """Indexes came, full; `analyzed`: their statistics were made with them."""
+    return SchemaChange(
+        Stored(type=Kind.ADD_INDEX, table_info=table, indexes=tuple(indexes), analyzed=analyzed)
+    )
+
+
+def partitions(
+    kind: Kind,
+    table: TableInfo,
+    added: Iterable[Partition] = (),
+    dropped: Iterable[Partition] = (),
+) -> SchemaChange:
+    """Partitions came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION."""
+    stored = Stored(
+        type=kind,
+        table_info=table,
+        added_partitions=tuple(added),
+        dropped_partitions=tuple(dropped),
+    )
+    return SchemaChange(stored)
+
+
+def exchange_partition(table: TableInfo, partition: Partition, plain: TableInfo) -> SchemaChange:
+    """`partition` now has the rows of what was the table `plain`, which has the partition's."""
+    stored = Stored(
+        type=Kind.EXCHANGE_PARTITION,
+        table_info=table,
+        added_partitions=(partition,),
+        old_table_info=plain,
+    )
+    return SchemaChange(stored)
+
+
+def repartition(
+    kind: Kind,
+    table: TableInfo,
+    old_table_id: int,
+    added: Iterable[Partition] = (),
+    dropped: Iterable[Partition] = (),
+) -> SchemaChange:
+    """A table got partitions (PARTITION_BY) or lost them (REMOVE_PARTITIONING), and a new id."""
+    stored = Stored(
+        type=kind,
+        table_info=table,
+        old_table_id=old_table_id,
+        added_partitions=tuple(added),
+        dropped_partitions=tuple(dropped),
+    )
+    return SchemaChange(stored)
+
+
+def drop_schema(database: DatabaseInfo, tables: Iterable[DroppedTable]) -> SchemaChange:
+    """A database went, with all its tables."""
+    return SchemaChange(Stored(type=Kind.DROP_SCHEMA, database_info=database, tables=tuple(tables)))

@@ -7,10 +7,13 @@
 An owner that ends leaves the request, and the next one does it again; what the former had begun is
 marked failed in mysql.analyze_jobs. A session that is interrupted marks its request `stop`: the
 analysis ends within moments. Requests of members that are gone are removed.
+
+Whoever asks need not load what it takes to do it.
 """
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -23,7 +26,45 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import analysis_log
-from exuvia.stats.orders import Analyzes, Gone, Order, Stopped
+
+BUCKETS = 256
+TOP_N = 100
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One analysis. `partitions`: physical ids, () for all there are; `indexes`: ids, () for all.
+
+    `columns` are ids, () for all that tidb_analyze_skip_column_types leaves. `instance` and
+    `process_id` say who asked, for SHOW ANALYZE STATUS."""
+
+    table_id: int
+    partitions: tuple[int, ...] = ()
+    indexes: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    buckets: int = BUCKETS
+    top_n: int = TOP_N
+    samples: int = 0  # rows to sample; 0: chosen
+    automatic: bool = False
+    instance: str = ""
+    process_id: int = 0
+
+
+class Gone(Exception):
+    """The table, or a partition of it, is not there any more."""
+
+
+class Stopped(Exception):
+    """The analysis was told to stop."""
+
+
+class Analyzes(Protocol):
+    """Who does analyses: stats/analyze.py."""
+
+    def analyze(self, order: Order, stopped: Callable[[], bool]) -> None:
+        """Do one to the end. Raises Gone, Stopped."""
+
+
+# -- requests --------------------------------------------------------------------------------------
 
 CHANNEL, ANSWERED = "analyze", "analyzed"
 IDLE_S = 1.0

@@ -1,0 +1,343 @@
+"""Analysis jobs: which tables are to be analyzed, and how much.
+
+    table                    one job by its id            the whole table, or new indexes alone
+    partitioned, dynamic     one job by the table's id    the partitions that changed enough
+    partitioned, static      one job a partition, by its  that partition
+                             physical id; every key is a physical id then
+
+    change    100 % for a table never analyzed; else changed rows to rows at the last analysis,
+              and 0 where that does not exceed tidb_auto_analyze_ratio
+    no job    change is 0 and every index has statistics; fewer than 1000 rows; locked
+
+`judge` is pure; a queue calls it for a table whenever rows, definition or settings changed.
+
+How urgent it is to analyze a table: four indicators, one number (seed 004, "Calculate the
+score").
+
+    score = 0.6 * log10(1 + change)               change     rows changed since the last analysis,
+                                                             in percent; 100 if never analyzed
+          + 0.1 * (1 - log10(1 + size))           size       rows x columns subject to analysis
+          + 0.3 * log10(1 + sqrt(age))            age        seconds since the last analysis
+          + 2.0   where an index has no statistics
+
+Pure. `scores` is the same for arrays, for a rebuild of a million tables.
+
+Many tables are judged at once by arrays, for a rebuild and for what has changed:
+
+    facts        from the definitions               a Python object a table
+    row counts   from the cache's columns           arrays, as long as the facts
+    change, size, age, score                        arrays
+    jobs         of those that need one             a Python object a job
+
+Tables without partitions only; what each of them gets is what `judge_plain` gives it
+(tests/stats/test_judging.py).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from exuvia.stats.cache import Counts, StatsCache
+from exuvia.stats.facts import Facts
+from exuvia.stats.meta import Meta
+
+CHANGE_WEIGHT = 0.6
+SIZE_WEIGHT = 0.1
+AGE_WEIGHT = 0.3
+NEW_INDEX_EVENT = 2.0
+NEVER_ANALYZED_CHANGE = 100.0
+NEVER_ANALYZED_AGE_S = 1800.0  # as long as a table without an analysis is taken to have waited
+
+Numbers = NDArray[np.float64]
+
+
+class Indicators(NamedTuple):
+    """What a score is made of. `change` in percent, `size` in cells, `age_s` in seconds."""
+
+    change: float
+    size: float
+    age_s: float
+
+
+class Parts(NamedTuple):
+    """A score, taken apart."""
+
+    change: float
+    size: float
+    age: float
+    event: float
+
+    @property
+    def total(self) -> float:
+        """The score."""
+        return self.change + self.size + self.age + self.event
+
+
+def parts(indicators: Indicators, has_new_index: bool = False) -> Parts:
+    """The four summands. Raises ValueError for a negative indicator."""
+    if min(indicators) < 0:
+        raise ValueError(f"an indicator is negative: {indicators}")
+    return Parts(
+        CHANGE_WEIGHT * math.log10(1 + indicators.change),
+        SIZE_WEIGHT * (1 - math.log10(1 + indicators.size)),
+        AGE_WEIGHT * math.log10(1 + math.sqrt(indicators.age_s)),
+        NEW_INDEX_EVENT if has_new_index else 0.0,
+    )
+
+
+def score(indicators: Indicators, has_new_index: bool = False) -> float:
+    """The number itself."""
+    return parts(indicators, has_new_index).total
+
+
+def scores(
+    change: Numbers, size: Numbers, age_s: Numbers, has_new_index: NDArray[np.bool_]
+) -> Numbers:
+    """`score` for arrays of equal shape."""
+    found: Numbers = (
+        CHANGE_WEIGHT * np.log10(1 + change)
+        + SIZE_WEIGHT * (1 - np.log10(1 + size))
+        + AGE_WEIGHT * np.log10(1 + np.sqrt(age_s))
+        + NEW_INDEX_EVENT * has_new_index
+    )
+    return found
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+LEAST_ROWS = 1000
+NEVER = -1.0
+
+
+class Rules(NamedTuple):
+    """What the settings say. `ratio` 0: nothing is analyzed because of changes."""
+
+    ratio: float = 0.5
+    least_rows: int = LEAST_ROWS
+    is_static: bool = False
+    locked: frozenset[int] = frozenset()
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
+    """One analysis to be done. The more urgent is less: of equal weights, the one with the lower
+    key.
+
+    `key`: what the queue knows it by; `analyzed_at` in seconds since 1970, NEVER for a table
+    without an analysis: it counts as half an hour old, however long.
+
+    `indexes`: those without statistics; `partition`: the one of a static job;
+    `partitions`: physical ids to be analyzed, and which indexes lack statistics in each (dynamic
+    jobs)."""
+
+    minus_weight: float
+    key: int
+    table_id: int
+    change: float
+    size: float
+    analyzed_at: float
+    indexes: tuple[int, ...] = ()
+    partition: int = 0
+    partitions: tuple[int, ...] = ()
+    missing: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """Its score."""
+        return -self.minus_weight
+
+    @property
+    def has_new_index(self) -> bool:
+        """Whether an index has no statistics."""
+        return bool(self.indexes or self.missing)
+
+    def indicators(self, now_s: float) -> Indicators:
+        """What its score is made of, now."""
+        return Indicators(self.change, self.size, _age(self.analyzed_at, now_s))
+
+
+def rescored(job: Job, now_s: float) -> Job:
+    """The job at its present age."""
+    weight = score(job.indicators(now_s), job.has_new_index)
+    return msgspec.structs.replace(job, minus_weight=-weight)
+
+
+def _age(analyzed_at: float, now_s: float) -> float:
+    return NEVER_ANALYZED_AGE_S if analyzed_at == NEVER else max(0.0, now_s - analyzed_at)
+
+
+class _Need(NamedTuple):
+    """What one physical table needs."""
+
+    change: float
+    size: float
+    analyzed_at: float
+    missing: tuple[int, ...]
+
+
+def judge(
+    facts: Facts, metas: Callable[[Sequence[int]], list[Meta | None]], rules: Rules, now_s: float
+) -> list[Job]:
+    """The jobs of a table: none, one, or one a partition."""
+    if facts.table_id in rules.locked:
+        return []
+    if not facts.partitions:
+        job = judge_plain(facts, metas([facts.rows_id])[0], rules, now_s)
+        return [] if job is None else [job]
+    needs = list(_needs(facts, metas(facts.partitions), rules, now_s))
+    if rules.is_static:
+        return [
+            _job(partition, facts.table_id, need, now_s, partition) for partition, need in needs
+        ]
+    return [_dynamic(facts, needs, now_s)] if needs else []
+
+
+def judge_plain(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> Job | None:
+    """`judge` for a table without partitions whose row counts are at hand."""
+    if facts.table_id in rules.locked:
+        return None
+    need = _need(facts, meta, rules, now_s)
+    key = facts.rows_id if rules.is_static else facts.table_id
+    return None if need is None else _job(key, facts.table_id, need, now_s)
+
+
+def _needs(
+    facts: Facts, metas: list[Meta | None], rules: Rules, now_s: float
+) -> Iterator[tuple[int, _Need]]:
+    for partition, meta in zip(facts.partitions, metas, strict=True):
+        need = None if partition in rules.locked else _need(facts, meta, rules, now_s)
+        if need is not None:
+            yield partition, need
+
+
+def _need(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> _Need | None:
+    if meta is None or meta.rows < rules.least_rows:
+        return None
+    size = float(meta.rows * facts.columns)
+    if meta.analyzed_count is None:
+        return _Need(NEVER_ANALYZED_CHANGE, size, NEVER, ())
+    change = meta.modified / (meta.analyzed_count or meta.rows)
+    if not rules.ratio or change <= rules.ratio:
+        change = 0.0
+    missing: tuple[int, ...] = ()
+    if facts.index_ids:
+        known = meta.index_ids
+        missing = tuple([each for each in facts.index_ids if each not in known])
+    if not change and not missing:
+        return None
+    return _Need(100 * change, size, float(meta.analyzed_at or 0), missing)
+
+
+def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0) -> Job:
+    indicators = Indicators(need.change, need.size, _age(need.analyzed_at, now_s))
+    weight = score(indicators, bool(need.missing))
+    return Job(
+        minus_weight=-weight,
+        key=key,
+        table_id=table_id,
+        change=need.change,
+        size=need.size,
+        analyzed_at=need.analyzed_at,
+        indexes=need.missing,
+        partition=partition,
+    )
+
+
+def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> Job:
+    """One job for the partitions that need it; indicators are their averages."""
+    number = len(needs)
+    average = _Need(
+        sum(need.change for _, need in needs) / number,
+        sum(need.size for _, need in needs) / number,
+        now_s - sum(_age(need.analyzed_at, now_s) for _, need in needs) / number,
+        (),
+    )
+    job = _job(facts.table_id, facts.table_id, average, now_s)
+    missing = tuple((partition, need.missing) for partition, need in needs if need.missing)
+    job = msgspec.structs.replace(
+        job, partitions=tuple(partition for partition, _ in needs), missing=missing
+    )
+    return rescored(job, now_s)
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def judge_many(
+    known: Sequence[Facts], cache: StatsCache, rules: Rules, now_s: float
+) -> Iterator[Job]:
+    """The jobs of tables without partitions, in their order; many have none."""
+    counts = cache.counts([each.rows_id for each in known])
+    never = counts.analyzed < 0
+    change = _change(counts, never, rules)
+    columns = np.fromiter((each.columns for each in known), np.float64, len(known))
+    size = counts.rows * columns
+    is_whole = counts.rows >= rules.least_rows
+    missing = _missing(known, counts, is_whole & ~never)
+    has_missing = np.fromiter(map(bool, missing), np.bool_, len(known))
+    analyzed_at = np.where(never, NEVER, np.maximum(counts.analyzed_at, 0.0))
+    weights = scores(change, size, _ages(analyzed_at, now_s), has_missing)
+    needed = is_whole & (never | (change > 0) | has_missing)
+    at = np.flatnonzero(needed)
+    numbers = (each[at].tolist() for each in (change, size, analyzed_at, weights))
+    for n, percent, cells, when, weight in zip(at.tolist(), *numbers, strict=True):
+        facts = known[n]
+        if facts.table_id in rules.locked:
+            continue
+        yield Job(
+            minus_weight=-weight,
+            key=facts.rows_id if rules.is_static else facts.table_id,
+            table_id=facts.table_id,
+            change=percent,
+            size=cells,
+            analyzed_at=when,
+            indexes=missing[n],
+        )
+
+
+def rescored_many(jobs: Sequence[Job], now_s: float) -> Iterator[Job]:
+    """Jobs at their present ages."""
+    many = len(jobs)
+    change = np.fromiter((job.change for job in jobs), np.float64, many)
+    size = np.fromiter((job.size for job in jobs), np.float64, many)
+    analyzed_at = np.fromiter((job.analyzed_at for job in jobs), np.float64, many)
+    has_new = np.fromiter((job.has_new_index for job in jobs), np.bool_, many)
+    weights = scores(change, size, _ages(analyzed_at, now_s), has_new).tolist()
+    for job, weight in zip(jobs, weights, strict=True):
+        yield msgspec.structs.replace(job, minus_weight=-weight)
+
+
+def _ages(analyzed_at: Numbers, now_s: float) -> Numbers:
+    since = np.maximum(now_s - analyzed_at, 0.0)
+    return np.where(analyzed_at == NEVER, NEVER_ANALYZED_AGE_S, since)
+
+
+def _change(counts: Counts, never: np.typing.NDArray[np.bool_], rules: Rules) -> Numbers:
+    """In percent; 0 where it does not exceed the ratio."""
+    base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
+    change: Numbers = counts.modified / base
+    change[(change <= rules.ratio) | (rules.ratio == 0)] = 0.0
+    change *= 100
+    change[never] = NEVER_ANALYZED_CHANGE
+    return change
+
+
+def _missing(
+    known: Sequence[Facts], counts: Counts, looked_at: np.typing.NDArray[np.bool_]
+) -> list[tuple[int, ...]]:
+    """Indexes without statistics, of tables that were analyzed."""
+    none: tuple[int, ...] = ()
+    return [
+        none if not looks or _numbers(text).issuperset(each.index_ids)
+        else tuple([index for index in each.index_ids if index not in _numbers(text)])
+        for each, text, looks in zip(known, counts.indexes, looked_at.tolist(), strict=True)
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(int(part) for part in text.split(",") if part)

@@ -1,0 +1,150 @@
+"""The house in numbers: how large its rooms are, who serves whom, which circles there are.
+
+    python tools/house.py [FOLDER]        FOLDER: a checkout, the current one by default
+
+Circles count every import: those for types only and those inside functions too. A module with a
+single importer beside it is one that exactly one other module imports, of the same folder.
+"""
+
+import ast
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+Graph = Mapping[str, set[str]]
+
+
+def module_of(path: Path, source: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Dotted names that may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module
+
+
+def import_graph(trees: Mapping[str, ast.AST]) -> dict[str, set[str]]:
+    """Who imports whom. A name taken from a module is an import of that module, and one of a
+    package is an import of it only where the name is no module of it."""
+    graph: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        names = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    names.add(whole if whole in trees else node.module)
+        graph[module] = {name for name in names if name in trees and name != module}
+    return graph
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """The strongly connected groups of more than one module (Tarjan 1972), the largest first."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = low[module] = len(order)
+        stack.append(module)
+        for target in graph[module]:
+            if target not in order:
+                visit(target)
+                low[module] = min(low[module], low[target])
+            elif target in stack:
+                low[module] = min(low[module], order[target])
+        if low[module] == order[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for module in graph:
+        if module not in order:
+            visit(module)
+    return sorted(groups, key=len, reverse=True)
+
+
+def single_importers(graph: Graph) -> list[tuple[str, str]]:
+    """Modules that serve one module beside them: (module, its importer)."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module, targets in graph.items():
+        for target in targets:
+            importers[target].add(module)
+    return sorted(
+        (module, next(iter(users)))
+        for module, users in importers.items()
+        if len(users) == 1 and next(iter(users)).rpartition(".")[0] == module.rpartition(".")[0]
+    )
+
+
+def quantile(values: Sequence[int], part: float) -> int:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def main(root: Path) -> None:
+    sys.setrecursionlimit(10_000)
+    source = root / "src"
+    texts = {path: path.read_text() for path in sorted(source.rglob("*.py"))}
+    trees = {module_of(path, source): ast.parse(text) for path, text in texts.items()}
+    lines = [len(text.splitlines()) for text in texts.values()]
+    full = [count for count in lines if count > 3]
+    functions = [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    graph = import_graph(trees)
+    alone = single_importers(graph)
+    sizes = dict(zip(trees, lines, strict=True))
+    small = [pair for pair in alone if sizes[pair[0]] < 120]
+    found = circles(graph)
+    names = Counter(
+        node.name
+        for tree in trees.values()
+        for node in getattr(tree, "body", [])
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    shared = sorted(name for name, count in names.items() if count > 1)
+    said = [
+        ast.get_docstring(node)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    ]
+    short = sum(1 for text in said if text and len(text.split()) <= 4)
+    any_lines = sum(
+        1 for text in texts.values() for line in text.splitlines() if "Any" in line.split("#")[0].replace("[", " ").replace("]", " ").replace(",", " ").replace(")", " ").replace(":", " ").split()
+    )
+    print(f"files                                {len(lines)} ({len(full)} with more than 3 lines)")
+    print(f"lines                                {sum(lines)}")
+    print(f"lines a file, p50 / p90 / most       {int(statistics.median(full))} / {quantile(full, 0.9)} / {max(full)}")
+    print(f"functions                            {len(functions)}")
+    print(f"lines a function, p50 / p90 / most   {int(statistics.median(functions))} / {quantile(functions, 0.9)} / {max(functions)}")
+    print(f"single importer beside them          {len(alone)} ({len(small)} under 120 lines)")
+    print(f"circles (modules in them)            {len(found)} ({sum(map(len, found))})")
+    print(f"lines with Any                       {any_lines}")
+    print(f"class names that stand twice         {len(shared)}: {', '.join(shared)}")
+    print(f"docstrings of four words or fewer    {short}")
+    for group in found:
+        print("circle:", " ".join(name.removeprefix("exuvia.") for name in group))
+    if "-v" in sys.argv:
+        for module, user in alone:
+            print(f"alone: {sizes[module]:4} {module} <- {user.rpartition('.')[2]}")
+
+
+if __name__ == "__main__":
+    folders = [word for word in sys.argv[1:] if not word.startswith("-")]
+    main(Path(folders[0] if folders else "."))
