@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.01
 
-.PHONY: help setup setup-test demo test test-all torture check bench sim scripts clean
+.PHONY: help setup setup-test demo test test-all torture check house bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -52,6 +52,10 @@ check: setup-test ## format, lint, types, layers
 	@$(BIN)/ruff check src tests bench
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory house
+
+house: ## the house in numbers: files, functions, circles, names that stand twice
+	@$(PYTHON) tools/house.py
 
 bench: setup-test ## every benchmark, each printing its figures and its own command
 	@$(BIN)/python -m bench.all

@@ -126,13 +126,27 @@ def main(root: Path) -> None:
     ]
     short = sum(1 for text in said if text and len(text.split()) <= 4)
     any_lines = sum(
-        1 for text in texts.values() for line in text.splitlines() if "Any" in line.split("#")[0].replace("[", " ").replace("]", " ").replace(",", " ").replace(")", " ").replace(":", " ").split()
+        1
+        for text in texts.values()
+        for line in text.splitlines()
+        if "Any"
+        in line.split("#")[0]
+        .replace("[", " ")
+        .replace("]", " ")
+        .replace(",", " ")
+        .replace(")", " ")
+        .replace(":", " ")
+        .split()
     )
     print(f"files                                {len(lines)} ({len(full)} with more than 3 lines)")
     print(f"lines                                {sum(lines)}")
-    print(f"lines a file, p50 / p90 / most       {int(statistics.median(full))} / {quantile(full, 0.9)} / {max(full)}")
+    print(
+        f"lines a file, p50 / p90 / most       {int(statistics.median(full))} / {quantile(full, 0.9)} / {max(full)}"
+    )
     print(f"functions                            {len(functions)}")
-    print(f"lines a function, p50 / p90 / most   {int(statistics.median(functions))} / {quantile(functions, 0.9)} / {max(functions)}")
+    print(
+        f"lines a function, p50 / p90 / most   {int(statistics.median(functions))} / {quantile(functions, 0.9)} / {max(functions)}"
+    )
     print(f"single importer beside them          {len(alone)} ({len(small)} under 120 lines)")
     print(f"circles (modules in them)            {len(found)} ({sum(map(len, found))})")
     print(f"lines with Any                       {any_lines}")

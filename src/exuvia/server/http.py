@@ -1,7 +1,6 @@
 """HTTP on the status port: /livez, /readyz, /status, /metrics, /stats/priority-queue.
-It has a thread of its own in the front.
 
-Requests are rare and small, so they cost the wire's thread next to nothing.
+Requests are rare and small: one thread of the front answers them.
 
 What a node says of itself and of the cluster: health checks, /status, gauges. Reads only.
 
