@@ -1,6 +1,7 @@
 """Many sessions' commits in one transaction: one fsync, each judged by itself, nobody left."""
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +13,14 @@ import pytest
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
+from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket
 from exuvia.kv.lmdb.store import LmdbStore
+from exuvia.kv.lmdb.work import apply_arranged
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.validate import STRIDE
 
 ALL = Span(b"t", b"u")
 
@@ -258,6 +263,52 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
+def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_that_it_moves(
+    opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows with a plain and a unique index: new, then changed, then deleted."""
+    rows, calls, moves = 3_000, 0, 0
+    progress, gate = opened._environment.gate.progress, opened._environment.gate
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    def counted(*given: Any, **named: Any) -> int:
+        sys.setprofile(count)
+        try:
+            return apply_arranged(*given, **named)
+        finally:
+            sys.setprofile(None)
+
+    def move() -> None:
+        nonlocal moves
+        moves += 1
+        progress()
+
+    monkeypatch.setattr(store_module, "apply_arranged", counted)
+    monkeypatch.setattr(gate, "progress", move)
+    for old, new in ((None, 1), (1, 2), (2, None)):
+        calls, moves, before = 0, 0, gate.holders().progress
+        txn = opened.begin()
+        for row in range(rows):
+            handle = k.i64(row)
+            if old is not None:
+                txn.write(Kind.REMOVE, k.index_prefix(9, 1) + k.u64(row * old) + handle, b"")
+                txn.write(Kind.RELEASE, k.index_prefix(9, 2) + k.u64(row * 2 + old), LIVE + handle)
+            if new is None:
+                txn.delete(k.row_prefix(9) + handle)
+                continue
+            txn.put(k.row_prefix(9) + handle, bytes(new))
+            txn.write(Kind.PLACE, k.index_prefix(9, 1) + k.u64(row * new) + handle, LIVE)
+            txn.write(Kind.CLAIM, k.index_prefix(9, 2) + k.u64(row * 2 + new), LIVE + handle)
+        txn.commit()
+        assert calls < rows // 2, "of Python's functions, for at least 9,000 keys"
+        assert gate.holders().progress - before == moves >= 3 * rows // STRIDE
+        for prefix in (k.row_prefix(9), k.index_prefix(9, 1), k.index_prefix(9, 2)):
+            assert opened.count(k.span_of(prefix)) == (0 if new is None else rows)
+
+
 def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     """Ctrl-C in a session that waits for its commit: the others go on, and so does the next."""
     writers = [threading.Thread(target=put, args=(opened, number)) for number in range(1, 5)]

@@ -8,12 +8,13 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, SchemaChanged
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, TOMBSTONE, Kind
+from exuvia.kv.entry import JUDGED, LIVE, TOMBSTONE, Kind
 from exuvia.kv.packet import AtMost, Equal, Packet, Requirement, Unchanged, Write
 from exuvia.kv.validate import arrange, outcomes, settle, validate
 
 KEYS = [b"t%d" % n for n in range(6)]
-PAYLOADS = [LIVE + b"a", LIVE + b"b", TOMBSTONE, b"row"]
+ENTRIES = [LIVE + b"a", LIVE + b"b"]
+PAYLOADS = [*ENTRIES, TOMBSTONE, b"row"]
 After = dict[bytes, bytes | None]
 
 
@@ -23,7 +24,8 @@ def arranged(packet: Packet, store: dict[bytes, bytes]) -> After:
     many = partial(_many, store)
     validate(found, store.get, many)
     puts, gone = outcomes(found, many)
-    return dict.fromkeys([*found.gone, *gone]) | dict([*found.puts, *puts])
+    written = dict(zip(found.puts, found.payloads, strict=True))
+    return dict.fromkeys([*found.gone, *gone]) | written | dict(puts)
 
 
 def _many(store: dict[bytes, bytes], wanted: list[bytes]) -> dict[bytes, bytes]:
@@ -67,8 +69,8 @@ def test_both_ways_come_to_the_same(seed):
             for key in dice.sample(KEYS, dice.randrange(len(KEYS)))
         }
         writes = [
-            Write(dice.randint(Kind.PUT, Kind.BURY), dice.choice(KEYS), dice.choice(PAYLOADS))
-            for _ in range(dice.randrange(6))
+            Write(kind, dice.choice(KEYS), dice.choice(ENTRIES if kind in JUDGED else PAYLOADS))
+            for kind in dice.choices(range(Kind.PUT, Kind.BURY + 1), k=dice.randrange(6))
         ]
         requirements = [_requirement(dice, store) for _ in range(dice.randrange(4))]
         packet = Packet(writes, requirements, [])

@@ -11,10 +11,10 @@ the same (tests/kv/test_settling.py); sorting a few keys costs more than it save
 looked up in strides, in key order: an engine reads a run of neighbours far faster than scattered
 keys, and can tell between strides that it moves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
 from exuvia.base.mysql_errors import ErrTooLongKey
@@ -40,6 +40,8 @@ STRIDE = 1_000
 """Keys looked up, or written, in one go."""
 FEW = 16
 """Keys below which a look for each is faster than one for all."""
+SORTED_AT_ONCE = 50_000
+"""Keys; 30 ms."""
 
 
 def require_short(key: bytes) -> None:
@@ -112,62 +114,112 @@ def _check_unlocked(requirement: Unlocked, read: Reader, read_many: ManyReader) 
 
 class Arranged(NamedTuple):
     """A packet with everything done that needs no look at the store: folded, in key order, judged
-    for length. `judged` are the writes of each key whose outcome depends on what stands there;
-    `puts` and `gone` are all other keys. What it `expects` unchanged stands in key order beside
-    the eight bytes that each of these keys' value begins with (b"": absent)."""
+    for length.
+
+    expects, expected   keys that must be unchanged, and the eight bytes that the value of each
+                        begins with (b"": absent), as `unchanged` says
+    puts, payloads      what stands at these keys afterwards, if no claim is refused
+    gone                keys that are removed whatever stands there
+    claims, releases    keys of unique entries written once, with the payload of each: a claim is
+                        one of the puts too, a release removes its own entry and no other's
+    judged              all other writes whose outcome depends on what stands there, by key
+    """
 
     fences: Sequence[Requirement]
-    expects: list[Unchanged]
-    stamps: list[bytes]
-    puts: list[tuple[bytes, bytes]]
+    expects: list[bytes]
+    expected: list[bytes]
+    unchanged: list[Unchanged]
+    puts: list[bytes]
+    payloads: list[bytes]
     gone: list[bytes]
+    claims: list[bytes]
+    claimed: Mapping[bytes, bytes]
+    releases: list[bytes]
+    released: Mapping[bytes, bytes]
     judged: list[tuple[bytes, list[Write]]]
     channels: Sequence[str]
 
     @property
     def size(self) -> int:
         """Keys that it may write."""
-        return len(self.puts) + len(self.gone) + len(self.judged)
+        return len(self.puts) + len(self.gone) + len(self.releases) + len(self.judged)
 
-    def keys(self) -> Iterator[bytes]:
-        """Every key that its commit looks at or writes, run by run in key order."""
-        yield from (each.key for each in self.expects)
-        yield from (key for key, _ in self.judged)
-        yield from (key for key, _ in self.puts)
-        yield from self.gone
+    def runs(self) -> Iterator[Sequence[bytes]]:
+        """Every key that its commit looks at or writes, run by run, each in key order."""
+        yield from (self.expects, self.puts, self.gone, self.releases)
+        yield [key for key, _ in self.judged]
 
 
 def arrange(packet: Packet) -> Arranged:
     """See Arranged. Raises Refused 1071 for a key that is too long."""
     fences: list[Requirement] = []
-    expects: list[Unchanged] = []
+    unchanged: list[Unchanged] = []
     for each in packet.requirements:
         if isinstance(each, Unchanged):
-            expects.append(each)
+            unchanged.append(each)
         else:
             fences.append(each)
-    if len(expects) > 1:
-        expects.sort(key=_KEY)
-    stamps = [_stamp(expected.sequence) for expected in expects]
+    unchanged.sort(key=_KEY)
     plain: dict[bytes, bytes | None] = {}
+    claimed: dict[bytes, bytes] = {}
+    released: dict[bytes, bytes] = {}
     judged: dict[bytes, list[Write]] = {}
+    removes = False
     for write in packet.writes:
         kind, key, payload = write
         if len(key) > LONGEST_KEY:
             require_short(key)
-        if kind in JUDGED or key in judged:
-            if key not in judged:
-                judged[key] = [_standing(key, plain.pop(key))] if key in plain else []
+        if key in claimed:
+            judged[key] = [Write(Kind.CLAIM, key, claimed.pop(key)), write]
+        elif key in released:
+            judged[key] = [Write(Kind.RELEASE, key, released.pop(key)), write]
+        elif key in judged:
             judged[key].append(write)
-        else:
+        elif kind <= Kind.PLACE:
+            plain[key] = payload
+        elif kind not in JUDGED:
             plain[key] = judge(kind, key, payload, None)
-    puts = [(key, payload) for key, payload in plain.items() if payload is not None]
-    puts.sort()
-    gone = sorted(key for key, payload in plain.items() if payload is None)
-    return Arranged(fences, expects, stamps, puts, gone, sorted(judged.items()), packet.channels)
+            removes = True
+        elif key in plain:
+            judged[key] = [_standing(key, plain.pop(key)), write]
+        elif kind == Kind.CLAIM:
+            claimed[key] = payload
+        elif kind == Kind.RELEASE:
+            released[key] = payload
+        else:
+            judged[key] = [write]
+    gone = _in_order([key for key, payload in plain.items() if payload is None]) if removes else []
+    for key in gone:
+        del plain[key]
+    plain.update(claimed)
+    puts = _in_order(list(plain))
+    return Arranged(
+        fences,
+        [each.key for each in unchanged],
+        [_stamp(each.sequence) for each in unchanged],
+        unchanged,
+        puts,
+        cast(list[bytes], [plain[key] for key in puts]),
+        gone,
+        _in_order(list(claimed)),
+        claimed,
+        _in_order(list(released)),
+        released,
+        sorted(judged.items()),
+        packet.channels,
+    )
 
 
 _KEY = attrgetter("key")
+
+
+def _in_order(keys: list[bytes]) -> list[bytes]:
+    """Sorted. In parts first: one call sorts without letting another thread run."""
+    if len(keys) > SORTED_AT_ONCE:
+        parts = range(0, len(keys), SORTED_AT_ONCE)
+        keys = [key for at in parts for key in sorted(keys[at : at + SORTED_AT_ONCE])]
+    keys.sort()
+    return keys
 
 
 def _standing(key: bytes, payload: bytes | None) -> Write:
@@ -183,38 +235,38 @@ def validate(arranged: Arranged, read: Reader, read_many: ManyReader) -> None:
     """Raise what the first broken requirement deserves: Deposed, SchemaChanged, Conflict."""
     for requirement in arranged.fences:
         check(requirement, read, read_many)
-    expects, stamps = arranged.expects, arranged.stamps
-    if len(expects) <= FEW:
-        for each, stamp in zip(expects, stamps, strict=True):
-            raw = read(each.key)
-            if (b"" if raw is None else raw[:SEQUENCE_BYTES]) != stamp:
-                raise Conflict(each.anomaly, each.key)
-        return
-    for start in range(0, len(expects), STRIDE):
-        part, expected = expects[start : start + STRIDE], stamps[start : start + STRIDE]
-        found = read_many([each.key for each in part])
+    for start in range(0, len(arranged.expects), STRIDE):
+        keys = arranged.expects[start : start + STRIDE]
+        expected = arranged.expected[start : start + STRIDE]
+        found = read_many(keys)
         if not found and not any(expected):
             continue  # new rows, and none of them is there
-        for each, stamp in zip(part, expected, strict=True):
-            if found.get(each.key, b"")[:SEQUENCE_BYTES] != stamp:
-                raise Conflict(each.anomaly, each.key)
+        if [found[key][:SEQUENCE_BYTES] if key in found else b"" for key in keys] != expected:
+            for each, stamp in zip(arranged.unchanged[start:], expected, strict=False):
+                if found.get(each.key, b"")[:SEQUENCE_BYTES] != stamp:
+                    raise Conflict(each.anomaly, each.key)
 
 
 def outcomes(
     arranged: Arranged, read_many: ManyReader
 ) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """What the judged writes put, and what they remove, given what stands there now.
+    """What the judged writes and releases put, and what they remove, given what stands there now.
 
     A key whose judged write left another row's entry alone is in neither: what is not written
-    keeps its sequence. Raises Duplicate."""
+    keeps its sequence. Raises Duplicate, of claims too."""
     puts: list[tuple[bytes, bytes]] = []
     gone: list[bytes] = []
-    if not arranged.judged:
-        return puts, gone
+    for part in _strides(arranged.claims):
+        for key, there in read_many(part).items():
+            judge(Kind.CLAIM, key, arranged.claimed[key], there[SEQUENCE_BYTES:])
+    released = arranged.released
+    for part in _strides(arranged.releases):
+        found = read_many(part)
+        gone += [key for key, there in found.items() if there[SEQUENCE_BYTES:] == released[key]]
     for start in range(0, len(arranged.judged), STRIDE):
-        part = arranged.judged[start : start + STRIDE]
-        found = read_many([key for key, _ in part])
-        for key, writes in part:
+        several = arranged.judged[start : start + STRIDE]
+        found = read_many([key for key, _ in several])
+        for key, writes in several:
             raw = found.get(key)
             left = None if raw is None else raw[SEQUENCE_BYTES:]
             written = False

@@ -34,6 +34,7 @@ from exuvia.kv.lmdb.work import (
     read_sequence,
     recover,
     touch,
+    uncollected,
 )
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import (
@@ -139,8 +140,9 @@ class LmdbStore:
             work = partial(apply_packet, packet=packet, moved=moved)
             sequence = self._committer.run(work, size=len(packet.writes))
         else:
-            arranged = arrange(packet)
-            self._touch(arranged)
+            with uncollected(len(packet.writes)):
+                arranged = arrange(packet)
+                self._touch(arranged)
             work = partial(apply_arranged, arranged=arranged, moved=moved)
             sequence = self._committer.run(work, size=arranged.size)
         if packet.channels:

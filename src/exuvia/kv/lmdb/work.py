@@ -11,7 +11,9 @@ A stored value is `[u64 little-endian commit sequence][payload]`.
 """
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice, repeat
 from typing import NamedTuple
@@ -70,10 +72,10 @@ def recover(_transaction: Writing) -> None:
 def touch(transaction: Reading, arranged: Arranged) -> None:
     """Read what a large commit will look at and write beside, so that nobody waits for the disk
     with the gate held."""
-    keys = arranged.keys()
     with transaction.cursor() as cursor:
-        while part := list(islice(keys, STRIDE)):
-            cursor.getmulti(part)
+        for run in arranged.runs():
+            for start in range(0, len(run), STRIDE):
+                _found(cursor, run[start : start + STRIDE])
 
 
 def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
@@ -100,31 +102,37 @@ def _counted(transaction: Writing, channel: str) -> bytes:
     return k.number(k.read_number(raw and raw[SEQUENCE_BYTES:]) + 1)
 
 
-def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
-    """The same for a large one."""
-    if arranged.size < LARGE or not gc.isenabled():
-        return _apply(transaction, arranged, moved)
-    gc.disable()  # a full collection looks at millions of objects and finds none to free
+@contextmanager
+def uncollected(size: int) -> Iterator[None]:
+    """A large commit makes and holds millions of objects: a full collection looks at each of them,
+    again and again, and finds none to free."""
+    if size < LARGE or not gc.isenabled():
+        yield
+        return
+    gc.disable()
     try:
-        return _apply(transaction, arranged, moved)
+        yield
     finally:
         gc.enable()
 
 
-def _apply(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
-    read_many = partial(_read_many, transaction, moved)
-    validate(arranged, transaction.get, read_many)
-    judged, unjudged = outcomes(arranged, read_many)
-    for channel in arranged.channels:
-        judged.append((k.meta("channel", channel), _counted(transaction, channel)))
-    sequence, stamp = _next_sequence(transaction)
-    judged.append((SEQUENCE_KEY, b""))
-    _remove(transaction, arranged.gone, moved)
-    _remove(transaction, unjudged, moved)
-    with transaction.cursor() as cursor:
-        _put(cursor, arranged.puts, stamp, moved)
-        _put(cursor, judged, stamp, moved)
-    return sequence
+def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
+    """The same for a large one. Nothing is done key by key here that LMDB does for a stride."""
+    with uncollected(arranged.size):
+        read_many = partial(_read_many, transaction, moved)
+        validate(arranged, transaction.get, read_many)
+        judged, gone = outcomes(arranged, read_many)
+        for channel in arranged.channels:
+            judged.append((k.meta("channel", channel), _counted(transaction, channel)))
+        sequence, stamp = _next_sequence(transaction)
+        judged.append((SEQUENCE_KEY, b""))
+        _remove(transaction, arranged.gone, moved)
+        _remove(transaction, gone, moved)
+        with transaction.cursor() as cursor:
+            values = map(stamp.__add__, arranged.payloads)
+            _put(cursor, zip(arranged.puts, values, strict=True), moved)
+            _put(cursor, ((key, stamp + payload) for key, payload in judged), moved)
+        return sequence
 
 
 def is_small(packet: Packet) -> bool:
@@ -145,19 +153,32 @@ def _read_many(transaction: Reading, moved: Moved, keys: Sequence[bytes]) -> dic
         return {key: raw for key in keys if (raw := get(key)) is not None}
     moved()
     with transaction.cursor() as cursor:
-        return dict(cursor.getmulti(keys))
+        return _found(cursor, keys)
+
+
+def _found(cursor: Cursor, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What stands at these keys. New rows mostly lie where nothing is, which one look tells."""
+    if not cursor.set_range(min(keys)) or cursor.key() > max(keys):
+        return {}
+    return dict(cursor.getmulti(keys))
 
 
 def _remove(transaction: Writing, keys: Sequence[bytes], moved: Moved) -> None:
-    for number, key in enumerate(keys, 1):
-        transaction.delete(key)
-        if number % STRIDE == 0:
-            moved()
+    for start in range(0, len(keys), STRIDE):
+        deque(map(transaction.delete, keys[start : start + STRIDE]), maxlen=0)
+        moved()
 
 
-def _put(cursor: Cursor, pairs: Sequence[tuple[bytes, bytes]], stamp: bytes, moved: Moved) -> None:
-    for start in range(0, len(pairs), STRIDE):
-        cursor.putmulti([(key, stamp + payload) for key, payload in pairs[start : start + STRIDE]])
+def _put(
+    cursor: Cursor, pairs: Iterator[tuple[bytes, bytes]], moved: Moved, overwrite: bool = True
+) -> tuple[int, int]:
+    """How many pairs there were, and how many of them were put."""
+    seen = added = 0
+    while True:
+        some_seen, some_added = cursor.putmulti(islice(pairs, STRIDE), overwrite=overwrite)
+        seen, added = seen + some_seen, added + some_added
+        if some_seen == 0:
+            return seen, added
         moved()
 
 
@@ -186,22 +207,11 @@ def apply_bulk(transaction: Writing, bulk: Bulk, moved: Moved) -> BulkResult:
     else:
         pairs = zip(bulk.keys, map(stamp.__add__, bulk.payloads), strict=True)
     with transaction.cursor() as cursor:
-        seen, added = _put_bulk(cursor, pairs, bulk.overwrite, moved)
+        seen, added = _put(cursor, pairs, moved, bulk.overwrite)
         placed = seen if bulk.overwrite else added
         present = _present(transaction, bulk.keys, stamp) if bulk.report and placed < seen else []
         cursor.putmulti([(SEQUENCE_KEY, stamp), *((key, stamp + put) for key, put in bulk.puts)])
     return BulkResult(sequence, placed, present)
-
-
-def _put_bulk(
-    cursor: Cursor, pairs: Iterator[tuple[bytes, bytes]], overwrite: bool, moved: Moved
-) -> tuple[int, int]:
-    seen = added = 0
-    while part := list(islice(pairs, STRIDE)):
-        some_seen, some_added = cursor.putmulti(part, overwrite=overwrite)
-        seen, added = seen + some_seen, added + some_added
-        moved()
-    return seen, added
 
 
 def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[tuple[int, bytes]]:
