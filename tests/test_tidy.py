@@ -145,6 +145,27 @@ def test_only_actions_know_which_action_they_are() -> None:
     assert not found
 
 
+ACTS = {"submitter", "submit_nowait", "commit", "session", "services", "settings", "wait"}
+
+
+def test_what_changes_the_schema_returns_and_does_nothing() -> None:
+    """sql/schema comes to a Change; the session submits it, EXPLAIN prints it. Only its reader
+    looks at the session."""
+    found = []
+    for path in sorted((ROOT / "src/exuvia/sql/schema").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        readers = [
+            n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "SchemaReader"
+        ]
+        may = {id(n) for reader in readers for n in ast.walk(reader)}
+        found += [
+            f"{relative(path)}:{node.lineno} .{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and node.attr in ACTS and id(node) not in may
+        ]
+    assert not found
+
+
 def is_number(node: ast.expr) -> bool:
     """An error's number, or a tuple or set that has one. Numbers below 1000 are counts."""
     if isinstance(node, ast.Tuple | ast.Set):

@@ -10,7 +10,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
-from exuvia.sql.schema import create_select
+from exuvia.sql.session import create_select
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 

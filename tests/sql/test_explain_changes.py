@@ -127,6 +127,17 @@ def test_the_open_transaction_stays_open(world):
     assert rows(session, "SELECT * FROM u WHERE a = 77") == []
 
 
+def test_a_temporary_table_is_neither_made_nor_dropped(world):
+    session = world.session()
+    assert rows(session, "EXPLAIN CREATE TEMPORARY TABLE mine (a int)") == []
+    assert error(session, "SELECT * FROM mine") == (1146, "42S02")
+    run(session, "CREATE TEMPORARY TABLE mine (a int)")
+    run(session, "INSERT INTO mine VALUES (1)")
+    assert rows(session, "EXPLAIN TRUNCATE TABLE mine") == []
+    assert rows(session, "EXPLAIN DROP TABLE mine") == []
+    assert rows(session, "SELECT * FROM mine") == [[1]]
+
+
 def test_an_index_on_rows_tells_steps_rows_bytes_and_time(world):
     session = world.session()
     found = rows(session, "EXPLAIN CREATE INDEX ib ON t (b)")

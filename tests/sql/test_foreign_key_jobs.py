@@ -9,7 +9,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.ddl.job import Job
-from exuvia.sql.schema import drop
+from exuvia.sql.session import schema_change
 from support.world import error, rows, run
 
 CHILD = (
@@ -36,12 +36,12 @@ def late(session, another, monkeypatch):
     """What the other session does after a statement has looked and before its job is there."""
     then: list[str] = []
 
-    def submit(asking, job: Job, ask=drop.submit) -> Job:
+    def submit(asking, job: Job, ask=schema_change.submit) -> Job:
         while then:
             run(another, then.pop(0))
         return ask(asking, job)
 
-    monkeypatch.setattr(drop, "submit", submit)
+    monkeypatch.setattr(schema_change, "submit", submit)
     for name in ("one", "two"):
         run(session, f"CREATE DATABASE {name}")
     run(session, "USE one")

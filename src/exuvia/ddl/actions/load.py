@@ -1,7 +1,7 @@
 """CREATE TABLE ... SELECT: nobody sees the table before every row is in it.
 
     absent -> write only     its name is taken and its rows have a place; clients get 1146
-    write only -> public     once its session has loaded all rows (sql/schema/create_select.py)
+    write only -> public     once its session has loaded all rows (sql/session/create_select.py)
         =fill, verify=>      and the pipeline has made the entries of all indexes, and compared them
 
 Undo is DROP TABLE, entered at the state reached: when the query fails, when the job is cancelled,

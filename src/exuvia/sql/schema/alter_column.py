@@ -35,7 +35,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongColumnName,
     ErrWrongUsage,
 )
-from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode, packed_moment
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert.type_change import Kind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, PartitionType, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
@@ -102,7 +102,7 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     info = column_in(info, at.zone, None)
     if info.is_generated:
         _check_added_expression(at, info, spec.after)
-    info = with_origin_default(info, packed_moment(at.session.services.clock.wall_ns()))
+    info = with_origin_default(info, at.reader.moment())
     return requests.add_column(at.database, table, info, spec.after, query=at.text)
 
 
@@ -123,7 +123,7 @@ def _refuse_constraints(at: AlterContext, written: ColumnDefinition) -> None:
 
 def _check_added_expression(at: AlterContext, info: ColumnInfo, after: str | None) -> None:
     """The expression, where the column will stand. Raises 1054, 3107, 3109, 3106 (STORED)."""
-    may_read = at.session.variable("tidb_enable_auto_increment_in_generated") == "ON"
+    may_read = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
     check_generated(_placed(at.table, info, after), info, may_read)
     if info.generated_stored:
         raise ErrUnsupportedOnGeneratedColumn("Adding generated stored column through ALTER TABLE")
@@ -245,12 +245,12 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     check_options(spec.column)
     new = _as_asked(at, old, spec.column)
     indexed = bool(indexes_with(at.table, old.id))
-    strict = "STRICT" in at.session.variable("sql_mode")
+    strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
     check_modify(at, old, new)
-    reads_auto = at.session.variable("tidb_enable_auto_increment_in_generated") == "ON"
+    reads_auto = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
     check_change(at.table, old, new, indexed, strict, reads_auto)
-    check_auto_increment(old, new, at.session.variable)
+    check_auto_increment(old, new, at.reader.variable)
     check_places(at.table, new, spec.after)
     found = Modification(
         column=new,
@@ -305,7 +305,7 @@ def _value_of_null(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> int | 
     becomes = new.type.Tp == TypeCode.TIMESTAMP and new.not_null
     if not becomes or old.not_null or old.type.Tp == TypeCode.TIMESTAMP:
         return None
-    moment = packed_moment(at.session.services.clock.wall_ns())
+    moment = at.reader.moment()
     return moment - moment % (1 << 20)
 
 

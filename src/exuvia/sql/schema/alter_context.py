@@ -14,25 +14,23 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.job import Job
-from exuvia.kv.transaction import Transaction
 from exuvia.sql.result import Note
+from exuvia.sql.schema.change import SchemaReader
 from exuvia.sql.schema.modes import Modes, modes_of
-from exuvia.sql.statement.context import SessionApi
 
 
 class AlterContext:
-    """One ALTER TABLE while its jobs are built, in the snapshot `txn`."""
+    """One ALTER TABLE while its jobs are built, in the snapshot of `reader`."""
 
     def __init__(
         self,
-        session: SessionApi,
-        txn: Transaction,
+        reader: SchemaReader,
         database: DatabaseInfo,
         table: TableInfo,
         text: str,
     ) -> None:
-        self.session = session
-        self.txn = txn
+        self.reader = reader
+        self.txn = reader.txn
         self.database = database
         self.table = table
         self.text = text
@@ -42,7 +40,7 @@ class AlterContext:
     @property
     def zone(self) -> tzinfo | None:
         """The session's zone: that of a written TIMESTAMP."""
-        return self.session.settings.zone
+        return self.reader.zone
 
     def skip(self, error: Refused) -> Job | None:
         """IF [NOT] EXISTS: the error is a note and there is nothing to do."""
@@ -56,7 +54,7 @@ class AlterContext:
     @property
     def modes(self) -> Modes:
         """What of the sql_mode counts for columns."""
-        return modes_of(self.session.variable, self.warn)
+        return modes_of(self.reader.variable, self.warn)
 
     def column(self, name: str) -> ColumnInfo | None:
         """A column that clients see."""

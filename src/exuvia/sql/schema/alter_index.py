@@ -34,7 +34,7 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     taken = [index.idx_name.L for index in table.indexes]
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken)
-        if "STRICT" in at.session.variable("sql_mode"):
+        if "STRICT" in at.reader.variable("sql_mode"):
             hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
         index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken)
     except Refused as error:

@@ -47,7 +47,6 @@ from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
 from exuvia.sql.nodes import PartitionChange
 from exuvia.sql.schema.alter_context import AlterContext
-from exuvia.sql.schema.jobs import table_named
 from exuvia.sql.schema.partition_definition import (
     added_definitions,
     added_until,
@@ -274,7 +273,7 @@ def _remove(at: AlterContext, spec: PartitionChange) -> Job | None:
 
 def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     assert spec.table is not None
-    database, plain = table_named(at.session, at.txn, spec.table)
+    database, plain = at.reader.table_named(spec.table)
     found = partition_of(at)
     if plain.partition is not None:
         raise ErrPartitionExchangePartTable(plain.name.O)
@@ -286,7 +285,7 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
         raise ErrTablesDifferentMetadata()
     text = "after the exchange, please analyze related table of the exchange to update statistics"
     at.warn(ErrUnknown.code, text)
-    checks = at.session.variable("tidb_enable_check_constraint") == "ON"
+    checks = at.reader.variable("tidb_enable_check_constraint") == "ON"
     asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER, checks)
     return requests.exchange_partition(at.database, at.table, asked, database.id, query=at.text)
 

@@ -2,7 +2,7 @@
 
     spec -> builder (BUILDERS) -> job        each looks at the table as it is before the statement
     no job      nothing to do
-    one         submitted as it is
+    one         it is the change
     several     one job of several changes, all of them seen at once or none
                 (ddl/multi_schema_change.py)
 
@@ -56,7 +56,6 @@ from exuvia.sql.nodes import (
     TableName,
     TableOptions,
 )
-from exuvia.sql.result import Result
 from exuvia.sql.schema import (
     alter_column,
     alter_index,
@@ -67,39 +66,36 @@ from exuvia.sql.schema import (
     table_options,
 )
 from exuvia.sql.schema.alter_context import AlterContext, Build
+from exuvia.sql.schema.change import Change, SchemaReader, of_job, refuse_cached
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
-from exuvia.sql.schema.jobs import look, refuse_cached, submit, table_named
-from exuvia.sql.statement.context import SessionApi
 
 SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
 
 
-def alter_table(session: SessionApi, node: AlterTable, text: str) -> Result:
+def alter_table(reader: SchemaReader, node: AlterTable, text: str) -> Change:
     """ALTER TABLE. Raises 8200 for what is not done."""
-    return alter(session, node.table, node.specs, text)
+    return alter(reader, node.table, node.specs, text)
 
 
 def alter(
-    session: SessionApi,
+    reader: SchemaReader,
     name: TableName,
     specs: Sequence[Spec],
     text: str,
     what: str = "Alter Table",
-) -> Result:
+) -> Change:
     """Every change of one statement, or none; `what` is how 8242 calls it."""
-    with look(session) as txn:
-        database, table = table_named(session, txn, name)
-        if not table.is_stored:
-            raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
-        if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
-            refuse_cached(table, what)
-        altering = AlterContext(session, txn, database, table, text)
-        jobs = _jobs(altering, prepared(altering, specs))
-        _look_at_rows(altering, jobs)
-    if jobs:
-        submit(session, jobs[0] if len(jobs) == 1 else combined(jobs))
-    return Result(warnings=altering.notes)
+    database, table = reader.table_named(name)
+    if not table.is_stored:
+        raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
+    if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
+        refuse_cached(table, what)
+    altering = AlterContext(reader, database, table, text)
+    jobs = _jobs(altering, prepared(altering, specs))
+    _look_at_rows(altering, jobs)
+    one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
+    return of_job(one, altering.notes)
 
 
 def _look_at_rows(altering: AlterContext, jobs: Sequence[Job]) -> None:
@@ -161,7 +157,7 @@ def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
-    if at.session.variable("exuvia_compatibility") == "mysql":
+    if at.reader.variable("exuvia_compatibility") == "mysql":
         specs = tuple(_with_columns_keys(specs))
     specs = tuple(with_checks_of_columns(specs))
     specs = with_check_names(at.table, specs)

@@ -20,10 +20,8 @@ Refused of other statements, unless foreign_key_checks is OFF:
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from exuvia.base.errors import Refused
 from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import (
-    ErrBadDB,
     ErrCannotAddForeign,
     ErrCantDropFieldOrKey,
     ErrDropIndexNeededInForeignKey,
@@ -41,7 +39,6 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyNoIndexInParent,
     ErrForeignKeyOnPartitioned,
     ErrKeyColumnDoesNotExits,
-    ErrNoSuchTable,
     ErrTooLongIdent,
     ErrTruncateIllegalForeignKey,
     ErrWrongFkDef,
@@ -79,8 +76,8 @@ from exuvia.sql.nodes import (
     Spec,
 )
 from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import SchemaReader
 from exuvia.sql.schema.index_definition import check_count, index_info
-from exuvia.sql.statement.context import SessionApi
 from exuvia.sql.write.foreign_keys import key_linked, ref_ids
 
 _CHANGES_A_ROW = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
@@ -243,45 +240,28 @@ def key_version(txn: Transaction) -> int:
     return int(variables.get_global(txn, "tidb_enable_foreign_key") != "OFF")
 
 
-def keys_are_checked(session: SessionApi) -> bool:
+def keys_are_checked(reader: SchemaReader) -> bool:
     """foreign_key_checks."""
-    return session.variable("foreign_key_checks") != "OFF"
-
-
-def finder(session: SessionApi, txn: Transaction) -> Find:
-    """Tables by their names in the transaction's snapshot."""
-
-    def find(database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
-        try:
-            found = session.services.schemas.table(txn, database, table)
-        except Refused as error:
-            if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
-                return None
-            raise
-        return found.database, found.info
-
-    return find
+    return reader.variable("foreign_key_checks") != "OFF"
 
 
 # -- of a CREATE TABLE -----------------------------------------------------------------------------
 
 
 def new_table_keys(
-    session: SessionApi,
-    txn: Transaction,
+    reader: SchemaReader,
     database: DatabaseInfo,
     node: CreateTable,
     info: TableInfo,
 ) -> list[Made]:
     """The keys of a new table with their parents. Raises what stands at the head."""
-    checks, version = keys_are_checked(session), key_version(txn)
+    checks, version = keys_are_checked(reader), key_version(reader.txn)
     names = checked_names(node.foreign_keys, (), 0)
     keys = [
         made_key(written, name, info, database, version)
         for written, name in zip(node.foreign_keys, names, strict=True)
     ]
-    find = finder(session, txn)
-    return [with_parent(key, info, database, find, checks) for key in keys]
+    return [with_parent(key, info, database, reader.find, checks) for key in keys]
 
 
 def with_key_indexes(info: TableInfo) -> TableInfo:
@@ -339,9 +319,9 @@ def key_index(name: str | None, columns: Sequence[str]) -> IndexDefinition:
 
 def add_key(at: AlterContext, spec: AddForeignKey) -> Job | None:
     """ADD FOREIGN KEY. Raises what stands at the head."""
-    checks, written = keys_are_checked(at.session), spec.foreign_key
+    checks, written = keys_are_checked(at.reader), spec.foreign_key
     key = made_key(written, written.name or "", at.table, at.database, key_version(at.txn))
-    made = with_parent(key, at.table, at.database, finder(at.session, at.txn), checks)
+    made = with_parent(key, at.table, at.database, at.reader.find, checks)
     job = requests.add_foreign_key(at.database, at.table, made.key, checks, query=at.text)
     parents = () if made.parent is None else (made.parent,)
     return with_parents(job, parents, 1)
@@ -385,12 +365,12 @@ class Referring(NamedTuple):
     columns: tuple[int, ...]
 
 
-def referring(session: SessionApi, txn: Transaction, info: TableInfo) -> Iterator[Referring]:
+def referring(reader: SchemaReader, info: TableInfo) -> Iterator[Referring]:
     """The keys that refer to the table."""
-    table = session.services.schemas.table_by_id(txn, info.id)
+    table = reader.schemas.table_by_id(reader.txn, info.id)
     for each in info.exuvia_referred:
-        child_id = references.child_of(txn, each.link)
-        child = session.services.schemas.table_by_id(txn, child_id) if child_id else None
+        child_id = references.child_of(reader.txn, each.link)
+        child = reader.schemas.table_by_id(reader.txn, child_id) if child_id else None
         key = key_linked(child.info, each.link) if child is not None else None
         if child is not None and key is not None and key.version and table is not None:
             yield Referring(child, key, ref_ids(key, table))
@@ -398,12 +378,12 @@ def referring(session: SessionApi, txn: Transaction, info: TableInfo) -> Iterato
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
     """Raises 1828, 1829."""
-    if not keys_are_checked(at.session):
+    if not keys_are_checked(at.reader):
         return
     for key in at.table.foreign_keys:
         if column.id in key.exuvia_cols:
             raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
-    for each in referring(at.session, at.txn, at.table):
+    for each in referring(at.reader, at.table):
         if column.id in each.columns:
             raise ErrFkColumnCannotDropChild(
                 column.name.O, each.key.fk_name.O, each.child.info.name.O
@@ -412,12 +392,12 @@ def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
 
 def check_drop_index(at: AlterContext, index: IndexInfo, gone: Sequence[int] = ()) -> None:
     """Raises 1553. `gone`: other indexes that go in the same statement."""
-    if not keys_are_checked(at.session):
+    if not keys_are_checked(at.reader):
         return
     without = (index.id, *gone)
     first = [part.exuvia_column for part in index.idx_cols]
     needed = [(key.exuvia_cols, key.version) for key in at.table.foreign_keys]
-    needed += [(each.columns, 1) for each in referring(at.session, at.txn, at.table)]
+    needed += [(each.columns, 1) for each in referring(at.reader, at.table)]
     for columns, version in needed:
         serves = first[: len(columns)] == list(columns)
         names = [c.name for n in columns for c in at.table.cols if c.id == n]
@@ -429,9 +409,9 @@ def check_modify(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
     """Raises 1832, 1833, 3780."""
     before, after = old.type, new.type
     same = (before.Tp, before.Flen, before.Decimal) == (after.Tp, after.Flen, after.Decimal)
-    if same or not keys_are_checked(at.session):
+    if same or not keys_are_checked(at.reader):
         return
-    schemas = at.session.services.schemas
+    schemas = at.reader.schemas
     for key in at.table.foreign_keys:
         parent = schemas.table_by_id(at.txn, references.parent_of(at.txn, key.exuvia_link))
         if old.id not in key.exuvia_cols or parent is None:
@@ -442,7 +422,7 @@ def check_modify(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
             raise ErrFKIncompatibleColumns(new.name.O, column.name.O, key.fk_name.O)
         if _narrows(old, new):
             raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
-    for each in referring(at.session, at.txn, at.table):
+    for each in referring(at.reader, at.table):
         if old.id in each.columns:
             _check_parent(each, old, new)
 
@@ -466,30 +446,30 @@ def _narrows(old: ColumnInfo, new: ColumnInfo) -> bool:
     return new.type.Tp == TypeCode.NEWDECIMAL or new.type.Flen < old.type.Flen
 
 
-def check_drop_tables(session: SessionApi, txn: Transaction, tables: Sequence[TableInfo]) -> None:
+def check_drop_tables(reader: SchemaReader, tables: Sequence[TableInfo]) -> None:
     """Raises 3730 where a table that stays refers to one of these."""
-    if not keys_are_checked(session):
+    if not keys_are_checked(reader):
         return
     going = {table.id for table in tables}
     for table in tables:
-        for each in referring(session, txn, table):
+        for each in referring(reader, table):
             if each.child.info.id not in going:
                 raise ErrForeignKeyCannotDropParent(
                     table.name.O, each.key.fk_name.O, each.child.info.name.O
                 )
 
 
-def check_drop_database(session: SessionApi, txn: Transaction, name: str) -> None:
+def check_drop_database(reader: SchemaReader, name: str) -> None:
     """Raises 3730 where a table of another database refers to one of this."""
-    if keys_are_checked(session):
-        check_drop_tables(session, txn, list(session.services.schemas.tables(txn, name)))
+    if keys_are_checked(reader):
+        check_drop_tables(reader, list(reader.schemas.tables(reader.txn, name)))
 
 
-def check_truncate(session: SessionApi, txn: Transaction, table: TableInfo) -> None:
+def check_truncate(reader: SchemaReader, table: TableInfo) -> None:
     """Raises 1701 where another table refers to it."""
-    if not keys_are_checked(session):
+    if not keys_are_checked(reader):
         return
-    for each in referring(session, txn, table):
+    for each in referring(reader, table):
         child = each.child
         if child.info.id != table.id:
             names = (child.database.db_name.O, child.info.name.O, each.key.fk_name.O)

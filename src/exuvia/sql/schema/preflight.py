@@ -117,17 +117,17 @@ def _trims(values: Vector) -> bool:
 
 
 def _table(at: AlterContext) -> Table:
-    return at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
+    return at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
 
 
 def _rows(at: AlterContext, table: Table) -> int:
-    return sum(at.session.services.store.count(part.row_span()) for part in table.parts)
+    return sum(at.reader.count(part.row_span()) for part in table.parts)
 
 
 def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
     for part in table.parts:
         for chunk in at.txn.snapshot.chunks(part.row_span(), _CHUNK_ROWS):
-            at.session.check_interrupt()
+            at.reader.check_interrupt()
             yield chunk
 
 
@@ -137,7 +137,7 @@ def _chunks(at: AlterContext, table: Table) -> Iterator[tuple[list[bytes], list[
 def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
     """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
     parts = [part for job in jobs for part in sub_jobs(job) if kind_of(part).judged in _LOOKS]
-    table = at.session.services.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
+    table = at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
     if not _is_small(at, table):
         return
     for part in parts:
@@ -145,7 +145,7 @@ def check_rules(at: AlterContext, jobs: Sequence[Job]) -> None:
 
 
 def _is_small(at: AlterContext, table: Table) -> bool:
-    rows = sum(at.session.services.store.count(part.row_span()) for part in table.parts)
+    rows = sum(at.reader.count(part.row_span()) for part in table.parts)
     return rows <= variables.read_int(at.txn, "exuvia_preflight_rows")
 
 
@@ -168,7 +168,7 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
     for part in whole.parts:
         look = duplicates.Look(part, placed)
-        look.rows(at.txn.snapshot, at.session.check_interrupt)
+        look.rows(at.txn.snapshot, at.reader.check_interrupt)
         _raise(look.refusal())
 
 
@@ -183,7 +183,7 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
     found = rows.Breaches(rule, whole)
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
-            at.session.check_interrupt()
+            at.reader.check_interrupt()
             found.look(keys, raws)
     if found.number:
         _raise(rows.refusal(rule, found.number, found.first))

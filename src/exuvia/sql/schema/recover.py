@@ -28,32 +28,28 @@ from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
-from exuvia.sql.result import Result
+from exuvia.sql.schema.change import Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.jobs import look, submit
-from exuvia.sql.statement.context import SessionApi
 
 Found = tuple[Job, DatabaseInfo, TableInfo]
 
 
-def recover_table(session: SessionApi, node: RecoverTable, text: str) -> Result:
+def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change:
     """RECOVER TABLE and FLASHBACK TABLE. Raises 1105, 8224, 1050, 8055."""
-    with look(session) as txn:
-        if node.table is None:
-            dropped, database, table = _dropped_by(txn, node.job or 0)
-        else:
-            dropped, database, table = _newest_drop(session, txn, node.table, node.jobs)
-        name = check_name(node.new_name or table.name.O, ErrWrongTableName)
-        standing = meta.get_table(txn, table.id)
-        if standing is not None:
-            verb = "flashback" if node.is_flashback else "recover"
-            said = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
-            raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
-        if meta.find_table(txn, database.id, name) is not None:
-            raise ErrTableExists(name)
-        job = requests.recover_table(database, table, name, dropped.id, query=text)
-    submit(session, job)
-    return Result()
+    txn = reader.txn
+    if node.table is None:
+        dropped, database, table = _dropped_by(txn, node.job or 0)
+    else:
+        dropped, database, table = _newest_drop(reader, node.table, node.jobs)
+    name = check_name(node.new_name or table.name.O, ErrWrongTableName)
+    standing = meta.get_table(txn, table.id)
+    if standing is not None:
+        verb = "flashback" if node.is_flashback else "recover"
+        said = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
+        raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
+    if meta.find_table(txn, database.id, name) is not None:
+        raise ErrTableExists(name)
+    return of_job(requests.recover_table(database, table, name, dropped.id, query=text))
 
 
 def _dropped_by(txn: Transaction, job_id: int) -> Found:
@@ -69,13 +65,13 @@ def _dropped_by(txn: Transaction, job_id: int) -> Found:
     return found
 
 
-def _newest_drop(session: SessionApi, txn: Transaction, name: TableName, jobs: int | None) -> Found:
-    wanted = (name.db or session.database).lower(), name.name.lower()
+def _newest_drop(reader: SchemaReader, name: TableName, jobs: int | None) -> Found:
+    wanted = (name.db or reader.database).lower(), name.name.lower()
     if not wanted[0]:
         raise ErrNoDB()
-    for job in queue.newest(txn, jobs):
+    for job in queue.newest(reader.txn, jobs):
         if kind_of(job).dropped_table and job.state == JobState.SYNCED:
-            found = _found(txn, job)
+            found = _found(reader.txn, job)
             if found is not None and (found[1].db_name.L, found[2].name.L) == wanted:
                 return found
     said = f"Can't find localTemporary/dropped/truncated table: {name.name} in DDL history jobs"
@@ -95,23 +91,21 @@ def _dropped(job: Job) -> TableInfo | None:
     return dropped_table(job) if dropped_table else None
 
 
-def flashback_database(session: SessionApi, node: FlashbackDatabase, text: str) -> Result:
+def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str) -> Change:
     """FLASHBACK DATABASE. Raises 1105, 1007, 8055."""
-    with look(session) as txn:
-        dropped = _dropped_database(txn, node.name)
-        info = dropped.binlog.DBInfo
-        if info is None:
-            raise _no_such_drop(node.name)
-        name = check_name(node.new_name or info.db_name.O, ErrWrongDBName)
-        standing = meta.get_database(txn, info.id)
-        if standing is not None:
-            said = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
-            raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
-        if meta.find_database(txn, name) is not None:
-            raise ErrDBCreateExists(name)
-        job = requests.flashback_database(info, name, dropped.id, query=text)
-    submit(session, job)
-    return Result()
+    txn = reader.txn
+    dropped = _dropped_database(txn, node.name)
+    info = dropped.binlog.DBInfo
+    if info is None:
+        raise _no_such_drop(node.name)
+    name = check_name(node.new_name or info.db_name.O, ErrWrongDBName)
+    standing = meta.get_database(txn, info.id)
+    if standing is not None:
+        said = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
+        raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
+    if meta.find_database(txn, name) is not None:
+        raise ErrDBCreateExists(name)
+    return of_job(requests.flashback_database(info, name, dropped.id, query=text))
 
 
 def _dropped_database(txn: Transaction, name: str) -> Job:

@@ -22,24 +22,19 @@ from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import Job
-from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
-from exuvia.sql.result import Result
 from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import Change, SchemaReader, of_job, refuse_cached
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.jobs import database_named, look, refuse_cached, submit
-from exuvia.sql.schema.temporary import refuse_temporary
-from exuvia.sql.statement.context import SessionApi
 
 Place = tuple[int, str]
 
 
 class Renamed:
-    """What the pairs read so far have made of the names, in the snapshot `txn`."""
+    """What the pairs read so far have made of the names."""
 
-    def __init__(self, session: SessionApi, txn: Transaction) -> None:
-        self._session = session
-        self._txn = txn
+    def __init__(self, reader: SchemaReader) -> None:
+        self._reader = reader
         self._names: dict[Place, TableInfo | None] = {}
         self._first: dict[int, tuple[DatabaseInfo, TableInfo]] = {}
         self._last: dict[int, tuple[DatabaseInfo, str]] = {}
@@ -57,11 +52,11 @@ class Renamed:
         if is_alter and target is not None and _place(target, new) == _place(database, old):
             return
         if table.view is not None and (target is None or target.id != database.id):
-            raise ErrForbidSchemaChange(database.db_name.O, new.db or self._session.database)
+            raise ErrForbidSchemaChange(database.db_name.O, new.db or self._reader.database)
         if target is None:
             raise self._no_such_database(old, new)
         if self._at(target, new.name) is not None:
-            raise ErrTableExists(self._shown(new))
+            raise ErrTableExists(self._reader.shown(new))
         check_name(new.name, ErrWrongTableName)
         self._names[_place(database, old)] = None
         self._names[_place(target, new)] = table
@@ -96,7 +91,7 @@ class Renamed:
 
     def _database(self, name: TableName) -> DatabaseInfo | None:
         try:
-            found = database_named(self._session, self._txn, name.db)
+            found = self._reader.database_named(name.db)
         except Refused as error:
             if error.code != ErrBadDB.code:
                 raise
@@ -107,43 +102,36 @@ class Renamed:
         place = database.id, name.lower()
         if place in self._names:
             return self._names[place]
-        table_id = meta.find_table(self._txn, *place)
-        return None if table_id is None else meta.get_table(self._txn, table_id)
+        table_id = meta.find_table(self._reader.txn, *place)
+        return None if table_id is None else meta.get_table(self._reader.txn, table_id)
 
     def _missing(self, old: TableName, new: TableName, is_alter: bool) -> Refused:
         target = None if is_alter else self._database(new)
         if target is not None and self._at(target, new.name) is not None:
-            return ErrTableExists(self._shown(new))
-        return ErrNoSuchTable(old.db or self._session.database, old.name)
+            return ErrTableExists(self._reader.shown(new))
+        return ErrNoSuchTable(old.db or self._reader.database, old.name)
 
     def _no_such_database(self, old: TableName, new: TableName) -> Refused:
         said = f"Database `{new.db}` doesn't exist"
-        return ErrErrorOnRename(self._shown(old), self._shown(new), 168, said)
-
-    def _shown(self, name: TableName) -> str:
-        return f"{name.db or self._session.database}.{name.name}"
+        return ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, said)
 
 
 def _place(database: DatabaseInfo, name: TableName) -> Place:
     return database.id, name.name.lower()
 
 
-def rename_tables(session: SessionApi, node: RenameTables, text: str) -> Result:
+def rename_tables(reader: SchemaReader, node: RenameTables, text: str) -> Change:
     """RENAME TABLE: all of the pairs or none."""
-    with look(session) as txn:
-        renamed = Renamed(session, txn)
-        for old, new in node.pairs:
-            refuse_temporary(session, old, "RENAME TABLE")
-            renamed.add(old, new)
-        job = renamed.job(text)
-    if job is not None:
-        submit(session, job)
-    return Result()
+    renamed = Renamed(reader)
+    for old, new in node.pairs:
+        reader.refuse_temporary(old, "RENAME TABLE")
+        renamed.add(old, new)
+    return of_job(renamed.job(text))
 
 
 def rename_to(at: AlterContext, spec: RenameTo) -> Job | None:
     """ALTER TABLE ... RENAME TO."""
-    renamed = Renamed(at.session, at.txn)
+    renamed = Renamed(at.reader)
     old = TableName(at.table.name.O, at.database.db_name.O)
     renamed.add(old, spec.table, is_alter=True)
     return renamed.job(at.text)

@@ -19,58 +19,57 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
     ErrWrongTableName,
 )
-from exuvia.catalog.model import SequenceInfo, TableInfo, evolve, name
+from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
 from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.sql.nodes import DropTable
 from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
-from exuvia.sql.result import Result
+from exuvia.sql.schema.change import (
+    Change,
+    Existence,
+    JobRequest,
+    SchemaReader,
+    of_job,
+    unneeded,
+)
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.jobs import database_named, look, noted, submit
 from exuvia.sql.schema.view import drop_objects
-from exuvia.sql.statement.context import SessionApi
 
 _LAST, _FIRST = (1 << 63) - 1, -(1 << 63)
 Options = Sequence[tuple[str, int | None]]
 
 
-def create_sequence(session: SessionApi, node: CreateSequence, text: str) -> Result:
+def create_sequence(reader: SchemaReader, node: CreateSequence, text: str) -> Change:
     """CREATE SEQUENCE [IF NOT EXISTS]. Raises 1050, 4136."""
     check_name(node.sequence.name, ErrWrongTableName)
-    try:
-        with look(session) as txn:
-            database = database_named(session, txn, node.sequence.db)
-            place = f"{database.db_name.O}.{node.sequence.name}"
-            if _exists(session, txn, database.db_name.O, node.sequence.name):
-                raise ErrTableExists(place)
-            wanted = _filled(_with_options(SequenceInfo(), node.options), node.options)
-            _check(wanted, place)
-            first = base_of(wanted.sequence_start, wanted.sequence_increment)
-            comment = node.comment or ""
-            wanted = evolve(wanted, exuvia_base=first, sequence_comment=comment)
-            info = TableInfo(
-                id=0,
-                name=name(node.sequence.name),
-                charset=database.charset,
-                collate=database.collate,
-                state=SchemaState.ABSENT,
-                comment=comment,
-                sequence=wanted,
-                exuvia_db=database.id,
-            )
-            job = requests.create_sequence(database, info, query=text)
-        submit(session, job)
-    except Refused as error:
-        if error.code == ErrTableExists.code and node.if_not_exists:
-            return noted(error)
-        raise
-    return Result()
+    database = reader.database_named(node.sequence.db)
+    place = f"{database.db_name.O}.{node.sequence.name}"
+    if _exists(reader, database, node.sequence.name):
+        return unneeded(ErrTableExists(place), node.if_not_exists)
+    wanted = _filled(_with_options(SequenceInfo(), node.options), node.options)
+    _check(wanted, place)
+    first = base_of(wanted.sequence_start, wanted.sequence_increment)
+    comment = node.comment or ""
+    wanted = evolve(wanted, exuvia_base=first, sequence_comment=comment)
+    info = TableInfo(
+        id=0,
+        name=name(node.sequence.name),
+        charset=database.charset,
+        collate=database.collate,
+        state=SchemaState.ABSENT,
+        comment=comment,
+        sequence=wanted,
+        exuvia_db=database.id,
+    )
+    job = requests.create_sequence(database, info, query=text)
+    codes = {ErrTableExists.code} if node.if_not_exists else set()
+    return Change((JobRequest(job),), existence=Existence(frozenset(codes)))
 
 
-def _exists(session: SessionApi, txn: object, database: str, wanted: str) -> bool:
+def _exists(reader: SchemaReader, database: DatabaseInfo, wanted: str) -> bool:
     try:
-        session.services.schemas.table(txn, database, wanted)  # type: ignore[arg-type]
+        reader.table(database, wanted)
     except Refused as error:
         if error.code == ErrNoSuchTable.code:
             return False
@@ -78,20 +77,16 @@ def _exists(session: SessionApi, txn: object, database: str, wanted: str) -> boo
     return True
 
 
-def alter_sequence(session: SessionApi, node: AlterSequence, text: str) -> Result:
+def alter_sequence(reader: SchemaReader, node: AlterSequence, text: str) -> Change:
     """ALTER SEQUENCE [IF EXISTS]. Raises 4139, 1347, 4136."""
-    place = f"{node.sequence.db or session.database}.{node.sequence.name}"
+    place = reader.shown(node.sequence)
     try:
-        with look(session) as txn:
-            database = database_named(session, txn, node.sequence.db)
-            info = session.services.schemas.table(txn, database.db_name.O, node.sequence.name).info
+        database = reader.database_named(node.sequence.db)
+        info = reader.table(database, node.sequence.name)
     except Refused as error:
         if error.code not in (ErrBadDB.code, ErrNoSuchTable.code):
             raise
-        missing = ErrUnknownSequence(place)
-        if node.if_exists:
-            return noted(missing)
-        raise missing from None
+        return unneeded(ErrUnknownSequence(place), node.if_exists)
     if info.sequence is None:
         raise ErrWrongObject(*place.split(".", 1), "SEQUENCE")
     wanted = _with_options(info.sequence, node.options)
@@ -99,13 +94,12 @@ def alter_sequence(session: SessionApi, node: AlterSequence, text: str) -> Resul
     wanted = _restarted(wanted, info.sequence, node.options)
     if node.comment is not None:
         wanted = evolve(wanted, sequence_comment=node.comment)
-    submit(session, requests.alter_sequence(database, info, wanted, query=text))
-    return Result()
+    return of_job(requests.alter_sequence(database, info, wanted, query=text))
 
 
-def drop_sequence(session: SessionApi, node: DropTable, text: str) -> Result:
+def drop_sequence(reader: SchemaReader, node: DropTable, text: str) -> Change:
     """DROP SEQUENCE [IF EXISTS] a, b. Raises 4139, 1347."""
-    return drop_objects(session, node, text, "SEQUENCE", ErrUnknownSequence)
+    return drop_objects(reader, node, text, "SEQUENCE", ErrUnknownSequence)
 
 
 def _with_options(info: SequenceInfo, options: Options) -> SequenceInfo:

@@ -27,86 +27,76 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
     MySQLError,
 )
-from exuvia.catalog.model import ColumnInfo, Definer, TableInfo, ViewInfo, name
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, Definer, TableInfo, ViewInfo, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
-from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.text import list_items
-from exuvia.sql.result import Note, OutputColumn, Result
+from exuvia.sql.result import OutputColumn
+from exuvia.sql.schema.change import Absent, Change, Existence, JobRequest, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
-from exuvia.sql.schema.jobs import database_named, look, submit
 from exuvia.sql.select import relational
 from exuvia.sql.select.views import REPLACED, plain_type
-from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import identifier
 
 # -- the statements --------------------------------------------------------------------------------
 
 
-def create_view(session: SessionApi, node: CreateView, text: str) -> Result:
+def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1060, and what its query raises."""
     check_name(node.view.name, ErrWrongTableName)
-    definer = _definer(session, node)
-    columns, query = _planned(session, node)
+    definer = _definer(reader, node)
+    columns, query = _planned(reader, node)
     titles = _titles(node, columns)
-    with look(session) as txn:
-        database = database_named(session, txn, node.view.db)
-        former = _holder(session, txn, database.db_name.O, node)
-        view = ViewInfo(
-            view_algorithm=ALGORITHMS.index(node.algorithm),
-            view_definer=definer,
-            view_security=SECURITIES.index(node.security),
-            view_select=query,
-            view_checkoption=CHECK_OPTIONS.index(node.check_option),
-            view_cols=tuple(name(column.name) for column in columns),
-        )
-        info = TableInfo(
-            id=0,
-            name=name(node.view.name),
-            charset=session.variable("character_set_connection"),
-            collate=session.variable("collation_connection"),
-            cols=tuple(map(_column, range(len(columns)), titles, columns)),
-            state=SchemaState.ABSENT,
-            max_col_id=len(columns),
-            view=view,
-            exuvia_db=database.id,
-        )
-        job = requests.create_view(database, info, former, query=text)
-    submit(session, job)
-    return Result()
+    database = reader.database_named(node.view.db)
+    former = _holder(reader, database, node)
+    view = ViewInfo(
+        view_algorithm=ALGORITHMS.index(node.algorithm),
+        view_definer=definer,
+        view_security=SECURITIES.index(node.security),
+        view_select=query,
+        view_checkoption=CHECK_OPTIONS.index(node.check_option),
+        view_cols=tuple(name(column.name) for column in columns),
+    )
+    info = TableInfo(
+        id=0,
+        name=name(node.view.name),
+        charset=reader.variable("character_set_connection"),
+        collate=reader.variable("collation_connection"),
+        cols=tuple(map(_column, range(len(columns)), titles, columns)),
+        state=SchemaState.ABSENT,
+        max_col_id=len(columns),
+        view=view,
+        exuvia_db=database.id,
+    )
+    return of_job(requests.create_view(database, info, former, query=text))
 
 
-def _planned(session: SessionApi, node: CreateView) -> tuple[list[OutputColumn], str]:
-    session.commit()
-    query = node.query
+def _planned(reader: SchemaReader, node: CreateView) -> tuple[list[OutputColumn], str]:
+    """The query's columns, and its text as the view keeps it."""
+    query, context = node.query, reader.context
     assert isinstance(query, exp.Expression)
     if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
         raise ErrViewSelectVariable()
-    columns: list[OutputColumn] = []
-    source = query.meta["source"]
+    _forbid_itself(context, node)
+    _refuse_temporary(context, query)
+    parts = arms_of(query)
+    found = relational.plan(query, context).columns
+    columns = list(found if node.columns else told_apart(parts[0], found))
     arms: list[list[OutputColumn]] = []
-
-    def work(context: Context) -> Result:
-        _forbid_itself(context, node)
-        _refuse_temporary(context, query)
-        parts = arms_of(query)
-        found = relational.plan(query, context).columns
-        columns.extend(found if node.columns else told_apart(parts[0], found))
-        if len(parts) == 1:
-            arms.append(columns)
-        elif query.args.get("with_") is None:
-            rest = [list(relational.plan(part, context).columns) for part in parts[1:]]
-            arms.extend((columns, *rest))
-        return Result()
-
-    session.run(work)
-    return columns, view_text(query, source.tokens, source.text, session.database, arms)
+    if len(parts) == 1:
+        arms.append(columns)
+    elif query.args.get("with_") is None:
+        rest = [list(relational.plan(part, context).columns) for part in parts[1:]]
+        arms.extend((columns, *rest))
+    source = query.meta["source"]
+    return columns, view_text(query, source.tokens, source.text, reader.database, arms)
 
 
 def _refuse_temporary(context: Context, query: exp.Expression) -> None:
@@ -153,8 +143,8 @@ def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
     return ColumnInfo(id=at + 1, name=name(title), offset=at, type=kind)
 
 
-def _definer(session: SessionApi, node: CreateView) -> Definer:
-    user, host = node.definer or (session.user, "%")
+def _definer(reader: SchemaReader, node: CreateView) -> Definer:
+    user, host = node.definer or (reader.user, "%")
     check_lengths(user, host)
     return Definer(
         Username=user,
@@ -165,50 +155,42 @@ def _definer(session: SessionApi, node: CreateView) -> Definer:
     )
 
 
-def _holder(session: SessionApi, txn: Transaction, database: str, node: CreateView) -> int:
+def _holder(reader: SchemaReader, database: DatabaseInfo, node: CreateView) -> int:
     """Id of the view to be replaced, 0 for none. Raises 1050, 1347."""
     try:
-        held = session.services.schemas.table(txn, database, node.view.name).info
+        held = reader.table(database, node.view.name)
     except Refused as error:
         if error.code == ErrNoSuchTable.code:
             return 0
         raise
     if not node.or_replace:
-        raise ErrTableExists(f"{database}.{node.view.name}")
+        raise ErrTableExists(f"{database.db_name.O}.{node.view.name}")
     if held.view is None:
-        raise ErrWrongObject(database, node.view.name, "VIEW")
+        raise ErrWrongObject(database.db_name.O, node.view.name, "VIEW")
     return held.id
 
 
-def drop_view(session: SessionApi, node: DropTable, text: str) -> Result:
+def drop_view(reader: SchemaReader, node: DropTable, text: str) -> Change:
     """DROP VIEW [IF EXISTS] a, b. Raises 1051 naming all missing, 1347."""
-    return drop_objects(session, node, text, "VIEW", ErrBadTable)
+    return drop_objects(reader, node, text, "VIEW", ErrBadTable)
 
 
 def drop_objects(
-    session: SessionApi, node: DropTable, text: str, kind: str, unknown: MySQLError
-) -> Result:
+    reader: SchemaReader, node: DropTable, text: str, kind: str, unknown: MySQLError
+) -> Change:
     """Views or sequences: all of that kind are dropped, a job each, then the missing are told."""
-    missing: list[str] = []
-    with look(session) as txn:
-        jobs = [_drop_job(session, txn, each, kind, text) for each in node.tables]
-    for each, job in zip(node.tables, jobs, strict=True):
-        if job is None:
-            missing.append(f"{each.db or session.database}.{each.name}")
-        else:
-            submit(session, job)
-    if missing and not node.if_exists:
-        raise unknown(",".join(missing))
-    errors = [unknown(each) for each in missing]
-    return Result(warnings=[Note("Note", each.code, each.message) for each in errors])
+    jobs = [_drop_job(reader, each, kind, text) for each in node.tables]
+    wanted = tuple(
+        Absent(reader.shown(each)) if job is None else JobRequest(job)
+        for each, job in zip(node.tables, jobs, strict=True)
+    )
+    return Change(wanted, existence=Existence(is_noted=node.if_exists, error=unknown))
 
 
-def _drop_job(
-    session: SessionApi, txn: Transaction, wanted: TableName, kind: str, text: str
-) -> Job | None:
+def _drop_job(reader: SchemaReader, wanted: TableName, kind: str, text: str) -> Job | None:
     try:
-        database = database_named(session, txn, wanted.db)
-        info = session.services.schemas.lasting(txn, database.db_name.O, wanted.name).info
+        database = reader.database_named(wanted.db)
+        info = reader.schemas.lasting(reader.txn, database.db_name.O, wanted.name).info
         if is_system(info):
             raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{wanted.name}'")
     except Refused as error:
@@ -312,12 +294,12 @@ def arms_of(query: exp.Expression) -> list[exp.Expression]:
 
 
 _JOINTS = frozenset(("UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "UNION ALL"))
-Change = tuple[int, int, str]
+Edit = tuple[int, int, str]
 
 
 def _changes(
     query: exp.Expression, tokens: Sequence[Token], text: str, columns: Arms
-) -> list[Change]:
+) -> list[Edit]:
     """(first token, token behind, what stands there instead), in the order of the text."""
     arms, starts = arms_of(query), _starts(tokens)
     found = list(_inner_titles(query, tokens, text))
@@ -330,7 +312,7 @@ def _changes(
     return sorted(found)
 
 
-def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> Iterator[Change]:
+def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> Iterator[Edit]:
     """Columns of derived tables and of WITH keep the names that the query around them knows."""
     places = {token.start: n for n, token in enumerate(tokens)}
     for select in query.find_all(exp.Select):
@@ -379,12 +361,12 @@ def _named_items(
     tokens: Sequence[Token],
     text: str,
     columns: list[OutputColumn],
-) -> list[Change]:
+) -> list[Edit]:
     stars = [tree.is_star for tree in trees]
     shown = len(columns) - (len(trees) - sum(stars))
     if len(spans) != len(trees) or sum(stars) > 1:
         return []
-    found: list[Change] = []
+    found: list[Edit] = []
     at = 0
     for (start, end), tree, star in zip(spans, trees, stars, strict=True):
         if star:

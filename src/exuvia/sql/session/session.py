@@ -39,10 +39,11 @@ from exuvia.sql.privileges.accounts import ALL, Account, Rights
 from exuvia.sql.privileges.roles import Name, shown
 from exuvia.sql.result import NULL, Note, Result, Value, notes_of
 from exuvia.sql.session.prepared import Prepared, describe, parsed
+from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.session.statement_registry import check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
-from exuvia.sql.statement.context import Context, Ready, Virtual
+from exuvia.sql.statement.context import Context, Ready, Seen, Virtual
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten
@@ -237,14 +238,16 @@ class Session:
                 letters,
                 planner.locks_rows(node),
             )
-        if kind.own_txn is not None:
+        if kind.in_txn is None:
             outer, self._bound = self._bound, (parameters, letters)
             try:
+                if kind.change is not None:
+                    return self._answer(change_schema(self, kind.change, node, text))
+                assert kind.own_txn is not None
                 return self._answer(kind.own_txn(self, node, text))
             finally:
                 self._bound = outer
         in_txn = kind.in_txn
-        assert in_txn is not None
         return self.run(lambda context: in_txn(context, node), parameters, letters)
 
     def run(
@@ -259,6 +262,10 @@ class Session:
         if not parameters:
             parameters, letters = self._bound
         return self._answer(self.transactions.run(work, parameters, letters, locking))
+
+    def look(self, work: Callable[[Context], Seen]) -> Seen:
+        """What work sees in a snapshot of its own; see TransactionRunner.look."""
+        return self.transactions.look(work, *self._bound)
 
     def _answer(self, result: Result) -> Result:
         self.warnings = result.warnings

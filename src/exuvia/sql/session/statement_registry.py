@@ -2,7 +2,8 @@
 
     in_txn      in the session's transaction, or one of its own      (context, node) -> Result
     own_txn     about the session or the catalog itself       (session, node, text) -> Result
-    neither     it reads or writes rows: it is planned (sql/planner.py)
+    change      changes the schema                    (SchemaReader, node, text) -> Change
+    none        it reads or writes rows: it is planned (sql/planner.py)
 
 Words are those that parse/text.py has readers for. A query is no class of ours and stands for
 itself: planned, its privileges asked where a table's name is resolved.
@@ -28,13 +29,17 @@ from exuvia.sql.admin import statistics as admin_statistics
 from exuvia.sql.nodes import TableName, accounts, files, sequences, statistics
 from exuvia.sql.nodes import session as control_nodes
 from exuvia.sql.result import Result
-from exuvia.sql.schema import alter_table as ddl_alter
-from exuvia.sql.schema import create as ddl_create
-from exuvia.sql.schema import drop as ddl_drop
-from exuvia.sql.schema import recover as ddl_recover
-from exuvia.sql.schema import rename as ddl_rename
-from exuvia.sql.schema import sequence as ddl_sequence
-from exuvia.sql.schema import view as ddl_view
+from exuvia.sql.schema import (
+    alter_table,
+    create_table,
+    database,
+    drop_table,
+    recover,
+    rename,
+    sequence,
+    view,
+)
+from exuvia.sql.schema.change import Build
 from exuvia.sql.session import batch, control, set_variables
 from exuvia.sql.show import explain, explain_change, grants, show
 from exuvia.sql.statement.context import Context, SessionApi
@@ -208,18 +213,19 @@ class StatementKind(NamedTuple):
     privileges: Demand
     in_txn: InTxn | None = None
     own_txn: OwnTxn | None = None
+    change: Build | None = None
 
     @property
     def planned(self) -> bool:
         """Whether it reads or writes rows."""
-        return self.in_txn is None and self.own_txn is None
+        return self.in_txn is None and self.own_txn is None and self.change is None
 
 
 def _explain_change(session: SessionApi, node: control_nodes.ExplainChange, text: str) -> Result:
-    """EXPLAIN of a schema change, by the function that answers it."""
-    handler = STATEMENTS[type(node.statement)].own_txn
-    assert handler is not None
-    return explain_change.explain_change(handler, session, node, text)
+    """EXPLAIN of a schema change."""
+    build = STATEMENTS[type(node.statement)].change
+    assert build is not None
+    return explain_change.explain_change(build, session, node, text)
 
 
 STATEMENTS: dict[type, StatementKind] = {
@@ -228,28 +234,30 @@ STATEMENTS: dict[type, StatementKind] = {
         lambda session, node: session.rights.demand_database(
             "ALTER", node.name or session.database
         ),
-        own_txn=ddl_create.alter_database,
+        change=database.alter_database,
     ),
-    nodes.AlterTable: StatementKind("ALTER", _alter_table, own_txn=ddl_alter.alter_table),
+    nodes.AlterTable: StatementKind("ALTER", _alter_table, change=alter_table.alter_table),
     nodes.CreateDatabase: StatementKind(
         "CREATE",
         lambda session, node: session.rights.demand_database("CREATE", node.name),
-        own_txn=ddl_create.create_database,
+        change=database.create_database,
     ),
-    nodes.CreateIndex: StatementKind("CREATE", _table("INDEX"), own_txn=ddl_create.create_index),
-    nodes.CreateTable: StatementKind("CREATE", _create_table, own_txn=ddl_create.create_table),
-    nodes.CreateView: StatementKind("CREATE", _create_view, own_txn=ddl_view.create_view),
+    nodes.CreateIndex: StatementKind("CREATE", _table("INDEX"), change=create_table.create_index),
+    nodes.CreateTable: StatementKind("CREATE", _create_table, change=create_table.create_table),
+    nodes.CreateView: StatementKind("CREATE", _create_view, change=view.create_view),
     nodes.Delete: StatementKind("DELETE", _where_rows_are),
     nodes.DropDatabase: StatementKind(
         "DROP",
         lambda session, node: session.rights.demand_database("DROP", node.name),
-        own_txn=ddl_drop.drop_database,
+        change=database.drop_database,
     ),
-    nodes.DropIndexStatement: StatementKind("DROP", _table("INDEX"), own_txn=ddl_drop.drop_index),
-    nodes.DropTable: StatementKind("DROP", _drop_table, own_txn=ddl_drop.drop_table),
+    nodes.DropIndexStatement: StatementKind("DROP", _table("INDEX"), change=drop_table.drop_index),
+    nodes.DropTable: StatementKind("DROP", _drop_table, change=drop_table.drop_table),
     nodes.Insert: StatementKind("INSERT REPLACE", _where_rows_are),
-    nodes.RenameTables: StatementKind("RENAME", _rename, own_txn=ddl_rename.rename_tables),
-    nodes.TruncateTable: StatementKind("TRUNCATE", _table("DROP"), own_txn=ddl_drop.truncate_table),
+    nodes.RenameTables: StatementKind("RENAME", _rename, change=rename.rename_tables),
+    nodes.TruncateTable: StatementKind(
+        "TRUNCATE", _table("DROP"), change=drop_table.truncate_table
+    ),
     nodes.Update: StatementKind("UPDATE", _where_rows_are),
     accounts.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
     accounts.CreateRole: StatementKind(
@@ -277,10 +285,10 @@ STATEMENTS: dict[type, StatementKind] = {
     accounts.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
     files.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
     sequences.AlterSequence: StatementKind(
-        "ALTER", _sequence("ALTER"), own_txn=ddl_sequence.alter_sequence
+        "ALTER", _sequence("ALTER"), change=sequence.alter_sequence
     ),
     sequences.CreateSequence: StatementKind(
-        "CREATE", _sequence("CREATE"), own_txn=ddl_sequence.create_sequence
+        "CREATE", _sequence("CREATE"), change=sequence.create_sequence
     ),
     control_nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
     control_nodes.AdminCheckIndex: StatementKind(
@@ -322,14 +330,14 @@ STATEMENTS: dict[type, StatementKind] = {
         "DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change
     ),
     control_nodes.FlashbackDatabase: StatementKind(
-        "FLASHBACK", _SUPER, own_txn=ddl_recover.flashback_database
+        "FLASHBACK", _SUPER, change=recover.flashback_database
     ),
     control_nodes.Flush: StatementKind("FLUSH", _flush, own_txn=control.flush),
     control_nodes.Kill: StatementKind("KILL", _by_its_own, own_txn=control.kill),
     control_nodes.LockTables: StatementKind("LOCK", _lock_tables, own_txn=control.lock_tables),
     control_nodes.PrepareStatement: StatementKind("PREPARE", _nothing, own_txn=control.prepare),
     control_nodes.RecoverTable: StatementKind(
-        "RECOVER FLASHBACK", _SUPER, own_txn=ddl_recover.recover_table
+        "RECOVER FLASHBACK", _SUPER, change=recover.recover_table
     ),
     control_nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
     control_nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),

@@ -36,7 +36,7 @@ from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
 from exuvia.sql.duck.quota import quota_of
 from exuvia.sql.result import Result, Value
-from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
 from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 
@@ -179,6 +179,19 @@ class TransactionRunner:
         if current is None:
             return self._alone(work, parameters, letters, self._locks() if locking else None)
         return self._within(current, work, parameters, letters, locking)
+
+    def look(
+        self, work: Callable[[Context], Seen], parameters: Sequence[Value] = (), letters: str = ""
+    ) -> Seen:
+        """What work sees in a snapshot of its own, beside the open transaction: it takes no locks,
+        and what it writes is lost."""
+        session = self._session
+        txn = session.services.store.begin()
+        try:
+            schemas = session.services.schemas
+            return work(Context(session, schemas, txn, None, parameters, letters))
+        finally:
+            txn.rollback()
 
     def _alone(
         self,

@@ -1,4 +1,4 @@
-"""EXPLAIN of a schema change: the statement's own handler asked, its jobs caught, nothing done.
+"""EXPLAIN of a schema change: the Change that the statement comes to, printed and not submitted.
 
     id              estRows  task           access object        operator info
     add index_1     1000.00  reorg worker   table:d.t            4 steps, 4 versions, 1 reorg(s)
@@ -7,24 +7,20 @@
     ├─Waits_7                               job 12 (add column d.t)
     └─Refuses_8              owner          d.t                  index name is taken; ...
 
-The handler gets a session whose submitter keeps what it is given, and whose open transaction stays
-open. What it refuses at once is refused here with the same error. The steps are the decisions that
-the owner would take (ddl/explain.py); ids are taken from a transaction that is rolled back.
+What the statement refuses at once is refused here with the same error; an open transaction stays
+open. The steps are the decisions that the owner would take (ddl/explain.py); ids are taken from a
+transaction that is rolled back.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
-from exuvia.catalog.model import evolve
 from exuvia.cluster.questions import told_elsewhere
 from exuvia.ddl import explain_cost, queue
 from exuvia.ddl.apply import read_snapshot
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
@@ -33,77 +29,32 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes
 from exuvia.sql.nodes.session import ExplainChange
 from exuvia.sql.result import Result, Row, text_columns
+from exuvia.sql.schema.change import Absent, Build, JobRequest, SchemaReader
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import SessionApi
-
-Handler = Callable[[Any, Any, str], Result]
 
 _COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
 _TABLE_FORMATS = ("row", "brief", "traditional", "tree")
 
 
-class _Collector:
-    """In the submitter's place: every job has ended well as soon as it is asked for."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-
-    def submit_nowait(self, job: Job) -> int:
-        """Its place."""
-        self.jobs.append(job)
-        return len(self.jobs) - 1
-
-    def wait(self, place: int, *_: Any, **__: Any) -> Job:
-        """As if it had been done."""
-        return evolve(self.jobs[place], state=JobState.SYNCED)
-
-
-class _Settings:
-    """The session's, read only."""
-
-    def __init__(self, settings: Any) -> None:
-        self._settings = settings
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._settings, name)
-
-    def put(self, name: str, text: str) -> None:
-        """What a statement that was not run says of itself is not kept."""
-
-
-class _Asked:
-    """The session as the handler sees it."""
-
-    def __init__(self, session: SessionApi) -> None:
-        self._session = session
-        self.collector = _Collector()
-        self.services = dataclasses.replace(session.services, submitter=self.collector)  # type: ignore[arg-type]
-        self.settings = _Settings(session.settings)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def commit(self) -> None:
-        """Nothing is committed: nothing is changed."""
-
-
-def explain_change(handler: Handler, session: SessionApi, node: ExplainChange, text: str) -> Result:
-    """EXPLAIN of that handler's statement. Raises what the statement would, 1235 for ANALYZE."""
+def explain_change(build: Build, session: SessionApi, node: ExplainChange, text: str) -> Result:
+    """EXPLAIN of the statement of that builder. Raises what it would, 1235 for ANALYZE."""
     if node.analyze:
         raise ErrNotSupportedYet("EXPLAIN ANALYZE of a schema change")
     if isinstance(node.statement, nodes.CreateTable) and node.statement.query is not None:
         raise ErrNotSupportedYet("EXPLAIN CREATE TABLE ... SELECT")
     if node.format not in (*_TABLE_FORMATS, "json"):
         raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
-    asked = _Asked(session)
-    answer = handler(asked, node.statement, text)
-    rows = list(_rows(session, asked.collector.jobs))
+    change = session.look(lambda context: build(SchemaReader(context), node.statement, text))
+    notes = change.told([(each.name, None) for each in change.jobs if isinstance(each, Absent)])
+    jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
+    rows = list(_rows(session, jobs))
     if node.format == "json":
         names = ("id", "estRows", "taskType", "accessObject", "operatorInfo")
         shown = [dict(zip(names, row, strict=True)) for row in rows]
         whole = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
-        return Result(text_columns("TiDB_JSON"), [[whole]], warnings=answer.warnings)
-    return Result(columns_of(_COLUMNS), rows, warnings=answer.warnings)
+        return Result(text_columns("TiDB_JSON"), [[whole]], warnings=notes)
+    return Result(columns_of(_COLUMNS), rows, warnings=notes)
 
 
 def _rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:

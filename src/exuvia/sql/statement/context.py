@@ -16,7 +16,7 @@ rows are locked: for what writes or reads FOR UPDATE, and is not in an optimisti
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -44,6 +44,8 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import Settings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
+
+Seen = TypeVar("Seen")
 
 
 class Virtual(NamedTuple):
@@ -161,6 +163,9 @@ class SessionApi(Protocol):
         locking: bool = False,
     ) -> Result:
         """Run work in the open transaction, or in one of its own."""
+
+    def look(self, work: "Callable[[Context], Seen]") -> Seen:
+        """What work sees in a snapshot of its own; nothing can be written."""
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run a parsed statement."""

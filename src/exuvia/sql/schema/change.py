@@ -1,0 +1,243 @@
+"""A statement that changes the schema, as values: what it reads, and the Change it comes to.
+
+    session     commits what is open -> a snapshot -> build -> Change -> submits it, waits, tells
+    EXPLAIN                             a snapshot -> build -> Change -> prints it
+    build       (SchemaReader, statement, its text) -> Change
+
+A builder reads one snapshot of the catalog and what of the session counts, refuses early and
+exactly, and returns the jobs that are to be run. It submits nothing, commits nothing and waits for
+nobody: that is the session's (sql/session/schema_change.py). The owner judges again when a job
+runs, for the snapshot is older by a queue.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrDBaccessDenied,
+    ErrNoDB,
+    ErrNoSuchTable,
+    ErrOptOnCacheTable,
+    ErrUnsupportedDDLOperation,
+    MySQLError,
+)
+from exuvia.base.types import packed_moment
+from exuvia.catalog.model import DatabaseInfo, TableInfo
+from exuvia.catalog.system_tables import is_system
+from exuvia.catalog.table import Table
+from exuvia.ddl.job import Job
+from exuvia.kv.packet import Span
+from exuvia.sql.nodes import TableName
+from exuvia.sql.result import Note, OutputColumn
+from exuvia.sql.statement.context import Context
+
+COMPUTED = frozenset({"information_schema", "performance_schema"})
+
+
+# -- what a builder returns ------------------------------------------------------------------------
+
+
+class JobRequest(NamedTuple):
+    """A job to be run to its end. `name`: how its table is called should it be absent by then."""
+
+    job: Job
+    name: str = ""
+
+
+class Absent(NamedTuple):
+    """Something the statement names that is not there: no job."""
+
+    name: str
+
+
+class Existence(NamedTuple):
+    """IF [NOT] EXISTS. `codes`: ends of a job that mean that there was nothing to do.
+
+    `error` is told of all that is absent, by its names; None: the job's own error is. It is a note
+    where `is_noted`, and raised where not."""
+
+    codes: frozenset[int] = frozenset()
+    is_noted: bool = False
+    error: MySQLError | None = None
+
+
+NO_RULE = Existence()
+
+
+class SelectedRows(NamedTuple):
+    """What fills a new table: a query, and the columns it answered when the table was defined."""
+
+    query: exp.Query
+    columns: Sequence[OutputColumn]
+
+
+class CreateTemporary(NamedTuple):
+    """A new table of the session. `policy` for its rows: "insert", "ignore" or "replace"."""
+
+    info: TableInfo
+    database: DatabaseInfo
+    rows: SelectedRows | None = None
+    policy: str = "insert"
+
+
+class DropTemporary(NamedTuple):
+    """These tables of the session go."""
+
+    tables: tuple[Table, ...]
+
+
+class TruncateTemporary(NamedTuple):
+    """The same table of the session under a new id."""
+
+    table: Table
+
+
+Local = CreateTemporary | DropTemporary | TruncateTemporary
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a statement comes to: first what it does in its session alone, then its jobs, one after
+    the other, then its end.
+
+    `refusal`: what it ends with after these jobs (DROP TABLE a, b with b refused: a has gone, as in
+    TiDB). `affected` is what it counts when it has ended well, `rows` what its one job's table is
+    filled with before anybody sees it, `leaves_database`: no database is current afterwards."""
+
+    jobs: tuple[JobRequest | Absent, ...] = ()
+    notes: tuple[Note, ...] = ()
+    local: tuple[Local, ...] = ()
+    existence: Existence = NO_RULE
+    refusal: Refused | None = None
+    affected: int = 0
+    rows: SelectedRows | None = None
+    leaves_database: bool = False
+
+    def told(self, absent: Sequence[tuple[str, Refused | None]] = ()) -> tuple[Note, ...]:
+        """The notes of its end. `absent` by name, with the end of its job if it had one.
+
+        Raises its refusal, or what is said of all that is absent."""
+        if self.refusal is not None:
+            raise self.refusal
+        error = self.existence.error
+        if absent and error is not None and not self.existence.is_noted:
+            raise error(",".join(name for name, _ in absent))
+        found = [end if error is None else error(name) for name, end in absent]
+        return tuple(note_of(each) for each in found if each is not None) or self.notes
+
+
+Build = Callable[["SchemaReader", Any, str], Change]
+"""(what it reads, the statement, its text) -> what it comes to. Raises Refused."""
+
+
+def of_job(job: Job | None, notes: Sequence[Note] = ()) -> Change:
+    """The change of one job, or of none."""
+    return Change(() if job is None else (JobRequest(job),), tuple(notes))
+
+
+def note_of(error: Refused) -> Note:
+    """An error that is only told."""
+    return Note("Note", error.code, error.message)
+
+
+def unneeded(error: Refused, is_noted: bool) -> Change:
+    """Nothing to do: a note where IF [NOT] EXISTS was said, else the error is raised."""
+    if not is_noted:
+        raise error
+    return Change(notes=(note_of(error),))
+
+
+# -- what a builder reads --------------------------------------------------------------------------
+
+
+class SchemaReader:
+    """The catalog in one snapshot, and what of a session counts; nothing can be changed by it.
+
+    `txn` is never committed. Queries are planned in `context`, which has the same snapshot."""
+
+    def __init__(self, context: Context) -> None:
+        session = context.session
+        self.context = context
+        self.txn = context.txn
+        self.schemas = session.services.schemas
+        self.database = session.database
+        self.user = session.user
+        self.host = session.host
+        self.check_interrupt = session.check_interrupt
+        self._store = session.services.store
+        self._clock = session.services.clock
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """That of a written TIMESTAMP."""
+        return self.context.zone
+
+    def variable(self, name: str) -> str:
+        """Text of a system variable."""
+        return self.context.variable(name)
+
+    def moment(self) -> int:
+        """Now, packed, in UTC."""
+        return packed_moment(self._clock.wall_ns())
+
+    def count(self, span: Span) -> int:
+        """About how many keys the store has there."""
+        return self._store.count(span)
+
+    def shown(self, name: TableName) -> str:
+        """As errors name it: database.table."""
+        return f"{name.db or self.database}.{name.name}"
+
+    def temporary(self, name: TableName) -> Table | None:
+        """The session's temporary table of that name."""
+        return self.context.temporary(name.db or self.database, name.name)
+
+    def refuse_temporary(self, name: TableName, what: str) -> None:
+        """8200 for a schema change of a temporary table."""
+        if self.temporary(name) is not None:
+            raise ErrUnsupportedDDLOperation(f"{what} for local temporary table")
+
+    def database_named(self, name: str | None) -> DatabaseInfo:
+        """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
+        wanted = name or self.database
+        if not wanted:
+            raise ErrNoDB()
+        if wanted.lower() in COMPUTED:
+            raise ErrDBaccessDenied(self.user, self.host, wanted)
+        return self.schemas.database(self.txn, wanted)
+
+    def table(self, database: DatabaseInfo, name: str) -> TableInfo:
+        """A table, a view or a sequence. Raises 1146."""
+        return self.schemas.table(self.txn, database.db_name.O, name).info
+
+    def table_named(self, table: TableName) -> tuple[DatabaseInfo, TableInfo]:
+        """A table that may be changed. Raises 1046, 1049, 1146, 8200 (a system table)."""
+        database = self.database_named(table.db)
+        found = self.table(database, table.name)
+        if is_system(found):
+            raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
+        if found.is_temporary:
+            raise ErrUnsupportedDDLOperation("ALTER TABLE for local temporary table")
+        return database, found
+
+    def find(self, database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
+        """A table by its names, if it is there."""
+        try:
+            found = self.schemas.table(self.txn, database, table)
+        except Refused as error:
+            if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
+                return None
+            raise
+        return found.database, found.info
+
+
+def refuse_cached(table: TableInfo, what: str) -> None:
+    """8242: of a table that is CACHEd only NOCACHE may be asked."""
+    if table.cache_table_status:
+        raise ErrOptOnCacheTable(what)

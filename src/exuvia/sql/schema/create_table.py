@@ -1,0 +1,335 @@
+"""CREATE TABLE: by its definition, LIKE another table, AS SELECT; in the catalog or in the session.
+
+LIKE        the columns and indexes clients see of another table, and nothing of its rows. Foreign
+            keys are not copied, nor is where AUTO_INCREMENT stands (MySQL manual, "CREATE TABLE ...
+            LIKE"). Ids of columns and indexes begin anew.
+AS SELECT   TiDB refuses it, MySQL users expect it. The query is planned: its columns follow those
+            that are only defined. What the bulk load does not keep, foreign keys, CHECKs, generated
+            columns, partitions, is refused, 1235. The session loads the rows
+            (sql/session/create_select.py).
+TEMPORARY   the session's own table (sql/statement/temporary.py): no job. LIKE and AS SELECT are
+            refused by TiDB and expected by users of MySQL: they are done. Foreign keys are 1215,
+            partitions 1562, and what is about regions of a cluster 8006.
+"""
+
+from collections.abc import Sequence
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrCannotAddForeign,
+    ErrNotSupportedYet,
+    ErrOptOnTemporaryTable,
+    ErrPartitionNoTemporary,
+    ErrTableExists,
+    ErrWrongObject,
+    ErrWrongTableName,
+)
+from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.catalog import meta
+from exuvia.catalog.model import (
+    LOCAL_TEMPORARY,
+    ColumnInfo,
+    ConstraintInfo,
+    DatabaseInfo,
+    IndexInfo,
+    PartitionInfo,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.catalog.state import SchemaState
+from exuvia.ddl import requests
+from exuvia.ddl.actions.table import placed
+from exuvia.ddl.job import Job
+from exuvia.sql import planner
+from exuvia.sql.bind.zones import table_in
+from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
+from exuvia.sql.parse.text import parse
+from exuvia.sql.result import Note, OutputColumn
+from exuvia.sql.schema.alter_table import alter
+from exuvia.sql.schema.change import (
+    Change,
+    CreateTemporary,
+    Existence,
+    JobRequest,
+    SchemaReader,
+    SelectedRows,
+    unneeded,
+)
+from exuvia.sql.schema.check import table_with_checks
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
+from exuvia.sql.schema.modes import modes_of
+from exuvia.sql.schema.table_definition import Warn, table_info
+from exuvia.sql.statement.temporary import new_id
+from exuvia.sql.type_text import identifier, is_text, type_text
+
+_LONGEST_VARCHAR = 16_383
+
+
+def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
+    """CREATE [TEMPORARY] TABLE [IF NOT EXISTS]. Raises 1050, what a query raises, and all of
+    schema/table_definition.py."""
+    notes: list[Note] = []
+
+    def warn(code: int, said: str) -> None:
+        notes.append(Note("Warning", code, said))
+
+    def note(code: int, said: str) -> None:
+        notes.append(Note("Note", code, said))
+
+    database = reader.database_named(node.table.db)
+    if node.temporary:
+        local = _temporary(reader, node, database, warn)
+        if local is None:
+            return unneeded(_taken(database, node), node.if_not_exists)
+        return Change(local=(local,), notes=tuple(notes))
+    if meta.find_table(reader.txn, database.id, node.table.name) is not None:
+        return unneeded(_taken(database, node), node.if_not_exists)
+    rows = None
+    if node.like is not None:
+        job = _like_job(reader, node, database, text)
+    elif node.query is not None:
+        rows, job = _select_job(reader, node, database, warn, text)
+    else:
+        modes = modes_of(reader.variable, warn, note, reader.zone)
+        info = table_in(table_info(node, database, warn, modes), reader.zone, None)
+        job = _job(reader, database, node, info, warn, text)
+    codes = {ErrTableExists.code} if node.if_not_exists else set()
+    existence = Existence(frozenset(codes))
+    return Change((JobRequest(job),), tuple(notes), existence=existence, rows=rows)
+
+
+def _taken(database: DatabaseInfo, node: CreateTable) -> Refused:
+    return ErrTableExists(f"{database.db_name.O}.{node.table.name}")
+
+
+def _job(
+    reader: SchemaReader,
+    database: DatabaseInfo,
+    node: CreateTable,
+    info: TableInfo,
+    warn: Warn,
+    text: str,
+) -> Job:
+    """The job that makes the table with its constraints. Raises Refused."""
+    made = new_table_keys(reader, database, node, info)
+    info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
+    info = table_with_checks(reader.txn, node, with_key_indexes(info), warn)
+    job = requests.create_table(database, info, query=text)
+    if not made:
+        return job
+    parents = [each.parent for each in made if each.parent is not None]
+    return with_parents(job, parents, len(made))
+
+
+def create_index(reader: SchemaReader, node: CreateIndex, text: str) -> Change:
+    """CREATE [UNIQUE] INDEX: as ALTER TABLE ADD INDEX."""
+    spec = AddIndex(node.index, node.if_not_exists)
+    return alter(reader, node.table, (spec,), text, "Create Index")
+
+
+# -- TEMPORARY -------------------------------------------------------------------------------------
+
+
+def _temporary(
+    reader: SchemaReader, node: CreateTable, database: DatabaseInfo, warn: Warn
+) -> CreateTemporary | None:
+    """The session's table, None where it has one of that name."""
+    source = _like(reader, node)
+    if reader.temporary(TableName(node.table.name, database.db_name.O)) is not None:
+        return None
+    rows, defined = None, node
+    if node.query is not None:
+        rows, defined = _with_selected(reader, node)
+    if node.foreign_keys or any(column.references for column in node.columns):
+        raise ErrCannotAddForeign()
+    if source is None:
+        modes = modes_of(reader.variable, warn, warn)
+        info = table_in(table_info(defined, database, warn, modes), reader.zone, None)
+        info = table_with_checks(reader.txn, defined, info, warn)
+    else:
+        info = source
+    _refuse_what_is_not_temporary(info)
+    info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
+    policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
+    return CreateTemporary(info, database, rows, policy)
+
+
+def _refuse_what_is_not_temporary(info: TableInfo) -> None:
+    if info.partition is not None:
+        raise ErrPartitionNoTemporary()
+    for what, there in (
+        ("auto_random", info.auto_random_bits),
+        ("pre split regions", info.pre_split_regions),
+        ("shard_row_id_bits", info.ShardRowIDBits),
+    ):
+        if there:
+            raise ErrOptOnTemporaryTable(what)
+
+
+# -- AS SELECT -------------------------------------------------------------------------------------
+
+
+def _select_job(
+    reader: SchemaReader, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
+) -> tuple[SelectedRows, Job]:
+    """What fills the table and its job, which waits for whom the session names as its loader."""
+    rows, defined = _with_selected(reader, node)
+    info = table_info(defined, database, warn, modes_of(reader.variable, warn))
+    _refuse_what_is_not_loaded(node, info)
+    return rows, requests.create_table(database, info, query=text)
+
+
+def _with_selected(reader: SchemaReader, node: CreateTable) -> tuple[SelectedRows, CreateTable]:
+    """The rows, and the definition with the query's columns. Raises what the query raises."""
+    assert node.query is not None
+    columns = planner.plan(node.query, reader.context).columns
+    defined = evolve(node, columns=_columns_with(node, columns), query=None)
+    return SelectedRows(node.query, tuple(columns)), defined
+
+
+def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
+    generated = any(column.is_generated for column in info.cols)
+    checked = node.checks or any(column.checks for column in node.columns)
+    for what, there in (
+        ("a foreign key", bool(node.foreign_keys)),
+        ("CHECK", bool(checked)),
+        ("a generated column", generated),
+        ("partitions", info.partition is not None),
+        ("IGNORE or REPLACE", node.ignore or node.replace),
+    ):
+        if there:
+            raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+
+
+def _columns_with(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:
+    """Columns that are only defined, then the query's; one that is both is as defined."""
+    asked = {column.name.lower(): column for column in found}
+    defined = {column.name.lower(): column for column in node.columns}
+    only_defined = [each for name, each in defined.items() if name not in asked]
+    selected = [defined.get(column.name.lower()) or _definition(column) for column in found]
+    return (*only_defined, *selected)
+
+
+def _definition(column: OutputColumn) -> ColumnDefinition:
+    """A column of the type the query gives, read as if it had been written."""
+    kind = _storable(column.type)
+    words = [identifier(column.name), type_text(kind)]
+    if is_text(kind) and kind.Charset:
+        words.append(f"CHARACTER SET {kind.Charset} COLLATE {kind.Collate}")
+    if kind.Flag & Flag.NOT_NULL and column.origin:
+        words.append("NOT NULL")
+    (made,) = parse(f"CREATE TABLE t ({' '.join(words)})")
+    assert isinstance(made, CreateTable)
+    return made.columns[0]
+
+
+def _storable(kind: FieldType) -> FieldType:
+    """The type of a column that holds such values."""
+    if kind.Tp == TypeCode.NULL:
+        return evolve(kind, Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
+    if kind.Tp in (TypeCode.VAR_STRING, TypeCode.VARCHAR):
+        if not 0 <= kind.Flen <= _LONGEST_VARCHAR:
+            return evolve(kind, Tp=TypeCode.LONG_BLOB, Flen=-1)
+        return evolve(kind, Tp=TypeCode.VARCHAR)
+    if kind.Tp == TypeCode.NEWDECIMAL and (kind.Flen < 0 or kind.Decimal < 0):
+        return evolve(kind, Flen=65, Decimal=30)
+    return kind
+
+
+# -- LIKE ------------------------------------------------------------------------------------------
+
+
+def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, text: str) -> Job:
+    """The job; it also waits for those that change the table it copies. Raises 1146, 1347."""
+    assert node.like is not None
+    place = reader.database_named(node.like.db)
+    source = _stored(reader, place, node.like.name)
+    if source.is_temporary:
+        raise ErrOptOnTemporaryTable("create table like")
+    info = _copied(source, check_name(node.table.name, ErrWrongTableName), database)
+    job = requests.create_table(database, info, query=text)
+    other = (place.id,) if place.id != database.id else ()
+    return evolve(job, exuvia_tables=(source.id,), exuvia_schemas=other)
+
+
+def _like(reader: SchemaReader, node: CreateTable) -> TableInfo | None:
+    """What a temporary table LIKE another is made of. Raises 1146, 1347."""
+    if node.like is None:
+        return None
+    place = reader.database_named(node.like.db)
+    source = _stored(reader, place, node.like.name)
+    return _copied(source, check_name(node.table.name, ErrWrongTableName), place)
+
+
+def _stored(reader: SchemaReader, place: DatabaseInfo, text: str) -> TableInfo:
+    found = reader.table(place, text)
+    if not found.is_stored:
+        raise ErrWrongObject(place.db_name.O, found.name.O, "BASE TABLE")
+    return found
+
+
+def _copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
+    """Another table with the public parts of this one."""
+    columns = tuple(
+        evolve(column, id=at + 1, offset=at, origin_default=None, origin_default_bit=None)
+        for at, column in enumerate(
+            each for each in source.cols if each.state == SchemaState.PUBLIC
+        )
+    )
+    places = {column.name.L: column for column in columns}
+    indexes = tuple(
+        _copied_index(index, at + 1, places)
+        for at, index in enumerate(
+            each for each in source.indexes if each.state == SchemaState.PUBLIC
+        )
+    )
+    return evolve(
+        source,
+        id=0,
+        name=name(text),
+        cols=columns,
+        index_info=indexes or None,
+        constraint_info=_copied_checks(source, text) or None,
+        fk_info=None,
+        temp_table_type=0,
+        cache_table_status=0,
+        state=SchemaState.ABSENT,
+        auto_inc_id=0,
+        max_col_id=len(columns),
+        max_idx_id=len(indexes),
+        partition=None if source.partition is None else _as_defined(source.partition),
+        exuvia_db=database.id,
+        exuvia_ids_epoch=0,
+        exuvia_ids_forced=False,
+        exuvia_referred=(),
+        exuvia_layouts=(),
+    )
+
+
+def _copied_checks(source: TableInfo, text: str) -> tuple[ConstraintInfo, ...]:
+    """Every CHECK gets a name of the new table's, as in TiDB."""
+    public = [each for each in source.checks if each.state == SchemaState.PUBLIC]
+    return tuple(
+        evolve(each, constraint_name=name(f"{text}_chk_{n + 1}"), tbl_name=name(text))
+        for n, each in enumerate(public)
+    )
+
+
+def _as_defined(partition: PartitionInfo) -> PartitionInfo:
+    """The same cut without ids, and without what a running change adds to it."""
+    plain = PartitionInfo(type=partition.type, definitions=partition.definitions)
+    kept = {
+        field: getattr(partition, field)
+        for field in ("expr", "columns", "enable", "is_empty_columns", "num")
+    }
+    return evolve(plain, **kept).with_ids((0,) * len(partition.definitions))
+
+
+def _copied_index(index: IndexInfo, index_id: int, columns: dict[str, ColumnInfo]) -> IndexInfo:
+    parts = tuple(
+        evolve(part, offset=columns[part.name.L].offset, exuvia_column=columns[part.name.L].id)
+        for part in index.idx_cols
+    )
+    return evolve(index, id=index_id, idx_cols=parts)

@@ -1,0 +1,65 @@
+"""CREATE DATABASE, ALTER DATABASE, DROP DATABASE."""
+
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadDB,
+    ErrDBCreateExists,
+    ErrDBDropExists,
+    ErrUnsupportedDDLOperation,
+    ErrWrongDBName,
+)
+from exuvia.catalog import meta
+from exuvia.ddl import requests
+from exuvia.sql.charsets import resolve
+from exuvia.sql.nodes import AlterDatabase, CreateDatabase, DropDatabase
+from exuvia.sql.schema.change import (
+    COMPUTED,
+    Absent,
+    Change,
+    Existence,
+    JobRequest,
+    SchemaReader,
+    unneeded,
+)
+from exuvia.sql.schema.column_definition import check_name
+from exuvia.sql.schema.foreign_key import check_drop_database, keys_are_checked
+
+
+def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Change:
+    """CREATE DATABASE [IF NOT EXISTS]. Raises 1007, 1102, 1115, 1273, 1253."""
+    name = check_name(node.name, ErrWrongDBName)
+    charset, collate = resolve(node.charset, node.collate, ("utf8mb4", "utf8mb4_bin"))
+    if meta.find_database(reader.txn, name) is not None:
+        return unneeded(ErrDBCreateExists(name), node.if_not_exists)
+    job = requests.create_database(name, charset, collate, query=text)
+    codes = {ErrDBCreateExists.code} if node.if_not_exists else set()
+    return Change((JobRequest(job, name),), existence=Existence(frozenset(codes)), affected=1)
+
+
+def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Change:
+    """ALTER DATABASE [d] charset, collation: of tables to come. Raises 1046, 1049, 8200."""
+    database = reader.database_named(node.name)
+    old = database.charset, database.collate
+    new = resolve(node.charset, node.collate, old)
+    if new == old:
+        return Change(affected=1)
+    job = requests.alter_database(database, *new, query=text)
+    return Change((JobRequest(job),), affected=1)
+
+
+def drop_database(reader: SchemaReader, node: DropDatabase, text: str) -> Change:
+    """DROP DATABASE [IF EXISTS]. Raises 1008, 8200 for a system database."""
+    if node.name.lower() in COMPUTED | {"mysql"}:
+        raise ErrUnsupportedDDLOperation(f"dropping the '{node.name}' database")
+    codes = frozenset((ErrDBDropExists.code, ErrBadDB.code))
+    existence = Existence(codes, node.if_exists, ErrDBDropExists)
+    try:
+        database = reader.schemas.database(reader.txn, node.name)
+        check_drop_database(reader, node.name)
+    except Refused as error:
+        if error.code not in codes:
+            raise
+        return Change((Absent(node.name),), existence=existence)
+    job = requests.drop_database(database, checks=keys_are_checked(reader), query=text)
+    leaves = reader.database.lower() == node.name.lower()
+    return Change((JobRequest(job, node.name),), existence=existence, leaves_database=leaves)

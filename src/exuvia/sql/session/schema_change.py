@@ -1,0 +1,190 @@
+"""A statement that changes the schema, run: the one place where a session submits jobs.
+
+    commit what is open -> a snapshot -> build (sql/schema) -> Change
+        -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
+
+As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.mysql_errors import ErrTableDefChanged
+from exuvia.catalog.model import evolve
+from exuvia.ddl import admin
+from exuvia.ddl.job import Job
+from exuvia.sql import planner
+from exuvia.sql.nodes import CreateTable, DropTable, TableName
+from exuvia.sql.result import Result
+from exuvia.sql.schema.change import (
+    Absent,
+    Build,
+    Change,
+    CreateTemporary,
+    DropTemporary,
+    JobRequest,
+    Local,
+    SchemaReader,
+    SelectedRows,
+)
+from exuvia.sql.session import create_select
+from exuvia.sql.statement.context import Context, SessionApi
+from exuvia.sql.statement.temporary import new_id
+from exuvia.stats.meta import Delta
+
+
+def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
+    """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
+    if not _stays_in_transaction(session, node):
+        session.commit()
+    change = _built(session, build, node, text)
+    for each in change.local:
+        filled = _change_locally(session, each)
+        if filled is not None:
+            return filled
+    if change.rows is not None:
+        return _create_filled(session, change, change.rows)
+    absent = [each for wanted in change.jobs for each in _run(session, change, wanted)]
+    notes = change.told(absent)
+    if absent:
+        return Result(warnings=notes)
+    if change.leaves_database:
+        session.database = ""
+    return Result(affected=change.affected, warnings=notes)
+
+
+def _stays_in_transaction(session: SessionApi, node: object) -> bool:
+    """Whether it is about temporary tables alone."""
+    if isinstance(node, CreateTable):
+        return node.temporary
+    if isinstance(node, DropTable) and node.kind == "table":
+        return node.temporary or all(_is_temporary(session, each) for each in node.tables)
+    return False
+
+
+def _is_temporary(session: SessionApi, name: TableName) -> bool:
+    held = session.temporary
+    return held is not None and held.find(name.db or session.database, name.name) is not None
+
+
+def _built(session: SessionApi, build: Build, node: object, text: str) -> Change:
+    """The change, in a snapshot of its own; of a query whose rows are for a temporary table, in the
+    open transaction, which the query is part of."""
+    if not (isinstance(node, CreateTable) and node.temporary and node.query is not None):
+        return session.look(lambda context: build(SchemaReader(context), node, text))
+    found: list[Change] = []
+
+    def work(context: Context) -> Result:
+        found[:] = [build(SchemaReader(context), node, text)]
+        return Result()
+
+    session.run(work)
+    return found[0]
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def _run(
+    session: SessionApi, change: Change, wanted: JobRequest | Absent
+) -> Sequence[tuple[str, Refused | None]]:
+    """Run a job to its end; what turns out to be absent. Raises what else it ends with."""
+    if isinstance(wanted, Absent):
+        return [(wanted.name, None)]
+    try:
+        submit(session, wanted.job)
+    except Refused as error:
+        if error.code not in change.existence.codes:
+            raise
+        return [(wanted.name, error)]
+    return []
+
+
+def submit(session: SessionApi, job: Job) -> Job:
+    """Run a job to its end. Raises what it ended with."""
+    return _ended(session, session.services.submitter.submit_nowait(job))
+
+
+def _ended(session: SessionApi, job_id: int) -> Job:
+    """A submitted job at its end. Raises what it ended with.
+
+    A kill ends the wait (1317) and cancels the job; without its client the job goes on."""
+    services = session.services
+    try:
+        finished = services.submitter.wait(job_id, look=session.check_interrupt)
+    except Refused:
+        if not session.client_is_gone:
+            with suppress(Unavailable):  # a job that steps all the time has soon ended
+                guard = services.member.guard
+                admin.command_now(services.store, "cancel", (job_id,), admin.SYSTEM, guard)
+        raise
+    told = {"query": finished.query, "seq_num": finished.seq_num}
+    session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
+    error = finished.error()
+    if error is not None:
+        raise error
+    return finished
+
+
+def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) -> Result:
+    """CREATE TABLE ... AS SELECT: the job waits while the rows are put where nobody sees them.
+
+    It leaves no transaction open, also where autocommit is off and the query has read."""
+    (wanted,) = change.jobs
+    assert isinstance(wanted, JobRequest)
+    try:
+        job = create_select.with_loader(session, wanted.job)
+        job_id = session.services.submitter.submit_nowait(job)
+        rows = create_select.load(session, job_id, selected)
+        made = _ended(session, job_id)
+    except Refused as error:
+        if error.code not in change.existence.codes:
+            raise
+        return Result(warnings=change.told([(wanted.name, error)]))
+    finally:
+        session.rollback()
+    if session.services.deltas is not None:
+        session.services.deltas.merge({made.table_id: Delta(rows, rows)})
+    return Result(affected=rows, info=f"Records: {rows}  Duplicates: 0  Warnings: 0")
+
+
+# -- the session's own tables ----------------------------------------------------------------------
+
+
+def _change_locally(session: SessionApi, wanted: Local) -> Result | None:
+    """Done at once; of a table that is filled, what came of its rows."""
+    if isinstance(wanted, CreateTemporary):
+        return _create_temporary(session, wanted)
+    held = session.temporary_tables()
+    if isinstance(wanted, DropTemporary):
+        for table in wanted.tables:
+            held.drop(table)
+        session.settle_temporary()
+    else:
+        table = wanted.table
+        held.drop(table)
+        held.add(evolve(table.info, id=new_id(), auto_inc_id=0), table.database)
+    return None
+
+
+def _create_temporary(session: SessionApi, new: CreateTemporary) -> Result | None:
+    found = None
+    if new.rows is not None:
+        query = new.rows.query
+        found = session.run(lambda context: planner.plan(query, context).run(context))
+        if tuple(found.columns) != tuple(new.rows.columns):
+            raise ErrTableDefChanged()
+    held = session.temporary_tables()
+    held.add(new.info, new.database)
+    if found is None:
+        return None
+    table = held.by_id(new.info.id)
+    assert table is not None
+    try:
+        return create_select.fill_temporary(session, table, new, found)
+    except Refused:
+        held.drop(table)
+        raise
