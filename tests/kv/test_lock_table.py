@@ -160,6 +160,27 @@ def test_a_fenced_seat_is_ended_by_who_waits_and_begins_again(store: Store) -> N
     waiter.leave()
 
 
+def test_a_member_that_came_back_holds_by_its_new_epoch(store: Store) -> None:
+    """Though nobody waited meanwhile and ended what it held by the former one."""
+    key, table = b"m/fence/someone", store.lock_table()
+    epoch = [(7).to_bytes(8, "big")]
+    holder = table.join(lambda number, key: None, lambda: (key, epoch[0]))
+    waiter = table.join(lambda number, key: None, lambda: (b"", b""))
+    assert holder is not None and waiter is not None
+    holder.take(1, [A], 0)
+    epoch[0] = (8).to_bytes(8, "big")
+    txn = store.begin()
+    txn.put(key, epoch[0])
+    txn.commit()
+    holder.take(1, [B], 0)
+    assert waiter.wait(1, B, 0) is Wait.WAITS
+    assert not waiter.is_over(1, B)
+    waiter.stop_waiting(1, B)
+    assert waiter.take(1, [A], 0) == (-1, [0])
+    holder.leave()
+    waiter.leave()
+
+
 def test_a_full_bucket_takes_no_more_and_gives_up_the_dead(two: tuple[Seat, Seat]) -> None:
     one, other = two
     same = [7 + n * BUCKETS for n in range(WAYS + 2)]

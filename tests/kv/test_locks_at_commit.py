@@ -12,6 +12,7 @@ import pytest
 from exuvia.base.errors import Conflict
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.lmdb import work
 from exuvia.kv.packet import Unchanged
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -85,6 +86,15 @@ def test_two_that_hold_one_key_do_not_both_commit(
 
 
 @pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize(("first", "second"), [(lock, lock), (lock, share), (share, lock)])
+def test_large_packets_are_held_to_it_too(
+    store: Store, first: Hold, second: Hold, present: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "SMALL", 0)
+    test_two_that_hold_one_key_do_not_both_commit(store, first, second, present)
+
+
+@pytest.mark.parametrize("present", [True, False])
 @pytest.mark.parametrize("hold", [lock, share])
 def test_who_only_locked_is_validated_too(store: Store, hold: Hold, present: bool) -> None:
     if present:
@@ -115,14 +125,15 @@ def test_who_begins_after_the_commit_of_a_locker_is_not_in_its_way(
         elsewhere(two, b"two").commit()
 
 
-def test_a_current_read_counts_from_its_own_snapshot(store: Store) -> None:
+@pytest.mark.parametrize("hold", [write, lock, share])
+def test_a_current_read_counts_from_its_own_snapshot(store: Store, hold: Hold) -> None:
     one = store.begin()
     one.put(k.row_prefix(TABLE) + k.i64(9), b"before")
     other = store.begin()
-    share(other)
+    lock(other)
     other.commit()
     first = one.read_from(newest := store.snapshot())
-    write(one)
+    hold(one)
     one.read_from(first)
     newest.close()
     one.commit()

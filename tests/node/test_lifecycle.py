@@ -63,6 +63,8 @@ def test_health_status_and_metrics(tmp_path: Path) -> None:
         for name in ("exuvia_schema_version", "exuvia_connections", "exuvia_owner_info"):
             assert re.search(rf"^{name}[ {{]", page, re.MULTILINE), name
         assert 'exuvia_command_duration_seconds_count{kind="query"}' in page
+        longest = re.search(r"^exuvia_store_write_lock_longest_seconds (\S+)", page, re.MULTILINE)
+        assert longest is not None and 0 < float(longest[1]) < 60
 
 
 def test_a_killed_back_is_started_again_and_schema_changes_go_on(tmp_path: Path) -> None:
