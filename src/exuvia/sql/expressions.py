@@ -2,24 +2,26 @@
 
     compiled(tree, visible, context) -> Compiled      .type, .call(row, context)
     condition(tree, visible, context) -> keeps(row, context)
+    constant_of(tree) -> value(context)               of a literal or `?`
 
 The only place where statements meet `bind` and `evaluate`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Final, NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.types import FieldType
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
-from exuvia.sql.access.bounds import literal_value
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import letters_of, type_of
+from exuvia.sql.parse.literals import bytes_of, letters_of, type_of
 from exuvia.sql.parse.placeholders import position_of
 from exuvia.sql.result import Row, Value
 from exuvia.sql.statement.context import Context
@@ -96,11 +98,53 @@ def fields_of(visible: Sequence[Visible]) -> list[Field]:
     ]
 
 
+# -- constants -------------------------------------------------------------------------------------
+
+ConstantOf = Callable[[Context], Value]
+_NO_LITERAL: Final = object()
+
+
+def constant_of(tree: Tree) -> ConstantOf | None:
+    """How to get the value of a literal or `?`; None for any other tree."""
+    if isinstance(tree, exp.Paren):
+        return constant_of(tree.this)
+    if isinstance(tree, exp.Placeholder):
+        position = position_of(tree)
+        return lambda context: context.parameters[position]
+    value = _literal(tree)
+    return None if value is _NO_LITERAL else lambda context: value
+
+
+def _literal(tree: Tree) -> Value:
+    """Value of a literal, in parentheses or not; _NO_LITERAL for any other tree."""
+    if isinstance(tree, exp.Paren):
+        return _literal(tree.this)
+    if isinstance(tree, exp.Neg):
+        inner = _literal(tree.this)
+        return -inner if isinstance(inner, int | float | Decimal) else _NO_LITERAL
+    if isinstance(tree, exp.Literal):
+        return _text(tree.name) if tree.is_string else _number(tree.name)
+    if isinstance(tree, exp.Boolean):
+        return int(bool(tree.this))
+    return None if isinstance(tree, exp.Null) else _NO_LITERAL
+
+
+def _text(text: str) -> str | bytes:
+    raw = bytes_of(text)
+    return text if raw is None else raw
+
+
+def _number(text: str) -> int | Decimal | float:
+    if text.isdigit():
+        return whole(text)
+    return float(text) if "e" in text.lower() else Decimal(text)
+
+
 def constant_type(tree: Tree, context: Context) -> FieldType:
     """The type of a literal or `?`, in parentheses or not."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Placeholder):
         return context.parameter_types[position_of(tree)]
-    value = literal_value(tree)
+    value = _literal(tree)
     return type_of(value, letters_of([value]))

@@ -21,11 +21,11 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.virtual import VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Field, Scope
+from exuvia.sql.cells import assign_to, narrowed
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.env import Env, PlainEnv
 from exuvia.sql.expr import Expr, columns_of
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.write.cells import assign_to, narrowed
 
 Value = Any
 PLACE = "generated column function"

@@ -19,19 +19,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
-from sqlglot import exp
-
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
-from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import bytes_of
-from exuvia.sql.parse.placeholders import position_of
 from exuvia.sql.result import Value
-from exuvia.sql.statement.context import Context
-
-ConstantOf = Callable[[Context], Value]
 
 
 class _Mark:
@@ -46,42 +38,6 @@ _NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,15})?").fullmatch
 _MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
 _TIME = FieldType(Tp=TypeCode.TIME, Flen=17, Decimal=6)
 _DAY_BITS = 37
-
-
-def constant_of(tree: Tree) -> ConstantOf | None:
-    """How to get the value of a literal or `?`; None for any other tree."""
-    if isinstance(tree, exp.Paren):
-        return constant_of(tree.this)
-    if isinstance(tree, exp.Placeholder):
-        position = position_of(tree)
-        return lambda context: context.parameters[position]
-    value = literal_value(tree)
-    return None if value is INEXACT else lambda context: value
-
-
-def literal_value(tree: Tree) -> Value:
-    """Value of a literal, in parentheses or not; INEXACT for any other tree."""
-    if isinstance(tree, exp.Paren):
-        return literal_value(tree.this)
-    if isinstance(tree, exp.Neg):
-        inner = literal_value(tree.this)
-        return -inner if isinstance(inner, int | float | Decimal) else INEXACT
-    if isinstance(tree, exp.Literal):
-        return _text(tree.name) if tree.is_string else _number(tree.name)
-    if isinstance(tree, exp.Boolean):
-        return int(bool(tree.this))
-    return None if isinstance(tree, exp.Null) else INEXACT
-
-
-def _text(text: str) -> str | bytes:
-    raw = bytes_of(text)
-    return text if raw is None else raw
-
-
-def _number(text: str) -> int | Decimal | float:
-    if text.isdigit():
-        return whole(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
 
 
 Bounder = Callable[[Value], Value]

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.sql import expressions
-from exuvia.sql.access.bounds import ConstantOf, constant_of
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import Wanted, choose, follows
 from exuvia.sql.access.partitioned import in_partitions
@@ -26,7 +25,7 @@ from exuvia.sql.access.single_table import Source
 from exuvia.sql.access.sorting import comparer
 from exuvia.sql.access.terms import Terms, terms_of
 from exuvia.sql.bind.zones import is_shifted
-from exuvia.sql.expressions import Compiled
+from exuvia.sql.expressions import Compiled, ConstantOf, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row, Value

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.sql.access.bounds import ConstantOf, constant_of
+from exuvia.sql.expressions import ConstantOf, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.restore import restored
 

@@ -21,10 +21,10 @@ from exuvia.catalog.table import Table
 from exuvia.ddl import admin, ctas_handshake, queue
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
+from exuvia.sql.cells import assign_to
 from exuvia.sql.result import Result, Row
 from exuvia.sql.schema.change import CreateTemporary, SelectedRows
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.write.cells import assign_to
 from exuvia.sql.write.insert import InsertTarget, RowInserter
 
 POLL_S = 0.5

@@ -21,15 +21,14 @@ from exuvia.base.types import FieldType, Flag
 from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
-from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import Source
 from exuvia.sql.bind.defaults import is_own_default
-from exuvia.sql.expressions import Visible
+from exuvia.sql.cells import Assign, assign_to, meant_for, narrowed
+from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import default_for, now_for
 from exuvia.sql.write.strictness import Strictness
 from exuvia.sql.write.truncation_warnings import loss_of, overflowed, updated

@@ -6,11 +6,11 @@ indexes) sees them computed. Nothing here for a table without generated columns.
 
 from exuvia.base.errors import Refused
 from exuvia.catalog.table import Table
+from exuvia.sql.cells import NARROWED
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.generated import GeneratedColumn, generated_columns
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.cells import NARROWED
 
 _KEPT = "generated"
 

@@ -33,11 +33,11 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql import expressions
-from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import Source, check_writable
 from exuvia.sql.bind.defaults import asks_generated_default, is_own_default
+from exuvia.sql.cells import assign_to, meant_for, narrowed
 from exuvia.sql.expr import Column, walk
-from exuvia.sql.expressions import Compiled, Visible
+from exuvia.sql.expressions import Compiled, Visible, constant_of
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn, Result, Row, Value
@@ -45,7 +45,6 @@ from exuvia.sql.select.relational import relational
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.write.assignments import Assignments
-from exuvia.sql.write.cells import assign_to, meant_for, narrowed
 from exuvia.sql.write.column_sources import ColumnSource, constant_default, default_for, source_of
 from exuvia.sql.write.duplicate_values import with_new_row
 from exuvia.sql.write.insert_select_on_duplicate import visible_of

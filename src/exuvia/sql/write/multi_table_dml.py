@@ -22,8 +22,8 @@ from exuvia.base.mysql_errors import (
     ErrNonUpdatableTable,
     ErrUnknownTable,
 )
-from exuvia.sql.access.bounds import constant_of
 from exuvia.sql.access.single_table import ROW_ID, Source, check_writable, source_of, tree_of
+from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Result, Row

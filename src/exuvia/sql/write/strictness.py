@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrBadNull
 from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
+from exuvia.sql.cells import NARROWED
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.cells import NARROWED
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
 
