@@ -213,6 +213,24 @@ def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
     raise Misplaced("INTERVAL")
 
 
+_BARE_CALLS = {"current_role", "utc_date", "utc_time", "utc_timestamp"}
+
+
+def _column(tree: exp.Column, scope: Scope) -> Expr:
+    name, table, database = tree.name, tree.table, tree.db
+    if isinstance(tree.this, exp.Star):
+        raise Misplaced("*")
+    if not table and not tree.this.args.get("quoted") and name.lower() in _BARE_CALLS:
+        return bind_calls.call(name.lower(), [], scope)
+    if scope.aliases_first and not table and name.lower() in scope.aliases:
+        return scope.aliases[name.lower()]
+    return scope.resolve(name, table, database)
+
+
+def _star(tree: exp.Star, scope: Scope) -> Expr:
+    raise Misplaced("*")
+
+
 BINDERS.update(bind_literals.BINDERS)
 BINDERS.update(bind_operators.BINDERS)
 BINDERS.update(bind_calls.BINDERS)
@@ -231,6 +249,8 @@ BINDERS.update(
         exp.JSONExtractScalar: _json_arrow("json_unquoted_extract"),
         exp.JSONArrayContains: _member_of,
         exp.Paren: _paren,
+        exp.Column: _column,
+        exp.Star: _star,
         exp.Tuple: _row_here,
         exp.Interval: _interval_here,
         exp.CurrentTimestamp: _named("now"),

@@ -16,7 +16,6 @@ from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Kind
 from exuvia.sql import types
-from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import (
@@ -110,26 +109,8 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     return evolve(inner, type=kind)
 
 
-def _star(tree: exp.Star, scope: Scope) -> Expr:
-    raise Misplaced("*")
-
-
 def _national(tree: exp.Expression, scope: Scope) -> Expr:
     return text_constant(tree.name, scope)
-
-
-_BARE_CALLS = {"current_role", "utc_date", "utc_time", "utc_timestamp"}
-
-
-def _column(tree: exp.Column, scope: Scope) -> Expr:
-    name, table, database = tree.name, tree.table, tree.db
-    if isinstance(tree.this, exp.Star):
-        raise Misplaced("*")
-    if not table and not tree.this.args.get("quoted") and name.lower() in _BARE_CALLS:
-        return bind_calls.call(name.lower(), [], scope)
-    if scope.aliases_first and not table and name.lower() in scope.aliases:
-        return scope.aliases[name.lower()]
-    return scope.resolve(name, table, database)
 
 
 def _placeholder(tree: exp.Placeholder, scope: Scope) -> Expr:
@@ -185,9 +166,7 @@ BINDERS: dict[type, Any] = {
     exp.Null: _null,
     exp.Boolean: _boolean,
     exp.Introducer: _introducer,
-    exp.Star: _star,
     exp.National: _national,
-    exp.Column: _column,
     exp.Placeholder: _placeholder,
     exp.Parameter: _user_variable,
     exp.SessionParameter: _system_variable,
