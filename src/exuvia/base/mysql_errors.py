@@ -510,6 +510,7 @@ ErrReorgOutsideRange = MySQLError(
 # -- more of partitions, functions, comments --
 
 ErrPluginIsNotLoaded = MySQLError(1524, "HY000", "Plugin '%s' is not loaded")
+ErrWrongValue = MySQLError(1525, "HY000", "Incorrect %s value: '%s'")
 ErrNoPartitionForGivenValue = MySQLError(1526, "HY000", "Table has no partition for value %s")
 ErrEventDoesNotExist = MySQLError(1539, "HY000", "Unknown event '%s'")
 ErrDropIndexNeededInForeignKey = MySQLError(
@@ -747,6 +748,11 @@ ErrAccountHasBeenLocked = MySQLError(
 ErrWarnConflictingHint = MySQLError(3126, "HY000", "Hint %s is ignored as conflicting/duplicated.")
 ErrUnresolvedHintName = MySQLError(3128, "HY000", "Unresolved name '%s' for %s hint")
 ErrInvalidJSONText = MySQLError(3140, "22032", "Invalid JSON text: %s")
+ErrInvalidJSONPath = MySQLError(
+    3143,
+    "42000",
+    "Invalid JSON path expression. The error is around character position %s.",
+)
 ErrInvalidTypeForJSON = MySQLError(
     3146,
     "22032",
@@ -767,6 +773,11 @@ ErrJSONUsedAsKey = MySQLError(
     3152,
     "42000",
     "JSON column '%s' cannot be used in key specification.",
+)
+ErrJSONVacuousPath = MySQLError(
+    3153,
+    "42000",
+    "The path expression '$' is not allowed in this context.",
 )
 ErrJSONBadOneOrAllArg = MySQLError(
     3154,
@@ -791,6 +802,7 @@ ErrInvalidJSONPathArrayCell = MySQLError(
     "42000",
     "A path expression is not a path to a cell in an array.",
 )
+ErrCapacityExceeded = MySQLError(3170, "HY000", "Capacity of %s for '%s' exceeded. %s")
 ErrPKIndexCantBeInvisible = MySQLError(3522, "HY000", "A primary key index cannot be invisible")
 ErrGrantRole = MySQLError(3523, "HY000", "Unknown authorization ID %s")
 ErrRoleNotGranted = MySQLError(3530, "HY000", "%s is not granted to %s")

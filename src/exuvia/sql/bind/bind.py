@@ -16,7 +16,7 @@ from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrOperandColumns, ErrUnknown, ErrUnknownCharacterSet
-from exuvia.base.types import Family
+from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import cast as casts
@@ -74,9 +74,21 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     kind = casts.cast_type(to, scope.collation)
     if argument.type.Tp == types.NULL.Tp:
         return Constant(type=kind, coercibility=IGNORABLE, value=None)
+    if to.this == exp.DType.YEAR:
+        return _year(argument, scope)
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
     found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
     return casts.fold(found)
+
+
+def _year(argument: Expr, scope: Scope) -> Expr:
+    """CAST(argument AS YEAR): MySQL's rules depend on what is cast."""
+    if argument.type.Tp == TypeCode.YEAR:
+        return argument
+    if types.family_of(argument.type) in (Family.DATETIME, Family.DATE, Family.TIME):
+        return bind_calls.call("year", [argument], scope)
+    name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
+    return bind_calls.call(name, [argument], scope)
 
 
 def _converted_charset(argument: Expr, to: exp.DataType) -> Expr:

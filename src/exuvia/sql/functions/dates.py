@@ -5,11 +5,17 @@ DuckDB's forms compute on the packed integers: a DATE is year << 9 | month << 5 
 has its date 37 bits further up, so parts are shifts and masks and no zero date is lost.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import date as calendar_date
 from typing import Any
 
-from exuvia.base.mysql_errors import ErrTooBigPrecision
+from exuvia.base.mysql_errors import (
+    ErrTooBigPrecision,
+    ErrTruncatedWrongValue,
+    ErrWrongArguments,
+    ErrWrongValue,
+)
 from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
@@ -44,8 +50,16 @@ def _fraction_of_first(rule: Any) -> TypeRule:
 
 
 def _now(env: Any, digits: int = 0) -> int:
-    unit = 10 ** (6 - digits)
-    return _cut(env.now, unit)
+    return _cut(env.now, _unit(digits))
+
+
+def _unit(digits: int) -> int:
+    """Microseconds of the last digit shown. Raises 1426, 1210 for what is no literal."""
+    if digits > 6:
+        raise ErrTooBigPrecision(digits, "now", 6)
+    if digits < 0:
+        raise ErrWrongArguments("now")
+    return 10 ** (6 - digits)  # type: ignore[no-any-return]
 
 
 def _cut(now: int, unit: int) -> int:
@@ -62,7 +76,7 @@ def _time_now(env: Any, digits: int = 0) -> int:
 
 
 def _utc_now(env: Any, digits: int = 0) -> int:
-    return _cut(env.utc_now, 10 ** (6 - digits))
+    return _cut(env.utc_now, _unit(digits))
 
 
 def _utc_today(env: Any) -> int:
@@ -158,16 +172,54 @@ def _to_seconds(packed: int) -> int | None:
     return moment.microseconds(packed) // 1_000_000
 
 
-def _period_months(period: int) -> int:
+_UINT = (1 << 64) - 1
+
+
+def _period_months(period: int, name: str) -> int:
+    """Months since year 0, which a period of 0 is. Raises 1210 for what is no YYMM or YYYYMM."""
     year, month = divmod(period, 100)
-    if year < 100:
-        year += 2000 if year < 70 else 1900
-    return year * 12 + month - 1
+    if period < 0 or not 1 <= month <= 12:
+        raise ErrWrongArguments(name)
+    return _full_year(year) * 12 + month - 1
+
+
+def _full_year(year: int) -> int:
+    return year + (2000 if year < 70 else 1900) if year < 100 else year
 
 
 def _period_add(period: int, months: int) -> int:
-    total = _period_months(period) + months
-    return total // 12 * 100 + total % 12 + 1
+    """In 64 bits, as in TiDB and MySQL: what is beyond wraps around."""
+    total = _period_months(period, "period_add") + months & _UINT
+    found = (_full_year(total // 12) * 100 + total % 12 + 1 if total else 0) & _UINT
+    return found - (found >> 63 << 64)
+
+
+def _period_diff(left: int, right: int) -> int:
+    return _period_months(left, "period_diff") - _period_months(right, "period_diff")
+
+
+_LEADING_DIGITS = re.compile(r"[ \t]*(\+?\d+)")
+
+
+def _year_of_text(env: Any, text: str) -> int | None:
+    """CAST(text AS YEAR): '0' is 2000; NULL for what does not begin with a number of 64 bits."""
+    found = _LEADING_DIGITS.match(text)
+    digits = "" if found is None else found[1].lstrip("+0") or "0"
+    if found is None or len(digits) > 20 or int(digits) > _UINT:
+        env.warn(ErrWrongValue, "YEAR", text)
+        return None
+    if found.end() < len(text):
+        env.warn(ErrTruncatedWrongValue, "YEAR", text)
+    return _year_of_number(env, int(digits) or 2000)
+
+
+def _year_of_number(env: Any, number: int) -> int | None:
+    """CAST(number AS YEAR): one or two digits name 1970 to 2069; NULL outside of 1901 to 2155."""
+    year = _full_year(number) if 0 < number < 100 else number
+    if year and not 1901 <= year <= 2155:
+        env.warn(ErrTruncatedWrongValue, "YEAR", year)
+        return None
+    return year
 
 
 def _seconds_of_time(micros: int) -> int:
@@ -209,6 +261,7 @@ def _micro(packed: int) -> int:
 
 _NOW = Function(0, 1, "i", _digits_given(0, types.datetime), _now, env=True)
 _TODAY = Function(0, 0, "", always(types.DATE), _today, env=True)
+_YEAR = always(types.integer(4, True))
 _CLOCK = Function(0, 1, "i", _digits_given(0, types.time), _time_now, env=True)
 _DAY = Function(1, 1, "D", _SMALL, lambda d: d & 31, "({0} & 31)")
 
@@ -239,7 +292,7 @@ FUNCTIONS = {
     "monthname": Function(1, 1, "D", always(types.text(9)), _month_name),
     "now": _NOW,
     "period_add": Function(2, 2, "i", _BIG, _period_add),
-    "period_diff": Function(2, 2, "i", _BIG, lambda a, b: _period_months(a) - _period_months(b)),
+    "period_diff": Function(2, 2, "i", _BIG, _period_diff),
     "quarter": Function(1, 1, "D", _SMALL, lambda d: ((d >> 5 & 15) + 2) // 3),
     "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
     "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
@@ -265,6 +318,8 @@ FUNCTIONS = {
     "weekday": Function(1, 1, "D", _SMALL, _weekday),
     "weekofyear": Function(1, 1, "D", _SMALL, _iso_week),
     "year": Function(1, 1, "D", _SMALL, lambda d: d >> 9, "({0} >> 9)"),
+    "year_of_number": Function(1, 1, "i", _YEAR, _year_of_number, env=True),
+    "year_of_text": Function(1, 1, "s", _YEAR, _year_of_text, env=True),
     "yearweek": Function(1, 2, "Di", _BIG, _year_week),
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from exuvia.base.mysql_errors import ErrJSONDocumentNULLKey
+from exuvia.base.mysql_errors import ErrJSONDocumentNULLKey, ErrJSONVacuousPath
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
 from exuvia.sql.expr import Expr
@@ -134,12 +134,14 @@ def _remove(document: str, *paths: str) -> str:
     place = values.load(document)
     for path in paths:
         steps = values.one_leg(path)
+        if not steps:
+            raise ErrJSONVacuousPath()
         for holder in values.find(place, steps[:-1]):
             kind, detail = steps[-1]
             if kind == "key" and isinstance(holder, dict):
                 holder.pop(detail, None)
-            elif kind == "index" and isinstance(holder, list) and detail < len(holder):
-                del holder[detail]
+            elif kind in ("index", "last") and isinstance(holder, list) and detail < len(holder):
+                del holder[detail if kind == "index" else len(holder) - 1 - detail]
     return values.dump(place)
 
 

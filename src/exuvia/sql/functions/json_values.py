@@ -13,11 +13,11 @@ from msgspec.structs import replace as evolve
 
 from exuvia.base import interruption
 from exuvia.base.mysql_errors import (
+    ErrInvalidJSONPath,
     ErrInvalidJSONPathMultipleSelection,
     ErrInvalidJSONText,
     ErrJSONDocumentTooDeep,
     ErrTruncatedWrongValue,
-    ErrUnknown,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import jsontext
@@ -26,7 +26,6 @@ from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import whole
 
 Document = Any
-_BAD_PATH = "Invalid JSON path expression. The error is around character position {}."
 
 
 class Missing:
@@ -130,12 +129,12 @@ def legs(path: str) -> list[tuple[str, Any]]:
     ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
     text = path.strip()
     if not text.startswith("$"):
-        raise ErrUnknown(_BAD_PATH.format(1))
+        raise ErrInvalidJSONPath(1)
     found, at = [], 1
     while at < len(text):
         leg = _LEG.match(text, at)
         if leg is None:
-            raise ErrUnknown(_BAD_PATH.format(at))
+            raise ErrInvalidJSONPath(at)
         found.append(_leg(leg))
         at = leg.end()
     return found

@@ -24,7 +24,7 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check, checked
-from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.mysql_errors import ErrCapacityExceeded
 from exuvia.sql.parse.strict import check_commas, check_limits
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.token_rewrite import decided, mended
@@ -239,7 +239,8 @@ def _check_nesting(text: str, tokens: list[Token]) -> None:
 def read(text: str, tokens: list[Token]) -> exp.Expression:
     """The sqlglot tree of one statement. Raises Refused 1064."""
     if len(tokens) > MOST_TOKENS:
-        raise ErrUnknown(f"the statement has more than {MOST_TOKENS} words and signs")
+        most = f"{MOST_TOKENS} words and signs"
+        raise ErrCapacityExceeded(most, "a statement", "Parser bailed out for this query.")
     tokens = decided(text, mended(tokens))
     check_commas(text, tokens)
     check_limits(text, tokens)

@@ -12,8 +12,9 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownStmtHandler,
 )
-from exuvia.sql import constants
+from exuvia.sql import constants, types
 from exuvia.sql.accounts.users import change
+from exuvia.sql.evaluate.cast import caster
 from exuvia.sql.nodes.session import (
     Begin,
     Commit,
@@ -106,13 +107,14 @@ def kill(session: SessionApi, node: Kill, text: str) -> Result:
     """KILL [CONNECTION | QUERY] id, of any node. Raises 1094, 1095, 1105."""
 
     def work(context: Context) -> Result:
-        value, _ = constants.evaluate(node.connection, context)
-        number = int(value) if str(value).isdigit() else -1
+        value, kind = constants.evaluate(node.connection, context)
+        to_integer = caster(kind, types.BIGINT)
+        number = 0 if value is None else to_integer(value, context) if to_integer else value
         may_all = {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere
         only_of = None if may_all else session.user
         done = session.services.processes.kill(number, node.query_only, only_of)
         if done != "killed":
-            raise ErrNoSuchThread(value) if done == "unknown" else ErrKillDenied(value)
+            raise ErrNoSuchThread(number) if done == "unknown" else ErrKillDenied(number)
         return Result()
 
     return session.run(work)
