@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pymysql
+import pytest
 
 from exuvia.base.clock import SystemClock
 from exuvia.node import supervise
@@ -38,6 +39,64 @@ def test_a_child_that_does_not_listen_is_ended_by_force() -> None:
     supervisor.begin_stop()
     supervisor.finish_stop(0.2)
     assert not is_alive(pid)
+
+
+IN_A_LIBRARY = """
+import atexit, sys, threading
+import duckdb
+
+inside = threading.Event()
+
+def work():
+    query = duckdb.connect()
+    while True:
+        query.execute("SELECT sum(a) FROM range(2000000) t(a)").fetchall()
+        inside.set()
+
+def leave(code):
+    atexit.register(lambda: print("asked at the end"))
+    for _ in range(2):
+        threading.Thread(target=work, daemon=True).start()
+    inside.wait()
+    sys.stdout.write("said\\n")
+    raise SystemExit(code)
+"""
+ENTRIES = {
+    "a command": "from exuvia.cli import main as it; it.app = lambda: leave(3); it.main()",
+    "the back": "from exuvia.node.supervise import LastStop as It; It().run(lambda: leave(3))",
+    "it fails": "from exuvia.node.supervise import LastStop as It; It().run(lambda: leave(''))",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_thread_inside_a_library_does_not_abort_a_process_that_ends(entry: str) -> None:
+    program = IN_A_LIBRARY + ENTRIES[entry]
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert ended.stderr.strip() == b""
+    assert ended.stdout == b"said\nasked at the end\n"
+    assert ended.returncode == (1 if entry == "it fails" else 3)
+
+
+@pytest.mark.long
+def test_a_node_that_is_started_and_stopped_ten_times_has_nothing_but_logs(
+    tmp_path: Path,
+) -> None:
+    for number in range(10):
+        node = NodeProcess(f"lmdb://{tmp_path / 'store'}", tmp_path / f"log{number}").wait_ready()
+        with node.connect(autocommit=True) as client, client.cursor() as cursor:
+            cursor.execute("CREATE DATABASE IF NOT EXISTS d")
+            cursor.execute(f"CREATE TABLE d.t{number} AS SELECT {number} AS a")
+            cursor.execute(f"ALTER TABLE d.t{number} ADD INDEX (a)")
+            cursor.execute(f"ANALYZE TABLE d.t{number}")
+        node.stop()
+        said = node.log.read_text().splitlines()
+        assert [line for line in said if not line.startswith("{")] == []
 
 
 def ignores(pid: int) -> bool:

@@ -17,6 +17,7 @@ from exuvia import __version__
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.cli import client, ddl
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
+from exuvia.node.supervise import LastStop
 
 app = typer.Typer(
     name="exuvia",
@@ -163,7 +164,7 @@ def sim(
 
 def main() -> None:
     """The entry point."""
-    app()
+    LastStop().run(app)
 
 
 if __name__ == "__main__":

@@ -287,7 +287,8 @@ class JobWorker:
     def _wait_for_store(self, error: Unavailable, now: float) -> float:
         """No fault of the job: it goes on where it stands once the store can be written again.
 
-        Its row says so if there is room for that, and ADMIN SHOW DDL JOBS in any case."""
+        Its row, and so ADMIN SHOW DDL JOBS, says for what it waits if there is room to write that;
+        a store that takes no commit at all is told of by the loops that log their wait."""
         if not self._may_note(now):
             return MOST_BACK_OFF_S
         reason = f"waiting: {error}"[:MOST_REASON]

@@ -27,7 +27,7 @@ from exuvia.kv.store import Store
 from exuvia.node import logs
 from exuvia.node.assemble import JUDGE, Base, Options, assemble
 from exuvia.node.loops import Loops, in_thread
-from exuvia.node.supervise import CRASHED, GRACE_S, end_by_force, end_with_parent
+from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.new_index import NewIndexes
@@ -170,4 +170,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    LastStop().run(main)

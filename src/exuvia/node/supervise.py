@@ -15,6 +15,7 @@ that has one thread. Killing it by force means the node.
 Spark's JVM ends when its own standard input does, and that is held by the back: so it ends with it.
 """
 
+import atexit
 import ctypes
 import logging
 import os
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from exuvia.base.clock import Clock
@@ -231,6 +233,36 @@ def _watch_input(stop: Callable[[], None]) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     stop()
+
+
+class LastStop:
+    """Ends this process with `code` when all that waits for its end has run, and without taking the
+    interpreter down. That kills the daemon threads wherever they are, and one inside a C++ library
+    (DuckDB, in a statement that was left behind) takes the process along: SIGABRT, "exception not
+    rethrown". To be made when the process begins: what registers for its end later runs before."""
+
+    def __init__(self) -> None:
+        self.code = 1  # of an exception that nobody caught
+        atexit.register(self._end)
+
+    def run(self, main: Callable[[], int | None]) -> None:
+        """Exits with what `main` gives, or with its SystemExit."""
+        try:
+            self.code = main() or 0
+        except SystemExit as end:
+            if isinstance(end.code, int | None):
+                self.code = end.code or 0
+            raise
+        raise SystemExit(self.code)
+
+    def _end(self) -> None:
+        try:
+            logging.shutdown()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):  # nobody reads it; it is closed
+                    stream.flush()
+        finally:
+            os._exit(self.code)
 
 
 def end_by_force(grace_s: float, code: int) -> None:
