@@ -40,6 +40,7 @@ class NodeProcess:
         program: tuple[str, ...] = ("-m", "exuvia.cli.main"),
     ):
         self.log = log
+        self.store = store
         command = [sys.executable, *program, "serve", "--store", store]
         command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
         command += ["--lease", str(lease_s), *options]
