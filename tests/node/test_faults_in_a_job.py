@@ -22,6 +22,7 @@ ROWS = 3000
 BATCH = 500
 ADD, DROP = "ALTER TABLE d.t ADD INDEX ib (b, c)", "ALTER TABLE d.t DROP INDEX ib"
 TOLD = {1021, 1026, 1180, 8022, 8027}
+KEPT = 1 << 18  # of the blocks that a store keeps for small commits
 """What a client may be told: no room, a failed disk, an unknown outcome, no slot, no lease."""
 
 
@@ -167,8 +168,9 @@ def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
     alive = pids(node)
     codes: list[int] = []
     client = threading.Thread(target=lambda: codes.append(told(node, ADD)))
-    time.sleep(6)  # the caretaker has looked: blocks are kept behind the last page
-    blocks = 512 * (folder / "store" / "data.mdb").stat().st_blocks
+    data = folder / "store" / "data.mdb"  # blocks are kept behind its last page, by and by
+    until(lambda: 512 * data.stat().st_blocks > data.stat().st_size + KEPT, 40)
+    blocks = 512 * data.stat().st_blocks
     faults.fail(1, errno.ENOSPC, times=FOREVER, kinds=WRITE, beyond=blocks)
     client.start()
     until(lambda: "Disk full" in str(run(node, "ADMIN SHOW DDL JOBS 0")), 20)

@@ -154,7 +154,7 @@ def test_two_nodes_serve_one_catalog_and_a_silent_one_is_waited_for_as_long_as_i
         try:
             began = time.monotonic()
             run(second, "ALTER TABLE d.t ADD COLUMN c INT DEFAULT 7")
-            assert 0.5 < time.monotonic() - began < 10
+            assert 0.5 < time.monotonic() - began < 30
         finally:
             first.send(signal.SIGCONT)
         until(lambda: first.get("/readyz")[0] == 200)

@@ -113,7 +113,7 @@ def test_a_deadlock_over_two_nodes_is_1213_at_once(session: Session, other: Sess
     clock = session.services.clock
     began = clock.monotonic()
     assert error(other, "UPDATE account SET amount = amount + 10 WHERE id = 1") == (1213, "40001")
-    assert clock.monotonic() - began < 1
+    assert clock.monotonic() - began < 5  # and not when somebody's wait is up, after 50 s
     assert first.answer()
     run(session, "COMMIT")
     assert rows(session, "SELECT amount FROM account") == [[101], [101]]

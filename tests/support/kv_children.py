@@ -20,6 +20,7 @@ from typing import IO, cast
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Refused, Unavailable
+from exuvia.cluster import row_locks
 from exuvia.cluster.row_locks import Locker, RowLocks
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, Kind
@@ -237,7 +238,8 @@ def lock_keys(url: str, names: str, where: str = "") -> None:
 
 
 def wait_for_key(url: str, name: str, holding: str) -> None:
-    """Hold one key, wait for another; say how that ended."""
+    """Hold one key, wait for another, without ever looking by itself; say how that ended."""
+    row_locks.LOOK_S = 60.0
     store = open_store(url)
     locks = RowLocks(store.lock_table())
     locker = Locker(tag=os.getpid())
