@@ -15,6 +15,7 @@ from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, Kind
 from exuvia.kv.lmdb import store as store_module
+from exuvia.kv.lmdb import work
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.lmdb.work import apply_arranged
@@ -308,6 +309,31 @@ def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_tha
         assert gate.holders().progress - before == moves >= (looked_up + written) // STRIDE
         for prefix in (k.row_prefix(9), k.index_prefix(9, 1), k.index_prefix(9, 2)):
             assert opened.count(k.span_of(prefix)) == (0 if new is None else rows)
+
+
+def test_a_large_commit_reads_its_pages_before_the_gate(
+    opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, inside = opened._environment.gate, []
+
+    def touch(*given: Any) -> None:
+        inside.append(gate.inside)
+        work.touch(*given)
+
+    monkeypatch.setattr(store_module, "touch", touch)
+    txn = opened.begin()
+    for number in range(work.TOUCHED):
+        txn.put(b"t" + k.number(number), b"y")
+    txn.commit()
+    assert inside == [False]
+
+
+def test_the_gate_tells_which_thread_writes(opened: LmdbStore) -> None:
+    """So that whoever waits sees what it does in the disk."""
+    gate = opened._environment.gate
+    with opened._environment.write():
+        assert gate.holders().thread == threading.get_native_id()
+    assert gate.holders().thread == 0
 
 
 def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:

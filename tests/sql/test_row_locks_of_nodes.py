@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -204,25 +205,15 @@ def test_what_the_other_node_committed_since_the_snapshot_is_read_again(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is let go between the statement's snapshot and its lock: no conflict at COMMIT."""
-    look, done = StatementLocks.look, []
+    take, done = StatementLocks.take, []
 
-    def late(self: StatementLocks) -> None:
-        look(self)
-        if threading.get_ident() == ours and not done:
+    def late(self: StatementLocks, *given: Any) -> bytes | None:
+        if not done:
             done.append(1)
-            newest = session.services.store.snapshot
+            run(other, "UPDATE account SET amount = amount + 10 WHERE id = 1")
+        return take(self, *given)
 
-            def snapshot(**how: bool) -> object:
-                view = newest(**how)
-                if len(done) == 1:
-                    done.append(2)
-                    run(other, "UPDATE account SET amount = amount + 10 WHERE id = 1")
-                return view
-
-            monkeypatch.setattr(session.services.store, "snapshot", snapshot)
-
-    ours = threading.get_ident()
-    monkeypatch.setattr(StatementLocks, "look", late)
+    monkeypatch.setattr(StatementLocks, "take", late)
     run(session, "BEGIN")
     run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
     monkeypatch.undo()
