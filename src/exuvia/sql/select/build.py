@@ -6,17 +6,29 @@ environment.
     Frame        one block's scope, and where its columns stand in the SQL
 
 Every table reference has a name of its own in the whole statement, so a correlated subquery simply
-names the outer one's columns."""
+names the outer one's columns.
+
+Leaves of expressions over rows: columns, and nested queries with what they are compared with.
+
+(SELECT ..)            scalar: more than one row is 1242
+EXISTS (..)
+a IN (SELECT ..)       by the key of the winning collation, NULLs as in SQL
+(a, b) IN (SELECT ..)  as EXISTS, and a second one for what is unknown; a WHERE alone, which
+                       cannot tell NULL from false, does without
+a > ANY / ALL (..)
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from exuvia.base.mysql_errors import ErrNotSupportedYet
+from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet
 from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.bind.compare import comparable
 from exuvia.sql.bind.scope import Field, Scope, nullable
+from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
-from exuvia.sql.expr import COERCIBLE, MEMBER, Column, Expr, Outer, Subquery
+from exuvia.sql.expr import COERCIBLE, MEMBER, SEMI, Column, Expr, Outer, Subquery, Windowed
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
 
@@ -55,10 +67,15 @@ class Common(NamedTuple):
     columns: list[OutputColumn]
 
 
-class Build:
-    """See the module."""
+PlanQuery = Callable[[Any, "Build", "Frame | None", dict[str, Common]], Planned]
+"""(tree, build, the frame around it, common table expressions in sight) -> its SQL"""
 
-    def __init__(self, context: Any) -> None:
+
+class Build:
+    """See the module. `plan_query` plans the queries within it (sql/select/query.py)."""
+
+    def __init__(self, context: Any, plan_query: PlanQuery) -> None:
+        self._plan_query = plan_query
         number = next(_statements)
         self.context = context
         self.prefix = f"x{number}"
@@ -68,6 +85,10 @@ class Build:
         self.notes: list[tuple[str, str]] = []
         self.views: list[int] = []  # ids of the views that are being planned, outermost first
         self._names = count()
+
+    def plan(self, tree: Any, parent: "Frame | None", commons: dict[str, Common]) -> Planned:
+        """A query within the statement."""
+        return self._plan_query(tree, self, parent, commons)
 
     def name(self) -> str:
         """A name that nothing else in the statement has."""
@@ -107,9 +128,7 @@ class Frame:
         return found
 
     def _query(self, tree: Any, scope: Scope) -> Planned:
-        from exuvia.sql.select.query import plan_query
-
-        return plan_query(tree, self.build, self, self.commons)
+        return self.build.plan(tree, self, self.commons)
 
     def column(self, expr: Expr) -> str:
         """SQL of a column of this scope or one further out."""
@@ -126,7 +145,82 @@ class Frame:
 
     def renderer(self, leaf: Callable[[Expr], str] | None = None) -> Renderer:
         """Renders expressions over the rows of this frame."""
-        from exuvia.sql.select.nested import nested_leaf
-
         build = self.build
         return Renderer(leaf or nested_leaf(self), build.functions, build.context)
+
+
+# -- leaves, and nested queries --------------------------------------------------------------------
+
+
+_QUANTIFIED = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+def nested_leaf(frame: Frame) -> Callable[[Expr], str]:
+    """The SQL of a leaf of this frame."""
+
+    def leaf(expr: Expr) -> str:
+        if isinstance(expr, Column | Outer):
+            return frame.column(expr)
+        if isinstance(expr, Subquery):
+            return subquery(expr, frame, leaf)
+        if isinstance(expr, Windowed):
+            from exuvia.sql.duck.groups import windowed
+
+            return windowed(expr, frame.renderer(leaf))
+        raise ErrInvalidGroupFuncUse()
+
+    return leaf
+
+
+def subquery(expr: Subquery, frame: Frame, leaf: Callable[[Expr], str]) -> str:
+    """SQL of a nested query."""
+    planned = expr.query
+    if expr.operator == MEMBER or (expr.kind == "in" and len(expr.operands) > 1):
+        _read_again(planned.sql, frame)
+    if expr.kind == "scalar":
+        return f"CAST((SELECT o0 FROM ({planned.sql}) q) AS {duck.type_of(expr.type)})"
+    if expr.kind == "exists":
+        return f"EXISTS ({planned.sql})"
+    pairs = [_pair(operand, n, expr, frame, leaf) for n, operand in enumerate(expr.operands)]
+    if len(pairs) > 1:
+        same = " AND ".join(f"{left} = {right}" for left, right in pairs)
+        found = f"EXISTS (SELECT 1 FROM ({planned.sql}) q WHERE {same})"
+        if expr.kind == SEMI:
+            return found
+        unknown = f"EXISTS (SELECT 1 FROM ({planned.sql}) q WHERE ({same}) IS NULL)"
+        return f"CASE WHEN {found} THEN TRUE WHEN {unknown} THEN NULL ELSE FALSE END"
+    left, right = pairs[0]
+    inner = f"SELECT {right} FROM ({planned.sql}) q"
+    if expr.kind in ("in", SEMI):
+        return f"({left} IN ({inner}))"
+    sign = _QUANTIFIED.get(expr.operator)
+    if sign is None:
+        raise ErrNotSupportedYet(f"{expr.operator} {expr.kind.upper()}")
+    return f"({left} {sign} {expr.kind.upper()} ({inner}))"
+
+
+def _read_again(sql: str, frame: Frame) -> None:
+    """The query stands in the statement more than once."""
+    for scan in frame.build.scans:
+        if scan.name in sql:
+            scan.is_repeated = True
+
+
+def _pair(
+    operand: Expr, place: int, expr: Subquery, frame: Frame, leaf: Callable[[Expr], str]
+) -> tuple[str, str]:
+    """The SQL of an operand and of the nested query's column, in the domain where they compare."""
+    planned = expr.query
+    column = planned.columns[place]
+    inner = Column(type=column.type, coercibility=planned.levels[place], position=place)
+    (left, right), collate = comparable((operand, inner), expr.operator)
+
+    def of_query(part: Expr) -> str:
+        if isinstance(part, Column):
+            return f"q.o{part.position}"
+        return leaf(part)
+
+    outside, inside = frame.renderer(leaf), frame.renderer(of_query)
+    if duck.is_wide([left.type, right.type]):
+        return duck.wide_key(outside.value(left)), duck.wide_key(inside.value(right))
+    return outside.key(left, collate), inside.key(right, collate)

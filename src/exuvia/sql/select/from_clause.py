@@ -180,13 +180,11 @@ class _From:
         raise ErrNotSupportedYet(tree.key.upper())
 
     def _derived(self, tree: exp.Subquery) -> str:
-        from exuvia.sql.select.query import plan_query
-
         alias = tree.args.get("alias")
         if alias is None or not alias.name:
             raise ErrDerivedMustHaveAlias()
         frame = self.frame
-        planned = plan_query(tree.this, frame.build, frame.parent, frame.commons)
+        planned = frame.build.plan(tree.this, frame.parent, frame.commons)
         titles = [each.name for each in alias.args.get("columns") or ()]
         name = frame.build.name()
         self._columns(name, alias.name, planned.columns, titles, planned.levels)

@@ -10,8 +10,7 @@ from exuvia.base.mysql_errors import ErrFieldInGroupingNotGroupBy, ErrInvalidGro
 from exuvia.sql.duck.groups import aggregate, windowed
 from exuvia.sql.duck.render import Leaf, Renderer
 from exuvia.sql.expr import Aggregate, Column, Expr, Outer, Subquery, Windowed, walk
-from exuvia.sql.select.build import Frame
-from exuvia.sql.select.nested import nested_leaf, subquery
+from exuvia.sql.select.build import Frame, nested_leaf, subquery
 
 
 def grouped_renderer(group: Sequence[Expr], rollup: bool, frame: Frame) -> Renderer:

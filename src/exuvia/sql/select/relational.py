@@ -45,10 +45,10 @@ _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 def plan(node: exp.Expression, context: Any, handles: bool = False) -> "PlainPlan | RelationalPlan":
     """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
     if _is_plain(node):
-        block = bind_block(node, Frame(Build(context), None, {}))  # type: ignore[arg-type]
+        block = bind_block(node, Frame(Build(context, plan_query), None, {}))  # type: ignore[arg-type]
         if not block.grouped and not any(_nested(item.expr) for item in block.items):
             return PlainPlan(node, block, context)
-    build = Build(context)
+    build = Build(context, plan_query)
     build.handles = handles
     return RelationalPlan(plan_query(node, build, None, {}), build)
 

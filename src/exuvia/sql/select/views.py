@@ -54,8 +54,6 @@ def plain_type(kind: FieldType) -> FieldType:
 
 def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     """The view's query, planned, its columns named as the view's. Raises 1356, 1462."""
-    from exuvia.sql.select.query import plan_query
-
     place = table.database.db_name.O, table.info.name.O
     replaced = build.context.memory.get(REPLACED, (0, None))
     if table.info.id == replaced[0]:
@@ -69,7 +67,7 @@ def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
     build.context.trusted += trusted
     try:
         assert isinstance(tree, exp.Expression)
-        planned = plan_query(tree, build, None, {})
+        planned = build.plan(tree, None, {})
     except Refused as error:
         gone = error.code in _GONE and error is not replaced[1]
         raise ErrViewInvalid(*place) if gone else error from None
