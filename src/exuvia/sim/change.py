@@ -1,5 +1,6 @@
 """The schema change of a seed: asked for once, perhaps cancelled by somebody who cannot wait."""
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import with_layout
+from exuvia.cluster.owner import owner_of
 from exuvia.ddl import queue, requests
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.codes import JobState
@@ -146,6 +148,7 @@ class Asker:
         self._table_id = table_id
         self._random = random
         self.job_id = 0
+        self._ended: Job | None = None
         self._cancels = random.random() < CANCELLED_SHARE
         self._patience = random.randrange(1, 60)
 
@@ -157,11 +160,14 @@ class Asker:
             self._patience -= 1
             if self._patience < 0:
                 self._cancel()
-        return 0.01
+        return 0.01 if self._cancels or not self.job_id else math.inf
 
     def _ask(self) -> None:
         txn = self._store.begin()
         table = meta.get_table(txn, self._table_id)
+        if owner_of(txn, "ddl") is None:
+            txn.rollback()  # where nobody could begin the job, nothing of what clients do matters
+            return
         assert table is not None
         database = meta.get_database(txn, table.exuvia_db)
         assert database is not None
@@ -190,8 +196,8 @@ class Asker:
 
     def ended(self) -> Job | None:
         """The job, once it is in history."""
-        txn = self._store.begin()
-        try:
-            return queue.finished(txn, self.job_id) if self.job_id else None
-        finally:
+        if self._ended is None and self.job_id:
+            txn = self._store.begin()
+            self._ended = queue.finished(txn, self.job_id)
             txn.rollback()
+        return self._ended

@@ -287,9 +287,9 @@ class KeysWorld(World):
     def _askers(self) -> list[Asker]:
         case = CASES[self.plan.title]
         if case.in_turn:
-            return _one_after_another(self.shared, self.plan, self.random, case.statements)
+            return _one_after_another(self.people, self.plan, self.random, case.statements)
         return [
-            KeyAsker(self.shared, self.plan, self.random, text, None) for text in case.statements
+            KeyAsker(self.people, self.plan, self.random, text, None) for text in case.statements
         ]
 
     def _start(self, each: Process) -> None:
@@ -317,13 +317,10 @@ class KeysWorld(World):
         for n in range(SESSIONS):
             name = f"{process.name}/c{n}"
             client = Client(
-                services, name, self.random, self.history, thinking_s, self._changes_are_over
+                services, name, self.random, self.history, thinking_s, self.changes_are_over
             )
             found.append(Actor(name, client))
         return found
-
-    def _changes_are_over(self) -> bool:
-        return all(asker.ended() is not None for asker in self.askers)
 
     def _judge(self, written: Iterable[bytes]) -> None:
         if not laws.touched(written, self._reads):
@@ -372,7 +369,7 @@ class _Making(World):
         return store
 
     def _askers(self) -> list[Asker]:
-        return _one_after_another(self.shared, self.plan, self.random, self._statements)
+        return _one_after_another(self.people, self.plan, self.random, self._statements)
 
     def _teller(self, seed: int) -> None:
         return None

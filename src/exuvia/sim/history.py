@@ -42,6 +42,11 @@ class History:
         """A client is about to commit."""
         self._attempt = Attempt(name, revision, changes)
 
+    @property
+    def is_attempted(self) -> bool:
+        """Whether a client's commit is under way."""
+        return self._attempt is not None
+
     def settled(self, name: str) -> None:
         """The client knows how its commit ended; if it was not sealed, it was refused."""
         if self._attempt is not None:

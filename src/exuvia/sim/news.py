@@ -6,6 +6,7 @@ judge      an event's flag has a handler's bit exactly where that handler's effe
 judge_end  nothing is left, and each handler took all that was ever told, once
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
@@ -28,6 +29,7 @@ from exuvia.sim.verdict import Broke
 
 HANDLERS = (0, 5)
 JOBS = 4
+PACE_S = 0.2
 NOT_READY_SHARE = 0.2
 _JOB_IDS = 1_000_000  # far from those of real jobs
 
@@ -79,7 +81,7 @@ class Teller:
                 return 0.0
             self._jobs.pop()
             self.told += places
-        return self._random.random() * 0.5
+        return self._random.random() * PACE_S if self._jobs else math.inf
 
     @property
     def is_done(self) -> bool:

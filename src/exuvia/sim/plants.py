@@ -234,5 +234,3 @@ AIMED = {
     "blind release": "add unique index",
 }
 """Bugs that few worlds show, and the change during which they do: looking elsewhere is waste."""
-FIRST_SEED = {"stale plan": 1200}
-"""Where to begin to look for them; the worlds before were looked at, and do not show it."""

@@ -32,7 +32,7 @@ from exuvia.sim.history import History
 from exuvia.sim.seat import Seat
 from exuvia.sim.session import Session
 
-LEASE_S = 0.3
+LEASE_S = 0.6
 SESSIONS = 2
 SETTINGS = Settings(workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full")
 THOUGHTS_S = (0.0, 0.02, 0.08)
@@ -69,6 +69,7 @@ class Process:
         self.paused_until = 0.0
         self.restart_at = 0.0
         self.lives = 0
+        self.is_back = name.startswith("back")
 
     @property
     def alive(self) -> bool:
@@ -91,13 +92,19 @@ class Process:
 
 
 def clients(
-    seat: Seat, process: Process, random: Random, history: History, thinking_s: tuple[float, ...]
+    seat: Seat,
+    process: Process,
+    random: Random,
+    history: History,
+    thinking_s: tuple[float, ...],
+    handles: tuple[int, ...],
 ) -> list[Actor]:
     """Who writes the table of the world at a front."""
     found = []
     for n in range(SESSIONS):
         client = f"{process.name}/c{n}"
-        found.append(Actor(client, Session(seat, client, random, history, thinking_s)))
+        session = Session(seat, client, random, history, thinking_s, handles)
+        found.append(Actor(client, session))
     return found
 
 

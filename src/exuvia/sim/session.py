@@ -17,8 +17,10 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sim.history import Change, History
 from exuvia.sim.seat import Seat
 
-HANDLES = (1, 2, 3)
+HANDLES = ((1,), (1, 2), (1, 2, 3))
+LONG, LONG_S = 0.2, 0.3
 VALUES = (0, 1, None)
+RESTS_S = (0.02, 0.1)
 PACES_S = ((0.005, 0.01, 0.1), (0.002, 0.005), (0.05, 0.3))
 
 
@@ -40,13 +42,21 @@ class Session:
         random: Random,
         history: History,
         thinking_s: tuple[float, ...],
+        handles: tuple[int, ...],
     ) -> None:
+        self._handles = handles
+        self._rests_s = random.choice(RESTS_S)
         self._thinking_s = thinking_s
         self._seat = seat
         self.name = name
         self._random = random
         self._history = history
         self._open: Open | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no transaction open."""
+        return self._open is None
 
     def step(self, now: float) -> float:
         """Begin, write or commit; seconds until the next."""
@@ -58,6 +68,10 @@ class Session:
             self._try(self._open)
         else:
             self._commit(self._open)
+        if self._open is None:
+            return self._random.random() * self._rests_s
+        if self._open.changes and self._random.random() < LONG:
+            return self._random.random() * LONG_S  # most schema steps come between write and commit
         return self._random.random() * self._random.choice(self._thinking_s)
 
     def _begin(self, now: float) -> None:
@@ -82,7 +96,7 @@ class Session:
 
     def _write(self, current: Open) -> None:
         table, txn = current.table, current.txn
-        number = self._random.choice(HANDLES)
+        number = self._random.choice(self._handles)
         handle = keys.i64(number)
         mark = txn.mark()
         old = reader.get(txn, table, handle)
@@ -115,6 +129,8 @@ class Session:
     def _changed(self, table: Table, old: list[object]) -> list[object]:
         row = list(old)
         column = self._random.choice([each for each in table.columns if each.name.L != "id"])
+        if self._random.random() < 0.5:  # most changes are about this one
+            column = table.info.cols[table.position("a")]
         row[table.position(column.name.L)] = self._value(column)
         return row
 

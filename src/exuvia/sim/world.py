@@ -6,6 +6,7 @@ a commit's wake-ups may be lost; at one version the owners linger. After every c
 the laws are judged that read what it wrote.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from random import Random
@@ -25,14 +26,19 @@ from exuvia.sim.history import History
 from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, Process
 from exuvia.sim.process import clients as process_clients
 from exuvia.sim.seat import Seat
-from exuvia.sim.session import PACES_S
+from exuvia.sim.session import HANDLES, PACES_S, Session
 
 KILLS_A_COMMIT = 0.01
 PAUSES_A_STEP = 0.004
 LOST_WAKE_UPS = 0.1
 EARLY_STEPS = 0.05
-LINGERS_S = 0.4
+PAUSED_S = 2 * LEASE_S
+LINGERS_S = 0.3
+LINGERS_LATER_S = 0.1
+BURSTS = 0.7
 NEWS_SHARE = 0.25
+ASKED_S = 0.05
+CALM_S = 0.3
 
 
 @cache
@@ -68,18 +74,24 @@ class World:
         self.crashes = 0
         self.plan = self.random.choice(plans)
         self.shared = self._stored()
+        self.handles = self.random.choice(HANDLES)
         self.span_rows = self.random.choice((2, 10))
         self.verifies = self.random.random() < 0.5
         self.thought_s = self.random.choice(THOUGHTS_S)
-        self.lingers_at = self.random.randrange(1, 6)
+        self.lingers_at = self.random.randrange(1, 5)
+        self.lingers_from = math.inf
         self.lingers_until = 0.0
+        self.bursts = self.random.random() < BURSTS
         self.versions = 0
+        self._unquiet_at = -1
         self._lock_metadata(self.random.random() < 0.5)
+        self.people = NodeStore(self.shared, lambda: "", self._committed, self._filled)
+        self.processes: list[Process] = []
         self.askers = self._askers()
         self._outside: list[tuple[Process | None, Actor]] = []
         for asker in self.askers:
             person = Actor("person", asker)
-            person.due = 0.1 + self.random.random() * 0.2
+            person.due = self.random.random() * ASKED_S
             self._outside.append((None, person))
         self.teller = self._teller(seed)
         self.processes = [self._process(f"{kind}{n}") for n in (1, 2) for kind in ("front", "back")]
@@ -94,11 +106,11 @@ class World:
 
     def _askers(self) -> list[Asker]:
         """Who asks for schema changes."""
-        return [Asker(self.shared, self.plan, self.table_id, self.random)]
+        return [Asker(self.people, self.plan, self.table_id, self.random)]
 
     def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
         """Who reads and writes rows at a front."""
-        return process_clients(seat, process, self.random, self.history, thinking_s)
+        return process_clients(seat, process, self.random, self.history, thinking_s, self.handles)
 
     def _lock_metadata(self, locks: bool) -> None:
         """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
@@ -113,7 +125,7 @@ class World:
         if self._news_random.random() >= NEWS_SHARE:
             return None
         table = table_of_the_world(1, self.table_id, False)
-        teller = news.Teller(self.shared, table, self._news_random)
+        teller = news.Teller(self.people, table, self._news_random)
         self._outside.append((None, Actor("teller", teller)))
         return teller
 
@@ -154,10 +166,13 @@ class World:
 
     def _judge(self, written: Iterable[bytes]) -> None:
         """The laws that read what a commit wrote."""
-        txn = self.shared.begin()
-        revision = meta.revision(txn, self.table_id)
-        txn.rollback()
-        if self.history.sealed(revision) or laws.touched(written, self._reads):
+        sealed = False
+        if self.history.is_attempted:
+            txn = self.shared.begin()
+            revision = meta.revision(txn, self.table_id)
+            txn.rollback()
+            sealed = self.history.sealed(revision)
+        if sealed or laws.touched(written, self._reads):
             laws.check(self.shared, self.table_id, self.history)
             laws.seen_whole(self.shared, self.table_id, self.plan.views)
 
@@ -175,12 +190,40 @@ class World:
             news.judge(self.shared)
         if "version" in channels:
             self.versions += 1
-            if self.versions == self.lingers_at:
-                self.lingers_until = self.true.now_s + LINGERS_S
+            self._linger()
+            self._rouse()
         for channel in channels:
             for actor in self._actors():
-                if actor.channel == channel and self.random.random() >= LOST_WAKE_UPS:
+                if actor.channel == channel and not self._is_lost():
                     actor.due = self.true.now_s
+
+    def _linger(self) -> None:
+        """The owners stand still for a while, longest in one step of the job."""
+        if self.versions in (self.lingers_at - 1, self.lingers_at):
+            longest = self.versions == self.lingers_at
+            self.lingers_from = self.true.now_s + self.random.random() * LINGERS_LATER_S
+            self.lingers_until = self.lingers_from + (LINGERS_S if longest else LINGERS_LATER_S)
+
+    def _is_busy(self, now: float) -> bool:
+        """Whether clients work at their pace. In a burst: in the step where the owners linger, and
+        in the one before it."""
+        if not self.faults:
+            return False
+        if not self.bursts:
+            return True
+        begun = self.versions >= self.lingers_at - 1
+        return begun and (self.versions < self.lingers_at or now < self.lingers_until)
+
+    def _rouse(self) -> None:
+        """A burst may begin with a version."""
+        now = self.true.now_s
+        if self._is_busy(now):
+            for actor in self._actors():
+                if isinstance(actor.loop, Session):
+                    actor.due = min(actor.due, now + self.random.random() * 0.02)
+
+    def _is_lost(self) -> bool:
+        return self.faults and self.random.random() < LOST_WAKE_UPS
 
     def _filled(self, keys: Sequence[bytes], before: dict[bytes, bytes | None]) -> None:
         laws.fill_left_alone(self.shared, keys, before)
@@ -188,47 +231,47 @@ class World:
     # -- time ------------------------------------------------------------------
 
     def _actors(self) -> list[Actor]:
-        return [actor for each in self.processes if each.alive for actor in each.actors]
+        return [actor for each in self.processes for actor in each.actors]
 
     def step(self) -> None:
         """One step of somebody."""
-        now = self.true.now_s
-        for each in self.processes:
-            if not each.alive and each.restart_at <= now:
-                self._start(each)
         if self.faults and self.random.random() < PAUSES_A_STEP:
             self._pause(self.random.choice(self.processes))
-        chosen = self._choose()
-        if chosen is None:
-            self.true.now_s += 0.001
-            return
-        owner, actor = chosen
+        owner, actor = self._choose()
         self.true.now_s += self.random.random() * 0.002
         self._run(owner, actor)
 
     def _pause(self, each: Process) -> None:
-        each.paused_until = self.true.now_s + self.random.random() * 4 * LEASE_S
+        each.paused_until = self.true.now_s + self.random.random() * PAUSED_S
         self.history.note(f"{each.name} is stopped")
 
-    def _choose(self) -> tuple[Process | None, Actor] | None:
-        now = self.true.now_s
-        ready: list[tuple[Process | None, Actor]] = []
-        for each in self.processes:
-            if each.alive and self._runs(each, now):
+    def _choose(self) -> tuple[Process | None, Actor]:
+        """One of those that are due, seldom anybody. While nobody is, time goes on."""
+        early = self.random.random() < EARLY_STEPS
+        while True:
+            now, later = self.true.now_s, math.inf
+            ready: list[tuple[Process | None, Actor]] = [*self._outside]
+            for each in self.processes:
+                runs_at = self._runs_at(each)
+                if runs_at > now:
+                    later = min(later, runs_at)
+                    continue
+                if not each.places:
+                    self._start(each)
                 ready += each.places
-        ready += self._outside
-        if self.random.random() < EARLY_STEPS:
-            return self.random.choice(ready)
-        due = [place for place in ready if place[1].due <= now]
-        if not due:
-            self.true.now_s = max(now, min(pair[1].due for pair in ready))
-            return None
-        return self.random.choice(due)
+            due = ready if early else [place for place in ready if place[1].due <= now]
+            if due:
+                return self.random.choice(due)
+            self.true.now_s = min([later, *[place[1].due for place in ready]])
 
-    def _runs(self, each: Process, now: float) -> bool:
-        """Not while it is paused, nor while every back lingers in one state."""
-        lingers = self.lingers_until > now and each.name.startswith("back")
-        return not self.faults or (each.paused_until <= now and not lingers)
+    def _runs_at(self, each: Process) -> float:
+        """Not before it is started again, nor while it is paused or every back lingers."""
+        if not each.places:
+            return each.restart_at
+        if not self.faults:
+            return 0.0
+        lingers = each.is_back and self.lingers_from <= self.true.now_s < self.lingers_until
+        return max(self.lingers_until, each.paused_until) if lingers else each.paused_until
 
     def _run(self, owner: Process | None, actor: Actor) -> None:
         clock_s = self.true.now_s
@@ -237,9 +280,19 @@ class World:
             return
         try:
             wanted_s = actor.loop.step(owner.clock.monotonic())
-            actor.due = clock_s + max(wanted_s, self.random.random() * self.thought_s)
         except Killed:
             self._crashed(owner)
+            return
+        if isinstance(actor.loop, Session) and actor.loop.is_idle and not self._is_busy(clock_s):
+            over = not self.faults and self.changes_are_over()
+            wanted_s = math.inf if over else self.random.random() * CALM_S
+        elif self.faults:
+            wanted_s = max(wanted_s, self.random.random() * self.thought_s)
+        actor.due = clock_s + wanted_s
+
+    def changes_are_over(self) -> bool:
+        """Whether every job is in history."""
+        return all(asker.ended() is not None for asker in self.askers)
 
     def late_tasks(self) -> int:
         """Fill tasks that still run though nobody waits for them."""
@@ -250,8 +303,11 @@ class World:
 
     def converged(self) -> bool:
         """The job is in history, every event was told, deferred deletion has nothing left."""
-        if any(asker.ended() is None for asker in self.askers) or self.late_tasks():
+        if not self.changes_are_over() or self.late_tasks():
             return False
+        if self.shared.sequence == self._unquiet_at:
+            return False  # nothing was committed since it was looked at
+        self._unquiet_at = self.shared.sequence
         if self.teller is not None and not news.is_quiet(self.shared, self.teller):
             return False
         txn = self.shared.begin()
