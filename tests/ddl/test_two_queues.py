@@ -2,7 +2,7 @@
 
 import pytest
 
-from exuvia.catalog import writer
+from exuvia.catalog import meta, writer
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl.codes import ActionCode, JobState
@@ -155,7 +155,7 @@ def test_by_sql_the_discipline_is_switched_between_jobs_only():
         assert [row[3] for row in shown] == ["add index", "add column"]
         run(session, "ADMIN CHECK TABLE t")
         txn = world.store.begin()
-        waiting = Job(id=queue.meta.next_ids(txn, 1), type=ActionCode.ADD_COLUMN, table_id=-1)
+        waiting = Job(id=meta.next_ids(txn, 1), type=ActionCode.ADD_COLUMN, table_id=-1)
         two_queues.put(txn, waiting, reorg=False)
         txn.commit()
         assert error(session, "SET GLOBAL tidb_enable_concurrent_ddl = ON") == (1105, "HY000")

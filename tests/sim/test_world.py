@@ -12,7 +12,7 @@ from exuvia.sim.plants import AIMED, PLANTS
 from exuvia.sim.run import BATCH_SEEDS, search, simulate
 
 FEW, MANY = 600, 2_000
-MOST_SEEDS = 1_500
+MOST_SEEDS = 1_000
 
 
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.long)])

@@ -20,6 +20,7 @@ def run(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
     """Simulate `seeds` worlds from `first` on (0 seeds: for ever); the exit code."""
     simulate = WORLDS[world]
     endings: Counter[str] = Counter()
+    visited: set[object] = set()
     commits = crashes = 0
     numbers = range(first, first + seeds) if seeds else count(first)
     here = (judged(simulate, seed) for seed in numbers)
@@ -33,8 +34,10 @@ def run(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
         endings.update(f"{verdict.change} {each}" for each in verdict.ending.split(", "))
         commits += verdict.commits
         crashes += verdict.crashes
+        visited |= verdict.visited
         if done % EVERY == 0 or done == seeds:
-            sys.stdout.write(f"{done} seeds, {commits} commits, {crashes} crashes: laws hold\n")
+            sys.stdout.write(f"{done} seeds, {commits} commits, {crashes} crashes, ")
+            sys.stdout.write(f"{len(visited)} situations of clients visited: laws hold\n")
     for ending, seen in sorted(endings.items()):
         sys.stdout.write(f"  {seen:>7}  {ending}\n")
     return 0

@@ -24,6 +24,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -63,6 +64,12 @@ class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
 _row = msgspec.json.Decoder(MemberInfo)
 
 
+@lru_cache(maxsize=256)
+def _decoded(raw: bytes) -> MemberInfo:
+    """One for the same bytes: whoever waits for fronts reads them all at each look."""
+    return _row.decode(raw)
+
+
 def presence_of(member_id: str) -> str:
     """The name its process holds in the store."""
     return f"member-{member_id}"
@@ -70,13 +77,13 @@ def presence_of(member_id: str) -> str:
 
 def live(txn: Transaction) -> list[MemberInfo]:
     """Every member that has joined and was not fenced, by id."""
-    return [_row.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
+    return [_decoded(raw) for _, raw in txn.scan(keys.span_of(keys.meta("member")))]
 
 
 def find(txn: Transaction, member_id: str) -> MemberInfo | None:
     """The member with that id, or None."""
     payload = txn.get(keys.meta("member", member_id))
-    return None if payload is None else _row.decode(payload)
+    return None if payload is None else _decoded(payload)
 
 
 def beat_of(txn: Transaction, member_id: str) -> int:

@@ -13,14 +13,14 @@ tables.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from heapq import merge
 from itertools import islice
 
 import msgspec
 
 from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.catalog import meta, reader, writer
+from exuvia.catalog import reader, writer
 from exuvia.catalog.convert.values import default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
@@ -37,10 +37,15 @@ Row = list[object]
 
 def system_table(txn: Transaction, name: str) -> Table:
     """A system table as the snapshot has it: a newer program may have added columns to it."""
-    info = SYSTEM[name]
-    stored = txn.get(keys.meta("table", info.id))
-    revisions = meta.revision(txn, info.id), meta.database_revision(txn, MYSQL_ID)
-    return _planned(name, stored, *revisions)
+    stored, *revisions = map(txn.get, _places(name))
+    return _planned(name, stored, *map(keys.read_number, revisions))
+
+
+@cache
+def _places(name: str) -> tuple[bytes, bytes, bytes]:
+    """Keys of a system table, of its revision and of its database's."""
+    table_id = SYSTEM[name].id
+    return keys.meta("table", table_id), keys.revision(table_id), keys.database_revision(MYSQL_ID)
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """The schema change of a seed: asked for once, perhaps cancelled by somebody who cannot wait."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ from exuvia.kv.store import Store
 INT = FieldType(Tp=TypeCode.LONG, Flen=11, Decimal=0)
 KEY = evolve(INT, Flag=Flag.NOT_NULL | Flag.PRI_KEY | Flag.BINARY)
 CANCELLED_SHARE = 0.3
+CANCELS_AT = (1, 2, 3, 4, 5, None, None, None, None)
+"""Versions of the job; None: when there is something to fill."""
 
 
 class Plan(NamedTuple):
@@ -150,17 +152,24 @@ class Asker:
         self.job_id = 0
         self._ended: Job | None = None
         self._cancels = random.random() < CANCELLED_SHARE
-        self._patience = random.randrange(1, 60)
+        self._cancels_at = random.choice(CANCELS_AT)
 
     def step(self, now: float) -> float:
         """Ask, or cancel; seconds until the next thought."""
         if not self.job_id:
             self._ask()
-        elif self._cancels:
-            self._patience -= 1
-            if self._patience < 0:
-                self._cancel()
-        return 0.01 if self._cancels or not self.job_id else math.inf
+            return math.inf if self.job_id else 0.01
+        if self._cancels:
+            self._cancel()
+            return 0.01 if self._cancels else math.inf
+        return math.inf
+
+    def wants_to_cancel(self, version: int, channels: Sequence[str]) -> bool:
+        """Whether what was committed now is what it waits for."""
+        if not self._cancels or not self.job_id:
+            return False
+        now = "reorg" in channels if self._cancels_at is None else "version" in channels
+        return now and self._cancels_at in (None, version)
 
     def _ask(self) -> None:
         txn = self._store.begin()

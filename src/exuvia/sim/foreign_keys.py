@@ -190,6 +190,11 @@ class Client:
         self._is_patient = True
         self._until_s = 0.0  # how long it is patient, by its node's clock
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no transaction open."""
+        return self._session.current is None
+
     def step(self, now: float) -> float:
         """One statement; seconds until the next."""
         if self._session.current is not None and self._until_s > now:
@@ -284,6 +289,9 @@ class KeysWorld(World):
         self._reads = (*laws.reads(self._parent), *laws.reads(self._child))
         return store
 
+    def _populate(self) -> None:
+        """Its template has rows."""
+
     def _askers(self) -> list[Asker]:
         case = CASES[self.plan.title]
         if case.in_turn:
@@ -370,6 +378,9 @@ class _Making(World):
 
     def _askers(self) -> list[Asker]:
         return _one_after_another(self.people, self.plan, self.random, self._statements)
+
+    def _populate(self) -> None:
+        """There is no table yet."""
 
     def _teller(self, seed: int) -> None:
         return None

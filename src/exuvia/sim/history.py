@@ -54,19 +54,18 @@ class History:
             self.refusals += 1
             self.note(f"{name}: refused")
 
-    def sealed(self, revision_now: int) -> bool:
-        """The store committed something: whether it was a client's attempt, which then happened.
-        Judges law 1."""
+    def sealed(self, revision_now: int) -> int:
+        """The store committed the attempt, which has so happened: how many revisions its plan was
+        behind. Judges law 1."""
         attempt, self._attempt = self._attempt, None
-        if attempt is None:
-            return False
+        assert attempt is not None
         self.commits += 1
         self.note(f"{attempt.name}: commits {_told(attempt.changes)} planned at {attempt.revision}")
         if not revision_now or revision_now > attempt.revision + 1:
             raise Broke("law 1", f"planned at {attempt.revision}, committed at {revision_now}")
         for change in attempt.changes:
             self._apply(change)
-        return True
+        return revision_now - attempt.revision
 
     def _apply(self, change: Change) -> None:
         if change.shown is None:

@@ -71,18 +71,17 @@ def _table(info: bytes, revision: int, database: bytes, database_revision: int) 
     return Table(_info(info), revision, of, database_revision)
 
 
-def check(store: MemoryStore, table_id: int, history: History) -> None:
+def check(
+    txn: Transaction, table_id: int, history: History, views: Sequence[frozenset[str]]
+) -> None:
     """Everything that must hold after every commit. Raises Broke."""
-    txn = store.begin()
-    try:
-        table = present_table(txn, table_id)
-        if table is None:
-            return
-        rows = dict(reader.scan(txn, table))
-        _rows_are_the_clients(table, rows, history)
-        indexes_keep_their_promises(txn, table, rows)
-    finally:
-        txn.rollback()
+    table = present_table(txn, table_id)
+    if table is None:
+        return
+    rows = dict(reader.scan(txn, table))
+    _rows_are_the_clients(table, rows, history)
+    indexes_keep_their_promises(txn, table, rows)
+    _seen_whole(table.info, views)
 
 
 def indexes_keep_their_promises(
@@ -146,16 +145,9 @@ def _index_keeps_its_promise(
         raise Broke("law 5", f"{index.idx_name.O} is public and a row has no entry")
 
 
-def seen_whole(store: MemoryStore, table_id: int, views: Sequence[frozenset[str]]) -> None:
+def _seen_whole(info: TableInfo, views: Sequence[frozenset[str]]) -> None:
     """Law 4 for several changes: what clients see is one of these views, nothing between."""
     if not views:
-        return
-    txn = store.begin()
-    try:
-        info = meta.get_table(txn, table_id)
-    finally:
-        txn.rollback()
-    if info is None:
         return
     public = [index.idx_name.L for index in info.indexes if index.state == SchemaState.PUBLIC]
     seen = frozenset([*public, *(column.name.L for column in info.public_columns)])

@@ -17,7 +17,7 @@ from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl.manager import Pools
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.owner import Ddl, FillLoop
 from exuvia.ddl.reorg_runner import Reorg as AnyReorg
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.check_reorg import CheckReorg
@@ -30,12 +30,12 @@ from exuvia.sim import news
 from exuvia.sim.faulty import NodeStore
 from exuvia.sim.history import History
 from exuvia.sim.seat import Seat
-from exuvia.sim.session import Session
+from exuvia.sim.session import Rows, Session
 
 LEASE_S = 0.6
 SESSIONS = 2
 SETTINGS = Settings(workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full")
-THOUGHTS_S = (0.0, 0.02, 0.08)
+THOUGHTS_S = (0.0, 0.01, 0.04)
 LATE_S = (0.01, 0.2)
 
 
@@ -54,6 +54,10 @@ class Actor:
         self.loop = loop
         self.channel: str = getattr(loop, "channel", "")
         self.due = 0.0
+        self.patience = 1.0  # how many times longer than it would it rests before it looks again
+        self.is_client = False
+        self.is_task = isinstance(loop, FillLoop | Stragglers)
+        self.may_wait = not isinstance(loop, Loader)  # who loads late serves nobody
 
 
 class Process:
@@ -97,13 +101,14 @@ def clients(
     random: Random,
     history: History,
     thinking_s: tuple[float, ...],
-    handles: tuple[int, ...],
+    rows: Rows,
+    versions: Callable[[], int],
 ) -> list[Actor]:
     """Who writes the table of the world at a front."""
     found = []
     for n in range(SESSIONS):
         client = f"{process.name}/c{n}"
-        session = Session(seat, client, random, history, thinking_s, handles)
+        session = Session(seat, client, random, history, thinking_s, rows, versions)
         found.append(Actor(client, session))
     return found
 
@@ -120,11 +125,16 @@ def front(process: Process, clients: Callable[[Seat], list[Actor]]) -> list[Acto
         Actor("ack", Acknowledger(store, member, locks)),
         Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
     ]
-    return [*actors, *clients(seat)]
+    people = clients(seat)
+    for each in people:
+        each.is_client = True
+    return [*actors, *people]
 
 
 class Stragglers:
     """Late duplicates of every fill: what a task does that nobody could stop."""
+
+    channel = FillLoop.channel
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -133,7 +143,7 @@ class Stragglers:
     def step(self, now: float) -> float:
         """One transaction of the oldest; it is forgotten when it ends or is refused."""
         if not self.reorgs:
-            return 0.1
+            return 0.5
         try:
             ended = not isinstance(self.reorgs[0].step(now), Running | Waiting)
         except (Conflict, Unavailable):

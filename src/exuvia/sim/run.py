@@ -48,6 +48,7 @@ def play(world: World, seed: int) -> Verdict:
         world.crashes,
         broken,
         tuple(world.history.trace),
+        frozenset(world.visited),
     )
 
 

@@ -5,6 +5,7 @@
 What it wrote is told to the history once its commit has succeeded, and only then.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -17,9 +18,13 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sim.history import Change, History
 from exuvia.sim.seat import Seat
 
-HANDLES = ((1,), (1, 2), (1, 2, 3))
-LONG, LONG_S = 0.2, 0.3
-VALUES = (0, 1, None)
+HANDLES = ((1,), (1, 2), (1, 2, 3, 4))
+LONG, LONG_S = 0.5, 0.2
+MOST_LEFT = 12
+DELETE_SHARES = (0.1, 0.5)
+ABOUT_A = 0.7
+VALUES = ((0, 1, None), (0, 1), (1, None))
+Rows = tuple[tuple[int, ...], tuple[int | None, ...]]  # handles, and values of their columns
 RESTS_S = (0.02, 0.1)
 PACES_S = ((0.005, 0.01, 0.1), (0.002, 0.005), (0.05, 0.3))
 
@@ -42,9 +47,15 @@ class Session:
         random: Random,
         history: History,
         thinking_s: tuple[float, ...],
-        handles: tuple[int, ...],
+        rows: Rows,
+        versions: Callable[[], int],
     ) -> None:
-        self._handles = handles
+        self._versions = versions
+        self._deletes = random.choice(DELETE_SHARES)
+        self._is_slow = name.endswith("c0")  # the others go on while it sleeps
+        self._wakes = (0, 0)  # a version of the job, and how many steps of its window are left
+        self._handles, values = rows
+        self._values = values, tuple(each for each in values if each is not None)
         self._rests_s = random.choice(RESTS_S)
         self._thinking_s = thinking_s
         self._seat = seat
@@ -58,6 +69,11 @@ class Session:
         """Whether it has no transaction open."""
         return self._open is None
 
+    def sleeps(self, version: int, left: int) -> bool:
+        """Whether its commit is to come in a later window, or later in this one."""
+        wakes_at, steps_left = self._wakes
+        return version < wakes_at or (version == wakes_at and left > steps_left)
+
     def step(self, now: float) -> float:
         """Begin, write or commit; seconds until the next."""
         if self._open is None:
@@ -70,7 +86,8 @@ class Session:
             self._commit(self._open)
         if self._open is None:
             return self._random.random() * self._rests_s
-        if self._open.changes and self._random.random() < LONG:
+        if self._is_slow and self._open.changes and self._random.random() < LONG:
+            self._wakes = self._versions() + 1, self._random.randrange(MOST_LEFT)
             return self._random.random() * LONG_S  # most schema steps come between write and commit
         return self._random.random() * self._random.choice(self._thinking_s)
 
@@ -105,7 +122,7 @@ class Session:
                 row = self._row(table, number)
                 writer.insert(txn, table, row)
                 current.changes.append(Change(number, self._shown(table, row)))
-            elif self._random.random() < 0.4:
+            elif self._random.random() < self._deletes:
                 writer.delete(txn, table, handle, old)
                 current.changes.append(Change(number, None))
             else:
@@ -129,14 +146,16 @@ class Session:
     def _changed(self, table: Table, old: list[object]) -> list[object]:
         row = list(old)
         column = self._random.choice([each for each in table.columns if each.name.L != "id"])
-        if self._random.random() < 0.5:  # most changes are about this one
+        if self._random.random() < ABOUT_A:
             column = table.info.cols[table.position("a")]
-        row[table.position(column.name.L)] = self._value(column)
+        at = table.position(column.name.L)
+        row[at] = self._value(column, old[at])
         return row
 
-    def _value(self, column: ColumnInfo) -> object:
-        """What SQL lets pass: no NULL into NOT NULL."""
-        return self._random.choice(VALUES[:2] if column.not_null else VALUES)
+    def _value(self, column: ColumnInfo, old: object = -1) -> object:
+        """What SQL lets pass, no NULL into NOT NULL; another than the old one if there is one."""
+        allowed = self._values[column.not_null]
+        return self._random.choice([each for each in allowed if each != old] or allowed)
 
     def _shown(self, table: Table, row: list[object]) -> dict[str, object]:
         return {c.name.L: row[table.position(c.name.L)] for c in table.columns}
@@ -155,5 +174,6 @@ class Session:
 
     def _end(self, current: Open) -> None:
         self._open = None
+        self._wakes = (0, 0)
         current.txn.rollback()
         self._seat.locks.release(self)

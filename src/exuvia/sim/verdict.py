@@ -38,6 +38,7 @@ class Verdict(NamedTuple):
     crashes: int
     broken: str | None
     trace: tuple[str, ...]
+    visited: frozenset[tuple[str, str, int, str]] = frozenset()
 
     def told(self, lines: int = 40) -> str:
         """For people: what broke, and the last lines before it."""

@@ -2,22 +2,34 @@
 
 A step: some actor that is due (seldom: one that is not) does at most one transaction. Before it, a
 process may be paused, as long as several leases; at any commit it may be killed, before or after;
-a commit's wake-ups may be lost; at one version the owners linger. After every commit
-the laws are judged that read what it wrote.
+a commit's wake-ups may be lost. After every commit the laws are judged that read what it wrote.
+
+Where a law breaks it breaks in a few states of the job, between a few transactions; left to the
+clocks, a job is through in the time of some commits. So a seed draws for each version of the job a
+window: that many steps of clients come before an owner goes on, the answers of some fronts come
+after it, and while a task runs a few more come between its transactions. Outside of windows clients
+begin nothing, and end what they began in their own time: it may be in the next window.
+
+A world is worth what it visits: which commits of clients, with plans how old, came in which state
+of the elements, after which accident (`visited`).
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from random import Random
+from typing import NamedTuple
 
-from exuvia.catalog import meta
+from exuvia.base.errors import Refused
+from exuvia.catalog import meta, writer
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
+from exuvia.catalog.state import STATE_TEXT, SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import delete_range
 from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.transaction import Transaction
 from exuvia.sim import laws, news, process
 from exuvia.sim.change import PLANS, Asker, Plan, table_of_the_world
 from exuvia.sim.clock import SkewedClock, TrueClock
@@ -26,19 +38,39 @@ from exuvia.sim.history import History
 from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, Process
 from exuvia.sim.process import clients as process_clients
 from exuvia.sim.seat import Seat
-from exuvia.sim.session import HANDLES, PACES_S, Session
+from exuvia.sim.session import HANDLES, PACES_S, VALUES, Session
+
+PUBLIC = SchemaState.PUBLIC
+Visit = tuple[str, str, int, str]
 
 KILLS_A_COMMIT = 0.01
-PAUSES_A_STEP = 0.004
+PAUSES_A_STEP = 0.002
 LOST_WAKE_UPS = 0.1
-EARLY_STEPS = 0.05
+EARLY_STEPS = 0.03
 PAUSED_S = 2 * LEASE_S
-LINGERS_S = 0.3
-LINGERS_LATER_S = 0.1
-BURSTS = 0.7
-NEWS_SHARE = 0.25
+NEWS_SHARE = 0.125
 ASKED_S = 0.05
 CALM_S = 0.3
+BUSY_SHARE = 0.1
+IN_TASK, EVENLY = -1, -2
+FOCUS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 4, IN_TASK, IN_TASK, IN_TASK, IN_TASK, EVENLY)
+BEFORE, THERE, ELSEWHERE = (0, 6, 10), (12, 24, 48), (0, 0, 0, 0, 4)
+BETWEEN = (0.0, 0.3, 0.8)
+FEW = (2, 8)
+TASK_STEPS = range(1, 9)
+ROWS_SHARE = 0.6
+HELD_SHARE = 0.3
+PATIENCE = 8.0
+GOES_ON = 0.6
+IMPATIENT_S = 0.02
+
+
+class Window(NamedTuple):
+    """See the module. `between`: the chance of a few steps of clients after one of a task."""
+
+    between: float
+    few: int
+    held: frozenset[str]  # fronts
 
 
 @cache
@@ -74,23 +106,29 @@ class World:
         self.crashes = 0
         self.plan = self.random.choice(plans)
         self.shared = self._stored()
+        self.visited: set[Visit] = set()
+        self.accident = ""
         self.handles = self.random.choice(HANDLES)
+        self.values = self.random.choice(VALUES)
+        self._populate()
         self.span_rows = self.random.choice((2, 10))
         self.verifies = self.random.random() < 0.5
         self.thought_s = self.random.choice(THOUGHTS_S)
-        self.lingers_at = self.random.randrange(1, 5)
-        self.lingers_from = math.inf
-        self.lingers_until = 0.0
-        self.bursts = self.random.random() < BURSTS
+        self.is_busy = self.random.random() < BUSY_SHARE
+        self.focus = self.random.choice(FOCUS)
         self.versions = 0
+        self.window = Window(0.0, 1, frozenset())
+        self.latest: tuple[Process | None, Actor] | None = None  # in a window
+        self.left = 0  # steps of clients until the owners go on
+        self.until_window = self.random.choice(TASK_STEPS)  # steps of tasks
         self._unquiet_at = -1
         self._lock_metadata(self.random.random() < 0.5)
         self.people = NodeStore(self.shared, lambda: "", self._committed, self._filled)
         self.processes: list[Process] = []
         self.askers = self._askers()
         self._outside: list[tuple[Process | None, Actor]] = []
-        for asker in self.askers:
-            person = Actor("person", asker)
+        self._people = [Actor("person", asker) for asker in self.askers]
+        for person in self._people:
             person.due = self.random.random() * ASKED_S
             self._outside.append((None, person))
         self.teller = self._teller(seed)
@@ -104,13 +142,36 @@ class World:
         self._reads = laws.reads(self.table_id)
         return prepared.fork()
 
+    def _populate(self) -> None:
+        """Rows that were there before."""
+        txn = self.shared.begin()
+        table = laws.present_table(txn, self.table_id)
+        assert table is not None
+        for number in self.handles:
+            if self.random.random() < ROWS_SHARE:
+                row = [number, self.random.choice(self.values), self.random.choice(self.values)]
+                try:
+                    writer.insert(txn, table, row)
+                except Refused:
+                    continue
+                self.history.rows[number] = dict(zip(["id", "a", "b"], row, strict=True))
+        txn.commit()
+
     def _askers(self) -> list[Asker]:
         """Who asks for schema changes."""
         return [Asker(self.people, self.plan, self.table_id, self.random)]
 
     def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
         """Who reads and writes rows at a front."""
-        return process_clients(seat, process, self.random, self.history, thinking_s, self.handles)
+        return process_clients(
+            seat,
+            process,
+            self.random,
+            self.history,
+            thinking_s,
+            (self.handles, self.values),
+            lambda: self.versions,
+        )
 
     def _lock_metadata(self, locks: bool) -> None:
         """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
@@ -119,7 +180,7 @@ class World:
         txn.commit()
 
     def _teller(self, seed: int) -> news.Teller | None:
-        """In one world of four events are told: in a random order of their own, so that the other
+        """In one world of eight events are told: in a random order of their own, so that the other
         worlds are what they would be without."""
         self._news_random = Random(f"news {seed}")
         if self._news_random.random() >= NEWS_SHARE:
@@ -154,6 +215,7 @@ class World:
 
     def _crashed(self, each: Process) -> None:
         self.crashes += 1
+        self.accident = f"{'back' if each.is_back else 'front'} killed"
         self.history.note(f"{each.name} is killed")
         each.kill(self.true.now_s + self.random.random() * LEASE_S)
 
@@ -166,15 +228,30 @@ class World:
 
     def _judge(self, written: Iterable[bytes]) -> None:
         """The laws that read what a commit wrote."""
-        sealed = False
-        if self.history.is_attempted:
-            txn = self.shared.begin()
-            revision = meta.revision(txn, self.table_id)
+        if not self.history.is_attempted and not laws.touched(written, self._reads):
+            return
+        txn = self.shared.begin()
+        try:
+            if self.history.is_attempted:
+                lag = self.history.sealed(meta.revision(txn, self.table_id))
+                self.visited.add((self.plan.title, self._states(txn), lag, self.accident))
+            laws.check(txn, self.table_id, self.history, self.plan.views)
+        finally:
             txn.rollback()
-            sealed = self.history.sealed(revision)
-        if sealed or laws.touched(written, self._reads):
-            laws.check(self.shared, self.table_id, self.history)
-            laws.seen_whole(self.shared, self.table_id, self.plan.views)
+
+    def _states(self, txn: Transaction) -> str:
+        """What the elements that are not public are."""
+        table = laws.present_table(txn, self.table_id)
+        if table is None:
+            return "dropped"
+        states: str | None = table.kept.get("sim states")
+        if states is None:
+            found = [(c.name.L, c.state) for c in table.info.cols]
+            found += [(each.idx_name.L, each.state) for each in table.info.indexes]
+            table.kept["sim states"] = states = ", ".join(
+                f"{name} {STATE_TEXT[state]}" for name, state in found if state != PUBLIC
+            )
+        return states
 
     def judge_end(self) -> None:
         """What must hold once all has converged. Raises Broke."""
@@ -190,37 +267,35 @@ class World:
             news.judge(self.shared)
         if "version" in channels:
             self.versions += 1
-            self._linger()
-            self._rouse()
+            self._open_window()
+        elif not self.versions and "job" in channels:
+            self._open_window()
+        for actor, asker in zip(self._people, self.askers, strict=True):
+            if asker.wants_to_cancel(self.versions, channels):
+                actor.due = self.true.now_s + self.random.random() * IMPATIENT_S
         for channel in channels:
             for actor in self._actors():
                 if actor.channel == channel and not self._is_lost():
-                    actor.due = self.true.now_s
+                    actor.due, actor.patience = self.true.now_s, 1.0
 
-    def _linger(self) -> None:
-        """The owners stand still for a while, longest in one step of the job."""
-        if self.versions in (self.lingers_at - 1, self.lingers_at):
-            longest = self.versions == self.lingers_at
-            self.lingers_from = self.true.now_s + self.random.random() * LINGERS_LATER_S
-            self.lingers_until = self.lingers_from + (LINGERS_S if longest else LINGERS_LATER_S)
+    def _open_window(self) -> None:
+        """A step of the job was published."""
+        near = self.focus - self.versions
+        before = near == 1 or self.focus == EVENLY
+        if self.faults:
+            lengths = BEFORE if before else THERE if near == 0 else ELSEWHERE
+            self.left = max(self.left, self.random.choice(lengths))
+        fronts = (each.name for each in self.processes if not each.is_back)
+        held = frozenset(each for each in fronts if self.random.random() < HELD_SHARE)
+        between = self.random.choice(BETWEEN) if near == 0 or self.focus < 0 else 0.0
+        self.window = Window(between, self.random.choice(FEW), held)
 
-    def _is_busy(self, now: float) -> bool:
-        """Whether clients work at their pace. In a burst: in the step where the owners linger, and
-        in the one before it."""
-        if not self.faults:
-            return False
-        if not self.bursts:
-            return True
-        begun = self.versions >= self.lingers_at - 1
-        return begun and (self.versions < self.lingers_at or now < self.lingers_until)
-
-    def _rouse(self) -> None:
-        """A burst may begin with a version."""
-        now = self.true.now_s
-        if self._is_busy(now):
-            for actor in self._actors():
-                if isinstance(actor.loop, Session):
-                    actor.due = min(actor.due, now + self.random.random() * 0.02)
+    def _come_to_window(self) -> None:
+        """One more step of a task: it may be where a window opens."""
+        if self.focus == IN_TASK:
+            self.until_window -= 1
+            if not self.until_window:
+                self.left = max(self.left, self.random.choice(THERE))
 
     def _is_lost(self) -> bool:
         return self.faults and self.random.random() < LOST_WAKE_UPS
@@ -242,11 +317,17 @@ class World:
         self._run(owner, actor)
 
     def _pause(self, each: Process) -> None:
+        self.accident = f"{'back' if each.is_back else 'front'} stopped"
         each.paused_until = self.true.now_s + self.random.random() * PAUSED_S
         self.history.note(f"{each.name} is stopped")
 
     def _choose(self) -> tuple[Process | None, Actor]:
         """One of those that are due, seldom anybody. While nobody is, time goes on."""
+        if self.left > 0:
+            self.left -= 1
+            chosen = self._in_window()
+            if chosen is not None:
+                return chosen
         early = self.random.random() < EARLY_STEPS
         while True:
             now, later = self.true.now_s, math.inf
@@ -264,17 +345,36 @@ class World:
                 return self.random.choice(due)
             self.true.now_s = min([later, *[place[1].due for place in ready]])
 
+    def _in_window(self) -> tuple[Process | None, Actor] | None:
+        """A client, often the one before: all at once would only refuse each other. Or what else
+        of its front is due and not held."""
+        now = self.true.now_s
+        found: list[tuple[Process | None, Actor]] = []
+        for each in self.processes:
+            if not each.is_back and each.places and self._runs_at(each) <= now:
+                held = each.name in self.window.held
+                found += [
+                    (owner, actor)
+                    for owner, actor in each.places
+                    if (actor.is_client and not self._sleeps(actor))
+                    or (actor.due <= now and not held)
+                ]
+        if self.latest in found and self.random.random() < GOES_ON:
+            return self.latest
+        self.latest = self.random.choice(found) if found else None
+        return self.latest
+
+    def _sleeps(self, actor: Actor) -> bool:
+        return isinstance(actor.loop, Session) and actor.loop.sleeps(self.versions, self.left)
+
     def _runs_at(self, each: Process) -> float:
-        """Not before it is started again, nor while it is paused or every back lingers."""
+        """Not before it is started again, nor while it is paused."""
         if not each.places:
             return each.restart_at
-        if not self.faults:
-            return 0.0
-        lingers = each.is_back and self.lingers_from <= self.true.now_s < self.lingers_until
-        return max(self.lingers_until, each.paused_until) if lingers else each.paused_until
+        return each.paused_until if self.faults else 0.0
 
     def _run(self, owner: Process | None, actor: Actor) -> None:
-        clock_s = self.true.now_s
+        clock_s, before = self.true.now_s, self.shared.sequence
         if owner is None or owner.clock is None:
             actor.due = clock_s + actor.loop.step(clock_s)
             return
@@ -283,12 +383,30 @@ class World:
         except Killed:
             self._crashed(owner)
             return
-        if isinstance(actor.loop, Session) and actor.loop.is_idle and not self._is_busy(clock_s):
-            over = not self.faults and self.changes_are_over()
-            wanted_s = math.inf if over else self.random.random() * CALM_S
-        elif self.faults:
+        if actor.is_client:
+            wanted_s = self._rest_of(actor, wanted_s)
+        elif self.shared.sequence != before:
+            actor.patience = 1.0
+        elif wanted_s and actor.may_wait:  # nothing to do: it looks less and less often
+            wanted_s *= actor.patience
+            actor.patience = min(2 * actor.patience, PATIENCE)
+        if self.faults:
             wanted_s = max(wanted_s, self.random.random() * self.thought_s)
+            if actor.is_task:
+                self._come_to_window()
+            if actor.is_task and self.random.random() < self.window.between:
+                self.left = max(self.left, self.random.randrange(self.window.few) + 1)
         actor.due = clock_s + wanted_s
+
+    def _rest_of(self, actor: Actor, wanted_s: float) -> float:
+        """How long a client rests: one that has nothing open does until the next window."""
+        if not getattr(actor.loop, "is_idle", False):
+            return wanted_s
+        if not self.faults and self.changes_are_over():
+            return math.inf
+        if not isinstance(actor.loop, Session):
+            return wanted_s
+        return self.random.random() * CALM_S if self.is_busy and self.faults else math.inf
 
     def changes_are_over(self) -> bool:
         """Whether every job is in history."""

@@ -114,10 +114,11 @@ class Shape:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         numbered = list(enumerate(layout.columns))
-        self.fixed = [(n, c) for n, c in numbered if storage_of(c.type).code]
-        self.variable = [(n, c) for n, c in numbered if not storage_of(c.type).code]
+        codes = [storage_of(c.type).code for c in layout.columns]
+        self.fixed = [each for each, code in zip(numbered, codes, strict=True) if code]
+        self.variable = [each for each, code in zip(numbered, codes, strict=True) if not code]
         self.bitmap_bytes = -(-len(numbered) // 8)
-        self.codes = [storage_of(c.type).code for _, c in self.fixed]
+        self.codes = [code for code in codes if code]
         self.fixed_at = 2 + self.bitmap_bytes
         self.ends_at = self.fixed_at + sum(SIZES[code] for code in self.codes)
         self.head_bytes = self.ends_at + 4 * len(self.variable)
