@@ -28,7 +28,7 @@ $(VENV)/.runtime: $(VENV)/.venv requirements/build.txt requirements/runtime.txt 
 
 $(VENV)/.classes: $(VENV)/.runtime
 	@echo "keeping Spark's classes at hand (half a minute, once)"
-	@$(BIN)/python -m exuvia.pipeline.jvm 2>$(VENV)/classes.log || cat $(VENV)/classes.log
+	@$(BIN)/python -m exuvia.pipeline.class_archive 2>$(VENV)/classes.log || cat $(VENV)/classes.log
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.runtime requirements/test.txt

@@ -5,8 +5,10 @@ with its reason.
 """
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +103,7 @@ def imported_modules() -> set[str]:
 
 
 def test_no_module_is_dead() -> None:
-    used = imported_modules() | {"exuvia.cli.main"}
+    used = imported_modules() | {"exuvia.cli.main", "exuvia.pipeline.class_archive"}  # commands
     text = "\n".join(p.read_text() for p in SOURCE)
     dead = []
     for path in SOURCE:
@@ -111,6 +113,47 @@ def test_no_module_is_dead() -> None:
         if module not in used and f'"{module}"' not in text:
             dead.append(module)
     assert not dead
+
+
+def house() -> Any:
+    """tools/house.py, which `make house` runs."""
+    spec = importlib.util.spec_from_file_location("house", ROOT / "tools" / "house.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def modules() -> dict[str, ast.Module]:
+    tool = house()
+    return {tool.module_of(path, ROOT / "src"): ast.parse(path.read_text()) for path in SOURCE}
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Imports for types only and those inside functions count."""
+    tool, trees = house(), modules()
+    assert len(trees) > 300
+    assert tool.circles(tool.import_graph(trees)) == []
+
+
+def test_a_circle_would_be_seen() -> None:
+    trees = {
+        "a.b": ast.parse("def f():\n    from a import c"),
+        "a.c": ast.parse("if TYPE_CHECKING:\n    from a.b import f"),
+        "a.d": ast.parse("import a.b"),
+    }
+    assert house().circles(house().import_graph(trees)) == [["a.b", "a.c"]]
+
+
+SHREDS = 24
+
+
+def test_few_small_modules_serve_one_beside_them() -> None:
+    """A concept lies in one file: a small module that only its neighbour imports is part of it."""
+    tool, trees = house(), modules()
+    alone = [module for module, _ in tool.single_importers(tool.import_graph(trees))]
+    sizes = {tool.module_of(p, ROOT / "src"): len(p.read_text().splitlines()) for p in SOURCE}
+    assert len([module for module in alone if sizes[module] < 120]) <= SHREDS
 
 
 ACTIONS_MAY = {"src/exuvia/ddl/codes.py"}  # the codes and their words

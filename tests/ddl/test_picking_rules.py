@@ -6,8 +6,7 @@ import time
 import pytest
 
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job
-from exuvia.ddl.queue import schema_ids, table_ids
+from exuvia.ddl.job import Job, schema_ids, table_ids
 from exuvia.ddl.ready import ReadySet
 
 DROP_SCHEMA = ActionCode.DROP_SCHEMA

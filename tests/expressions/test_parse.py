@@ -25,7 +25,7 @@ from exuvia.sql.nodes import (
     RenameTables,
     Update,
 )
-from exuvia.sql.nodes.files import LoadData
+from exuvia.sql.nodes.rows import LoadData
 from exuvia.sql.nodes.session import (
     AdminAlterJob,
     AdminCheckIndex,

@@ -77,7 +77,8 @@ def _java() -> Iterator[Finding]:
         about = f"{VECTOR_MODULE} is missing: install openjdk-17-jre-headless"
         yield Finding("warning", "java module", about)
     if not jvm.archive().exists():
-        about = "none: Spark starts in thrice the time; `python -m exuvia.pipeline.jvm` makes it"
+        command = "python -m exuvia.pipeline.class_archive"
+        about = f"none: Spark starts in thrice the time; `{command}` makes it"
         yield Finding("warning", "class archive", about)
 
 

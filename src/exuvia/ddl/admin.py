@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl import queue
-from exuvia.ddl.actions import kind_of
+from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import is_revertible
@@ -127,7 +127,7 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
     job = queue.get(txn, job_id)
     if job is None:
         raise ErrUnknown(f"ddl job {job_id} is not running")
-    if not kind_of(job).alterable or not queue.is_reorg(job):
+    if not kind_of(job).alterable or not is_reorg(job):
         raise ErrUnknown(
             f"unsupported DDL operation: {job.action_text}. Supported DDL operations are: "
             "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",

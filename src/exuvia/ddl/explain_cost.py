@@ -14,10 +14,10 @@ from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.ddl import queue, two_queues
-from exuvia.ddl.actions import action_of, kind_of
+from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import Decision
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, table_ids
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
@@ -175,16 +175,14 @@ def waits_of(
         older = policy.job(blocker)
         place = f"{older.schema_name}.{older.table_name}".rstrip(".")
         yield f"job {blocker} ({older.action_text} {place})"
-    reorg = queue.is_reorg(job)
+    reorg = is_reorg(job)
     kind = "reorg" if reorg else "general"
     variable = f"exuvia_ddl_{kind}_workers"
     workers = min(variables.read_int(txn, variable), policy.most_workers)
-    busy = sum(
-        each.state == JobState.RUNNING and queue.is_reorg(each) == reorg for each in unfinished
-    )
+    busy = sum(each.state == JobState.RUNNING and is_reorg(each) == reorg for each in unfinished)
     if busy >= workers:
         yield f"{kind} worker ({busy} of {workers} busy)"
-    tables = {each: meta.revision(txn, each) + 1 for each in queue.table_ids(job)}
+    tables = {each: meta.revision(txn, each) + 1 for each in table_ids(job)}
     for table_id, newest in tables.items():
         for hold in locks.blockers(table_id, newest):
             yield f"open transaction of connection {hold.session}: {hold.about}"

@@ -203,6 +203,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def schema_ids(job: Job) -> tuple[int, ...]:
+    """Databases a job involves."""
+    return tuple(dict.fromkeys((job.schema_id, *job.exuvia_schemas)))
+
+
+def table_ids(job: Job) -> tuple[int, ...]:
+    """Tables a job involves; none for a change of a whole database."""
+    own = (job.table_id,) if job.table_id else ()
+    return tuple(dict.fromkeys((*own, *job.exuvia_tables)))
+
+
 def sub_rows(job: Job) -> list[tuple[Any, ...]]:
     """The rows that follow a job's own: one for each of several changes."""
     subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()

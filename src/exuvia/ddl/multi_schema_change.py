@@ -8,8 +8,7 @@ as what it is. What becomes of them is decided in ddl/state_machine.py.
 """
 
 from exuvia.catalog.model import evolve
-from exuvia.ddl import queue
-from exuvia.ddl.actions import SEVERAL, action_of, kind_of
+from exuvia.ddl.actions import SEVERAL, action_of, is_reorg, kind_of
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import ReadSet
 from exuvia.ddl.job import Job, MultiSchemaInfo, SubJob
@@ -93,7 +92,7 @@ def combined(jobs: list[Job]) -> Job:
         type=SEVERAL.code,
         raw_args=(),
         multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_asked, jobs))),
-        reorg_meta={} if any(map(queue.is_reorg, jobs)) else None,
+        reorg_meta={} if any(map(is_reorg, jobs)) else None,
         exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
         exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
         exuvia_ids=tuple(each for job in jobs for each in job.exuvia_ids),

@@ -26,8 +26,8 @@ from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.ddl import two_queues
-from exuvia.ddl.actions import kind_of
-from exuvia.ddl.job import Job, decode, encode, packed_time
+from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.job import Job, decode, encode, packed_time, schema_ids, table_ids
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
@@ -70,22 +70,6 @@ def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:
 
 
 # -- unfinished jobs -------------------------------------------------------------------------------
-
-
-def schema_ids(job: Job) -> tuple[int, ...]:
-    """Databases a job involves."""
-    return tuple(dict.fromkeys((job.schema_id, *job.exuvia_schemas)))
-
-
-def table_ids(job: Job) -> tuple[int, ...]:
-    """Tables a job involves; none for a change of a whole database."""
-    own = (job.table_id,) if job.table_id else ()
-    return tuple(dict.fromkeys((*own, *job.exuvia_tables)))
-
-
-def is_reorg(job: Job) -> bool:
-    """Whether the job reads or writes many rows, and so takes a reorg worker."""
-    return job.reorg_meta is not None or kind_of(job).reorg
 
 
 def insert(txn: Transaction, job: Job) -> None:

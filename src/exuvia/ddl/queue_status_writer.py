@@ -15,6 +15,7 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog.model import evolve
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
+from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.ready import Policy
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -89,7 +90,7 @@ class QueueStatusWriter:
             older = self._ready.job(blocker)
             place = f"{older.schema_name}.{older.table_name}".rstrip(".")
             return f"waiting: job {blocker} ({older.action_text} {place})", blocker
-        reorg = queue.is_reorg(self._ready.job(job_id))
+        reorg = is_reorg(self._ready.job(job_id))
         busy, workers = self._busy(reorg)
         noun = "reorg worker" if reorg else "general worker"
         return f"waiting: {noun} ({busy} of {workers} busy)", 0

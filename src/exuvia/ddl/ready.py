@@ -23,9 +23,8 @@ from collections import defaultdict
 from heapq import heappop, heappush
 from typing import Protocol
 
-from exuvia.ddl import queue
-from exuvia.ddl.actions import kind_of
-from exuvia.ddl.job import Job
+from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.job import Job, schema_ids, table_ids
 
 Place = tuple[str, int]
 
@@ -120,7 +119,7 @@ class ReadySet:
     def add(self, job: Job) -> None:
         """An unfinished job; ids must ascend."""
         self._jobs[job.id] = job
-        for schema in queue.schema_ids(job):
+        for schema in schema_ids(job):
             drops = self._lines["drops", schema]
             self._drop_before[job.id, schema] = drops.last
             if kind_of(job).drops_database:
@@ -138,7 +137,7 @@ class ReadySet:
             if not self._lines[place].last:
                 del self._lines[place]
         self._blocker.pop(job_id, None)
-        for schema in queue.schema_ids(job):
+        for schema in schema_ids(job):
             self._drop_before.pop((job_id, schema), None)
         self._running.discard(job_id)
         for waiter in self._waiting.pop(job_id, ()):
@@ -180,14 +179,14 @@ class ReadySet:
             self._waiting[blocker].append(job.id)
             return
         self._blocker.pop(job.id, None)
-        heappush(self._ready[queue.is_reorg(job)], job.id)
+        heappush(self._ready[is_reorg(job)], job.id)
 
     def _find_blocker(self, job: Job) -> int:
         for place in _elements(job):
             before = self._lines[place].before(job.id)
             if before:
                 return before
-        for schema in queue.schema_ids(job):
+        for schema in schema_ids(job):
             if kind_of(job).drops_database:
                 before = self._lines["schema", schema].before(job.id)
             else:
@@ -207,15 +206,15 @@ class ReadySet:
 
 
 def _places(job: Job) -> list[Place]:
-    places: list[Place] = [("schema", schema) for schema in queue.schema_ids(job)]
+    places: list[Place] = [("schema", schema) for schema in schema_ids(job)]
     if kind_of(job).drops_database:
-        places += [("drops", schema) for schema in queue.schema_ids(job)]
+        places += [("drops", schema) for schema in schema_ids(job)]
     return places + _elements(job)
 
 
 def _elements(job: Job) -> list[Place]:
     """Its tables, and the names that it takes or gives up."""
-    found: list[Place] = [("table", table) for table in queue.table_ids(job)]
+    found: list[Place] = [("table", table) for table in table_ids(job)]
     names = kind_of(job).names
     if names is not None:
         found += [("name " + name, schema_id) for schema_id, name in names(job)]

@@ -23,9 +23,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from exuvia.ddl import queue
-from exuvia.ddl.actions import kind_of
-from exuvia.ddl.job import Job, decode, encode
+from exuvia.ddl.actions import is_reorg, kind_of
+from exuvia.ddl.job import Job, decode, encode, schema_ids, table_ids
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
@@ -50,7 +49,7 @@ class TwoQueues:
 
     def add(self, job: Job) -> None:
         """An unfinished job; ids must ascend."""
-        reorg = queue.is_reorg(job)
+        reorg = is_reorg(job)
         others = reversed(self._queues[not reorg].values())
         self._depends[job.id] = next((each.id for each in others if _related(each, job)), 0)
         self._queues[reorg][job.id] = job
@@ -99,8 +98,8 @@ class TwoQueues:
 
 def _related(one: Job, other: Job) -> bool:
     if kind_of(one).whole_database or kind_of(other).whole_database:
-        return bool({*queue.schema_ids(one)} & {*queue.schema_ids(other)})
-    return bool({*queue.table_ids(one)} & {*queue.table_ids(other)})
+        return bool({*schema_ids(one)} & {*schema_ids(other)})
+    return bool({*table_ids(one)} & {*table_ids(other)})
 
 
 # -- lists -----------------------------------------------------------------------------------------

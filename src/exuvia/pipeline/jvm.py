@@ -7,8 +7,8 @@ How Spark's JVM is started: it only steers, so it should cost little, least of a
     C2 ten times later     code that runs for seconds is not worth the optimising compiler
     classes at hand        an archive of them, mapped instead of loaded and verified one by one
 
-The archive belongs to one Java and one pyspark. `python -m exuvia.pipeline.jvm` makes it (half a
-minute, once; `make setup` does). A JVM that finds none, or one that does not fit, starts without.
+The archive (class_archive.py) belongs to one Java and one pyspark. A JVM that finds none, or one
+that does not fit, starts without.
 Figures: docs/decisions/016.
 """
 
@@ -18,9 +18,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-from exuvia.base.errors import ExuviaError
 
 LEAST_JAVA = 17
 _VERSION = re.compile(r'version "(\d+)')
@@ -85,7 +82,7 @@ def master_obstacle(master: str, url: str) -> str | None:
 
 # -- jvm -------------------------------------------------------------------------------------------
 
-_FRUGAL = (
+FRUGAL = (
     "-XX:ActiveProcessorCount=1",
     "-XX:+UseSerialGC",
     "-XX:Tier4InvocationThreshold=50000",
@@ -93,8 +90,7 @@ _FRUGAL = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")  # an archive that does not fit is no news
-_EXIT_S = 120.0
+SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")  # an archive that does not fit is no news
 
 
 def archive() -> Path:
@@ -106,37 +102,4 @@ def options() -> str:
     """The JVM's options."""
     found = archive()
     known = (f"-XX:SharedArchiveFile={found}",) if found.exists() else ()
-    return " ".join((*_FRUGAL, *_SILENT, *known))
-
-
-def make_archive(target: Path) -> None:
-    """Run a wave of tasks in a JVM that keeps the classes it has loaded when it ends.
-
-    Raises ExuviaError when that JVM leaves none."""
-    from exuvia.pipeline.spark import Spark
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = target.with_suffix(f".{os.getpid()}")
-    keep = " ".join((*_FRUGAL, *_SILENT, f"-XX:ArchiveClassesAtExit={made}"))
-    spark = Spark("memory:", "local[1]", {"spark.driver.extraJavaOptions": keep})
-    wave = spark.warm(1)
-    wave.wait()
-    _end(spark.session())
-    if wave.error is not None or not made.exists():
-        raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
-    made.rename(target)
-
-
-def _end(session: Any) -> None:
-    gateway = session.sparkContext._gateway
-    session.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM ends with it, and writes the archive then
-    gateway.proc.wait(_EXIT_S)
-
-
-if __name__ == "__main__":
-    try:
-        make_archive(archive())
-    except ExuviaError as refusal:
-        sys.stderr.write(f"{refusal}\n")  # Spark works without, only slower to start
+    return " ".join((*FRUGAL, *SILENT, *known))

@@ -15,14 +15,13 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.nodes import Delete, Insert, Update
-from exuvia.sql.nodes.files import IntoFile
+from exuvia.sql.nodes.rows import IntoFile
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.placeholders import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, read_small, relational
-from exuvia.sql.select.into import IntoVariables
-from exuvia.sql.select.into_file import IntoFilePlan
+from exuvia.sql.select.into import IntoFilePlan, IntoVariables
 from exuvia.sql.select.locked import LockedQuery
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan

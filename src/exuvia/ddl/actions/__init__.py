@@ -62,6 +62,11 @@ def kind_of(job: Job) -> Action:
     return ACTIONS.get(job.type, SEVERAL)
 
 
+def is_reorg(job: Job) -> bool:
+    """Whether the job reads or writes many rows, and so takes a reorg worker."""
+    return job.reorg_meta is not None or kind_of(job).reorg
+
+
 def action_of(job: Job) -> Action:
     """The action a job walks: its code's, or the one of several paths that its arguments choose."""
     action = ACTIONS[job.type]

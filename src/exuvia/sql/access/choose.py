@@ -19,10 +19,9 @@ from exuvia.base.types import Flag
 from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, name
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.sql.access.match import Match, match
 from exuvia.sql.access.paths import IndexRange, KeyRange, Path, Points, UniquePoints
+from exuvia.sql.access.ranger import Match, Terms, match
 from exuvia.sql.access.selectivity import Shares
-from exuvia.sql.access.terms import Terms
 
 
 class Wanted(NamedTuple):

@@ -13,9 +13,9 @@ Without statistics an equality is taken to be selective, and a range not to be.
 from collections.abc import Sequence
 
 from exuvia.catalog.table import Table
-from exuvia.sql.access.match import spans
 from exuvia.sql.access.partitioned import Everywhere, has_equality
 from exuvia.sql.access.paths import Matched, Path, Points, UniquePoints
+from exuvia.sql.access.ranger import spans
 from exuvia.sql.statement.context import Context
 from exuvia.stats import estimate
 

@@ -20,10 +20,10 @@ from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import Wanted, choose, follows
 from exuvia.sql.access.partitioned import in_partitions
 from exuvia.sql.access.paths import Found
+from exuvia.sql.access.ranger import Terms, terms_of
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.single_table import Source
 from exuvia.sql.access.sorting import comparer
-from exuvia.sql.access.terms import Terms, terms_of
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expressions import Compiled, ConstantOf, constant_of
 from exuvia.sql.nodes import Tree

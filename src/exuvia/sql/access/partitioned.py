@@ -15,7 +15,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql.access.paths import Found, Path, Rows
 from exuvia.sql.access.pruning import Choice
-from exuvia.sql.access.terms import Terms
+from exuvia.sql.access.ranger import Terms
 from exuvia.sql.statement.context import Context
 
 MOST_SHORT = 16

@@ -23,7 +23,7 @@ from exuvia.kv import keys
 from exuvia.kv.entry import is_live
 from exuvia.kv.packet import Span
 from exuvia.sql.access.bounds import INEXACT, NOTHING
-from exuvia.sql.access.match import Match, combinations, spans
+from exuvia.sql.access.ranger import Match, combinations, spans
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 

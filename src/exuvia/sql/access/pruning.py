@@ -21,7 +21,7 @@ from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.bounds import INEXACT, NOTHING, bounder
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
-from exuvia.sql.access.terms import Term, Terms
+from exuvia.sql.access.ranger import Term, Terms
 from exuvia.sql.expr import Cast, Column, Expr, walk
 from exuvia.sql.statement.context import Context
 

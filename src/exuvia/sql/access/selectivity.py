@@ -10,8 +10,7 @@ EXPLAIN estimates the ranges themselves (stats/estimate.py).
 
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.access.match import Match
-from exuvia.sql.access.terms import Terms
+from exuvia.sql.access.ranger import Match, Terms
 from exuvia.stats import meta, records
 
 ONE_SIDE, TWO_SIDES = 1 / 3, 1 / 4

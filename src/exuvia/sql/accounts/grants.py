@@ -31,7 +31,7 @@ from exuvia.sql.accounts.rows import put_account, put_column, put_database, put_
 from exuvia.sql.accounts.users import Name, change, named
 from exuvia.sql.nodes.accounts import Grant, OnColumns, Place, Revoke
 from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
-from exuvia.sql.privileges.names import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
+from exuvia.sql.privileges.rights import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import SessionApi
 

@@ -29,8 +29,7 @@ from exuvia.sql.nodes.accounts import (
     Who,
 )
 from exuvia.sql.privileges import passwords
-from exuvia.sql.privileges.accounts import Account, Book
-from exuvia.sql.privileges.roles import Edge, Roles, shown
+from exuvia.sql.privileges.accounts import Account, Book, Edge, Roles, shown
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 

@@ -5,9 +5,8 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.system_rows import planned
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
-from exuvia.sql.privileges.names import DATABASE, DYNAMIC, GLOBAL, GRANT, column_of, word_of
-from exuvia.sql.privileges.roles import Edge, Name
+from exuvia.sql.privileges.accounts import Account, Book, Edge, Name, OnColumn, OnDatabase, OnTable
+from exuvia.sql.privileges.rights import DATABASE, DYNAMIC, GLOBAL, GRANT, column_of, word_of
 
 _NO, _YES = 1, 2
 

@@ -26,6 +26,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
 from exuvia.ddl import queue
+from exuvia.ddl.actions import is_reorg
 from exuvia.kv.packet import Span
 from exuvia.pipeline.plans import CheckRows
 from exuvia.sql import constants
@@ -54,8 +55,7 @@ def show_ddl(context: Context, node: AdminShowDdl) -> Result:
     info = None if held is None else member.find(txn, held.member)
     running = [job for job in jobs if job.begun]
     oldest = [
-        next((job for job in running if queue.is_reorg(job) == kind), None)
-        for kind in (False, True)
+        next((job for job in running if is_reorg(job) == kind), None) for kind in (False, True)
     ]
     texts = "\n".join(job.describe() for job in oldest if job is not None)
     row: Row = [

@@ -28,7 +28,7 @@ from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.quota import Account, exceeded, quota_of
+from exuvia.sql.duck.engine import Account, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.evaluate.shown import operation
 from exuvia.sql.expr import (

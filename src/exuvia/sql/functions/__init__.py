@@ -4,17 +4,11 @@ from exuvia.sql.functions import (
     ciphers,
     dates,
     encodings,
-    identities,
-    json_changes,
     json_functions,
-    lock_functions,
     numeric,
-    sequence_functions,
     session_functions,
     text,
-    unix_time,
     various,
-    zone_functions,
 )
 from exuvia.sql.functions.table import Function
 
@@ -25,14 +19,14 @@ FUNCTIONS: dict[str, Function] = {
     **dates.FUNCTIONS,
     **json_functions.FUNCTIONS,
     **session_functions.FUNCTIONS,
-    **sequence_functions.FUNCTIONS,
-    **json_changes.FUNCTIONS,
+    **session_functions.SEQUENCES,
+    **json_functions.CHANGES,
     **various.FUNCTIONS,
-    **identities.FUNCTIONS,
-    **lock_functions.FUNCTIONS,
-    **unix_time.FUNCTIONS,
+    **various.UUIDS,
+    **session_functions.LOCKS,
+    **dates.UNIX_TIME,
     **ciphers.FUNCTIONS,
-    **zone_functions.FUNCTIONS,
+    **dates.ZONES,
 }
 
 __all__ = ["FUNCTIONS", "Function"]

@@ -3,12 +3,24 @@ says.
 
 DuckDB's forms compute on the packed integers: a DATE is year << 9 | month << 5 | day, a DATETIME
 has its date 37 bits further up, so parts are shifts and masks and no zero date is lost.
+
+UNIX_TIMESTAMP, FROM_UNIXTIME: seconds since 1970 in UTC, moments in the session's zone.
+
+CONVERT_TZ: a moment of one zone as another's clock shows it.
+
+A zone is a name of the zone database (that of the Python installation, so it is always loaded), an
+offset from -13:59 to +14:00, or SYSTEM; of a zone that is none of these the answer is NULL. Django
+asks for this before it lets queries truncate dates.
 """
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, timedelta, timezone, tzinfo
 from datetime import date as calendar_date
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from exuvia.base.mysql_errors import (
     ErrTooBigPrecision,
@@ -20,7 +32,7 @@ from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
-from exuvia.sql.functions import date_format, date_parse, moment
+from exuvia.sql.functions import date_format, moment
 from exuvia.sql.functions.table import Function, TypeRule, always
 
 _SMALL = always(types.integer(4))
@@ -296,7 +308,7 @@ FUNCTIONS = {
     "quarter": Function(1, 1, "D", _SMALL, lambda d: ((d >> 5 & 15) + 2) // 3),
     "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
     "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
-    "str_to_date": Function(2, 2, "s", date_parse.parsed_type, date_parse.parse, env=True),
+    "str_to_date": Function(2, 2, "s", date_format.parsed_type, date_format.parse, env=True),
     "sysdate": _NOW,
     "time": Function(1, 1, "m", _fraction_of_first(types.time), lambda t: t, "{0}"),
     "time_format": Function(2, 2, "ms", always(types.text(255)), _time_format),
@@ -329,3 +341,102 @@ def _scale(argument: Expr) -> int:
     if kind.Tp == types.DOUBLE.Tp:
         return 6
     return max(0, min(6, kind.Decimal))
+
+
+# -- unix time -------------------------------------------------------------------------------------
+
+_TOO_LATE = 32_536_771_200  # seconds; the year 3001, as in MySQL 8
+EPOCH_DAY = moment.day_number(pack_date(1970, 1, 1))
+
+
+def _unix_now(env: Any) -> int:
+    return moment.microseconds(env.utc_now) // 1_000_000 - EPOCH_DAY * 86400
+
+
+def _unix_timestamp(env: Any, packed: int) -> int:
+    packed = temporal.shift_zone(packed, env.zone, None)
+    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
+
+
+def _unix_exactly(env: Any, packed: int) -> Decimal:
+    return _unix_timestamp(env, packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
+
+
+def _from_unix(env: Any, seconds: Any) -> int | None:
+    if not 0 <= seconds < _TOO_LATE:
+        return None
+    micros = round(seconds * 1_000_000)
+    found = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
+    return None if found is None else temporal.shift_zone(found, None, env.zone)
+
+
+def _from_unix_formatted(env: Any, seconds: Any, form: str | None = None) -> Any:
+    found = _from_unix(env, seconds)
+    if form is None or found is None:
+        return found
+    return date_format.format_moment(found, form)
+
+
+def _unix_scale(argument: Expr) -> int:
+    kind = types.numeric_form(argument.type)
+    if kind.Tp == types.DOUBLE.Tp:
+        return 6
+    return max(0, min(6, kind.Decimal))
+
+
+UNIX_TIME = {
+    "from_unixtime": Function(
+        1,
+        2,
+        "ns",
+        lambda a: types.text(255) if len(a) > 1 else types.datetime(_unix_scale(a[0])),
+        _from_unix_formatted,
+        env=True,
+    ),
+    "unix_timestamp": Function(1, 1, "t", _BIG, _unix_timestamp, env=True),
+    "unix_timestamp_exactly": Function(
+        1, 1, "t", always(types.decimal(18, 6)), _unix_exactly, env=True
+    ),
+    "unix_timestamp_now": Function(0, 0, "", _BIG, _unix_now, env=True),
+}
+
+
+# -- zone functions --------------------------------------------------------------------------------
+
+_OFFSET = re.compile(r"([-+])(?:(0?\d|1[0-3]):([0-5]?\d)|(14):(00?))")
+
+
+@lru_cache(256)
+def _zone(text: str) -> tzinfo | None:
+    """The zone of that name, None for none."""
+    if text.upper() in ("SYSTEM", "UTC"):
+        return UTC
+    found = _OFFSET.fullmatch(text)
+    if found:
+        hours, minutes = int(found[2] or found[4]), int(found[3] or found[5])
+        ahead = timedelta(hours=hours, minutes=minutes)
+        if found[1] == "-" and found[4]:
+            return None
+        return timezone(-ahead if found[1] == "-" else ahead)
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _convert(packed: int, source: str, target: str) -> int | None:
+    from_zone, to_zone = _zone(source), _zone(target)
+    if from_zone is None or to_zone is None:
+        return None
+    return temporal.shift_zone(packed, from_zone, to_zone)
+
+
+ZONES = {
+    "convert_tz": Function(
+        3,
+        3,
+        "tss",
+        lambda a: types.datetime(types.fraction_digits(a[0].type)),
+        _convert,
+    ),
+}

@@ -1,12 +1,24 @@
 """Functions of the session: who, where, which (manual, "Information Functions").
 
 Without a session they are refused with 1105.
+
+Locks with names (manual, "Locking Functions"); who holds them is the session's to know.
+
+NEXTVAL, LASTVAL and SETVAL of a sequence named `[db.]s` (TiDB's manual, "Sequence functions").
+
+LASTVAL is what this session was given last, NULL before that; SETVAL is NULL where the sequence is
+already there.
 """
 
 import uuid
 from typing import Any
 
-from exuvia.base.mysql_errors import ErrUnknown, ErrWrongArguments
+from exuvia.base.mysql_errors import (
+    ErrTruncatedWrongValue,
+    ErrUnknown,
+    ErrWrongArguments,
+    ErrWrongObject,
+)
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
@@ -86,4 +98,84 @@ FUNCTIONS = {
     "user": Function(0, 0, "", _TEXT, _user, env=True),
     "uuid": Function(0, 0, "", always(types.text(36)), _unique, env=True, volatile=True),
     "version": Function(0, 0, "", _TEXT, _version, env=True),
+}
+
+
+# -- lock functions --------------------------------------------------------------------------------
+
+_NUMBER = always(types.integer(20))
+
+
+def _get(env: Any, name: str | None, timeout_s: float | None) -> int:
+    if timeout_s is not None and timeout_s < 0:
+        env.note(
+            ErrTruncatedWrongValue.code, f"Truncated incorrect get_lock value: '{timeout_s:g}'"
+        )
+    return int(session_of(env).named_locks.get(name, timeout_s or 0.0))
+
+
+def _release(env: Any, name: str | None) -> int:
+    return int(session_of(env).named_locks.release(name))
+
+
+def _release_all(env: Any) -> int:
+    return int(session_of(env).named_locks.release_all())
+
+
+def _is_free(env: Any, name: str | None) -> int:
+    return int(session_of(env).named_locks.user_of(name) is None)
+
+
+def _lock_user(env: Any, name: str | None) -> Any:
+    return session_of(env).named_locks.user_of(name)
+
+
+def _entry(count: int, kinds: str, run: Any) -> Function:
+    return Function(count, count, kinds, _NUMBER, run, nulls=True, env=True, volatile=True)
+
+
+LOCKS = {
+    "get_lock": _entry(2, "sf", _get),
+    "is_free_lock": _entry(1, "s", _is_free),
+    "is_used_lock": _entry(1, "s", _lock_user),
+    "release_all_locks": _entry(0, "", _release_all),
+    "release_lock": _entry(1, "s", _release),
+}
+
+
+# -- sequence functions ----------------------------------------------------------------------------
+
+
+def _sequence(env: Any, database: str, name: str) -> int:
+    """Its id in this statement's snapshot. Raises 1146, 1347."""
+    table = env.table(database, name)
+    if table.info.sequence is None:
+        raise ErrWrongObject(table.database.db_name.O, name, "SEQUENCE")
+    return int(table.info.id)
+
+
+def _nextval(env: Any, database: str, name: str) -> int:
+    table_id = _sequence(env, database, name)
+    value = int(env.session.services.ids.sequences.next(table_id))
+    env.session.sequence_values[table_id] = value
+    return value
+
+
+def _lastval(env: Any, database: str, name: str) -> int | None:
+    found: int | None = env.session.sequence_values.get(_sequence(env, database, name))
+    return found
+
+
+def _setval(env: Any, database: str, name: str, value: int) -> int | None:
+    table_id = _sequence(env, database, name)
+    found: int | None = env.session.services.ids.sequences.set(table_id, value)
+    return found
+
+
+_SEQUENCE_VALUE = always(types.BIGINT)
+
+SEQUENCES = {
+    "lastval": Function(2, 2, "s", _SEQUENCE_VALUE, _lastval, env=True, volatile=True),
+    "nextval": Function(2, 2, "s", _SEQUENCE_VALUE, _nextval, env=True, volatile=True),
+    "setval": Function(3, 3, "ssi", _SEQUENCE_VALUE, _setval, env=True, volatile=True),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from exuvia.sql.privileges.accounts import Account, Book, read
-from exuvia.sql.privileges.names import COLUMN, COLUMNS, GRANT, USAGE
+from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 

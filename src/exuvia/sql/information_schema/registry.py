@@ -19,17 +19,7 @@ from typing import NamedTuple
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
-from exuvia.sql.information_schema import (
-    keys,
-    mysql_database,
-    mysql_only,
-    partitions,
-    performance_schema,
-    privileges,
-    server,
-    statistics,
-    tables,
-)
+from exuvia.sql.information_schema import mysql_tables, privileges, server, statistics, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, Virtual
 
@@ -72,10 +62,10 @@ def definitions() -> dict[str, Definition]:
     """Every table by its lower-case name."""
     found = (
         *tables.TABLES,
-        *partitions.TABLES,
-        *keys.TABLES,
+        *tables.PARTITIONS,
+        *tables.KEYS,
         *server.TABLES,
-        *mysql_only.TABLES,
+        *mysql_tables.TABLES,
         *privileges.TABLES,
         *statistics.TABLES,
     )
@@ -86,7 +76,7 @@ def definitions() -> dict[str, Definition]:
 def _performance() -> dict[str, Definition]:
     return {
         title: Definition(title, _columns(line), rows)
-        for title, line, rows in performance_schema.TABLES
+        for title, line, rows in mysql_tables.PERFORMANCE_SCHEMA
     }
 
 
@@ -102,10 +92,10 @@ def performance_table(context: Context, wanted: str) -> Virtual | None:
 def system_view(context: Context, wanted: str) -> Virtual | None:
     """A computed table of the database `mysql`, or None."""
     name = wanted.lower()
-    if name == mysql_database.MDL_VIEW:
-        columns = _columns(mysql_database.MDL_VIEW_COLUMNS)
-        return Virtual("mysql", name, columns, lambda: mysql_database.mdl_view_rows(context))
-    line = mysql_database.WITHOUT_ROWS.get(name)
+    if name == mysql_tables.MDL_VIEW:
+        columns = _columns(mysql_tables.MDL_VIEW_COLUMNS)
+        return Virtual("mysql", name, columns, lambda: mysql_tables.mdl_view_rows(context))
+    line = mysql_tables.WITHOUT_ROWS.get(name)
     return None if line is None else Virtual("mysql", name, _columns(line), lambda: ())
 
 

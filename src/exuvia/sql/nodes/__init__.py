@@ -34,7 +34,6 @@ from exuvia.sql.nodes.alter import (
     Spec,
     TableOptions,
 )
-from exuvia.sql.nodes.partitions import Partitioning, PartitionWritten
 from exuvia.sql.nodes.parts import (
     Check,
     ColumnDefinition,
@@ -43,6 +42,8 @@ from exuvia.sql.nodes.parts import (
     IndexDefinition,
     IndexPart,
     Node,
+    Partitioning,
+    PartitionWritten,
     Reference,
     TableName,
     Tree,

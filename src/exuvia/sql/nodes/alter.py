@@ -1,12 +1,13 @@
 """ALTER TABLE and its specs, one class each."""
 
-from exuvia.sql.nodes.partitions import Partitioning, PartitionWritten
 from exuvia.sql.nodes.parts import (
     Check,
     ColumnDefinition,
     ForeignKey,
     IndexDefinition,
     Node,
+    Partitioning,
+    PartitionWritten,
     TableName,
     Tree,
 )

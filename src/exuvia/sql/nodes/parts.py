@@ -1,4 +1,6 @@
-"""Parts of statements: names, column types, columns, indexes, constraints, as written."""
+"""Parts of statements as written: names, column types, columns, indexes, constraints, partitions,
+sequences.
+"""
 
 import msgspec
 from sqlglot import exp
@@ -109,3 +111,65 @@ class ForeignKey(Node, frozen=True):
     name: str | None
     columns: tuple[str, ...]
     reference: Reference
+
+
+# -- partitions ------------------------------------------------------------------------------------
+
+
+class PartitionWritten(Node, frozen=True, kw_only=True):
+    """PARTITION p VALUES LESS THAN (..) | VALUES IN (..) | DEFAULT.
+
+    A bound is a tree; MAXVALUE and DEFAULT are exp.Var of that name. None: no such clause."""
+
+    name: str
+    less_than: tuple[Tree, ...] | None = None
+    in_values: tuple[tuple[Tree, ...], ...] | None = None
+    comment: str = ""
+
+
+class IntervalWritten(Node, frozen=True, kw_only=True):
+    """INTERVAL (amount unit) FIRST PARTITION LESS THAN (first) LAST PARTITION LESS THAN (last).
+
+    `unit` is "" for numbers."""
+
+    amount: Tree
+    unit: str = ""
+    first: Tree
+    last: Tree
+    with_null: bool = False
+    with_max: bool = False
+
+
+class Partitioning(Node, frozen=True, kw_only=True):
+    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression."""
+
+    kind: str
+    expression: Tree | None = None
+    columns: tuple[str, ...] | None = None
+    number: int | None = None
+    definitions: tuple[PartitionWritten, ...] = ()
+    linear: bool = False
+    subpartitioned: bool = False
+    interval: IntervalWritten | None = None
+
+
+# -- sequences -------------------------------------------------------------------------------------
+
+
+class CreateSequence(Node, frozen=True):
+    """CREATE SEQUENCE. Options in the order written, lower case: ("start", 5), ("nocache", None);
+    "comment" has text."""
+
+    sequence: TableName
+    options: tuple[tuple[str, int | None], ...]
+    if_not_exists: bool = False
+    comment: str | None = None
+
+
+class AlterSequence(Node, frozen=True):
+    """ALTER SEQUENCE; as above, and ("restart", None or a value)."""
+
+    sequence: TableName
+    options: tuple[tuple[str, int | None], ...]
+    if_exists: bool = False
+    comment: str | None = None

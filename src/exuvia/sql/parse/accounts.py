@@ -22,8 +22,8 @@ from exuvia.sql.nodes.accounts import (
     ShowGrants,
     Who,
 )
+from exuvia.sql.parse.columns import as_written, word_or_string
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.types import as_written, word_or_string
 
 _OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
 _AS_BY_DEFAULT = (

@@ -1,4 +1,7 @@
-"""Column types, columns and indexes as MySQL writes them (manual, CREATE TABLE)."""
+"""Column types, columns and indexes as MySQL writes them (manual, CREATE TABLE).
+
+Sources: manual, "Data Types", "CREATE INDEX Statement".
+"""
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -7,12 +10,146 @@ from exuvia.sql.nodes import (
     ColumnDefinition,
     DataType,
     ForeignKey,
+    IndexDefinition,
+    IndexPart,
     Reference,
     Tree,
 )
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.tokens import read_expression
-from exuvia.sql.parse.types import data_type, word_or_string
+
+_TYPE_NAMES = {
+    **{word: word.lower() for word in ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")},
+    **{word: word.lower() for word in ("DECIMAL", "FLOAT", "DOUBLE", "BIT", "CHAR", "VARCHAR")},
+    **{word: word.lower() for word in ("BINARY", "VARBINARY", "TINYTEXT", "TEXT", "MEDIUMTEXT")},
+    **{word: word.lower() for word in ("LONGTEXT", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")},
+    **{word: word.lower() for word in ("DATE", "TIME", "DATETIME", "TIMESTAMP", "YEAR", "JSON")},
+    **{word: word.lower() for word in ("ENUM", "SET")},
+    "INTEGER": "int",
+    "INT1": "tinyint",
+    "INT2": "smallint",
+    "INT3": "mediumint",
+    "INT4": "int",
+    "INT8": "bigint",
+    "MIDDLEINT": "mediumint",
+    "DEC": "decimal",
+    "NUMERIC": "decimal",
+    "FIXED": "decimal",
+    "REAL": "double",
+    "FLOAT4": "float",
+    "FLOAT8": "double",
+    "CHARACTER": "char",
+    "NCHAR": "char",
+    "NVARCHAR": "varchar",
+    "VARCHARACTER": "varchar",
+    "BOOL": "bool",
+    "BOOLEAN": "bool",
+    "DOUBLE PRECISION": "double",
+    "CHAR VARYING": "varchar",
+    "CHARACTER VARYING": "varchar",
+}
+
+
+def data_type(cursor: Cursor) -> DataType:
+    """A column type with its attributes."""
+    word = cursor.peek()
+    name = _TYPE_NAMES.get(word)
+    if word == "SERIAL":
+        cursor.take()
+        return DataType("bigint", unsigned=True)
+    if word == "NATIONAL":
+        cursor.take()
+        name = _TYPE_NAMES.get(cursor.peek())
+    if word == "LONG":
+        cursor.take()
+        name = "mediumblob" if cursor.accept("VARBINARY") else "mediumtext"
+        cursor.accept("VARCHAR")
+        return _attributes(cursor, name, None, None, None)
+    if name is None:
+        raise cursor.error()
+    cursor.take()
+    if name == "double":
+        cursor.accept("PRECISION")
+    if name == "char" and cursor.accept("VARYING"):
+        name = "varchar"
+    if name == "bool":
+        return _attributes(cursor, "tinyint", 1, None, None)
+    if name in ("enum", "set"):
+        cursor.expect("(")
+        elems = cursor.listed(lambda: _element(cursor))
+        cursor.expect(")")
+        return _attributes(cursor, name, None, None, elems)
+    length = scale = None
+    if name in ("varchar", "varbinary") and not cursor.at("("):
+        raise cursor.error()
+    if cursor.accept("("):
+        length = cursor.integer()
+        scale = cursor.integer() if cursor.accept(",") else None
+        cursor.expect(")")
+    return _attributes(cursor, name, length, scale, None)
+
+
+def _element(cursor: Cursor) -> str:
+    """A member of ENUM or SET, also written as bytes."""
+    kind = None if cursor.token is None else cursor.token.token_type
+    if kind is TokenType.HEX_STRING:
+        digits = cursor.take().text
+        return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode(errors="replace")
+    if kind is TokenType.BIT_STRING:
+        number = int(cursor.take().text, 2)
+        return number.to_bytes((number.bit_length() + 7) // 8).decode(errors="replace")
+    return cursor.string()
+
+
+def _attributes(
+    cursor: Cursor, name: str, length: int | None, scale: int | None, elems: tuple[str, ...] | None
+) -> DataType:
+    unsigned = zerofill = binary = False
+    charset: str | None = None
+    collate: str | None = None
+    while True:
+        if cursor.accept("UNSIGNED"):
+            unsigned = True
+        elif cursor.accept("SIGNED"):
+            unsigned = False
+        elif cursor.accept("ZEROFILL"):
+            zerofill = unsigned = True
+        elif cursor.accept("BINARY"):
+            binary = True
+        elif cursor.at("CHARACTER", "SET") or cursor.at("CHARSET"):
+            charset = charset_name(cursor)
+        elif cursor.accept("ASCII"):
+            charset = "latin1"
+        elif cursor.accept("COLLATE"):
+            collate = word_or_string(cursor)
+        else:
+            return DataType(
+                name, length, scale, unsigned, zerofill, elems, charset, collate, binary
+            )
+
+
+def charset_name(cursor: Cursor) -> str:
+    """CHARACTER SET [=] name, CHARSET [=] name."""
+    if not cursor.accept("CHARSET"):
+        cursor.expect("CHARACTER", "SET")
+    cursor.accept("=")
+    return word_or_string(cursor)
+
+
+def word_or_string(cursor: Cursor) -> str:
+    """A name written as word or string, in lower case."""
+    return as_written(cursor).lower()
+
+
+def as_written(cursor: Cursor) -> str:
+    """A name written as word or string."""
+    token = cursor.token
+    if token is not None and token.token_type is TokenType.STRING:
+        return cursor.string()
+    if cursor.peek() in ("BINARY", "DEFAULT"):
+        return cursor.take().text
+    return cursor.name()
+
 
 # -- columns ---------------------------------------------------------------------------------------
 
@@ -177,3 +314,76 @@ def foreign_key(cursor: Cursor, name: str | None) -> ForeignKey:
 
 
 # -- indexes ---------------------------------------------------------------------------------------
+
+INDEX_HEADS = frozenset(("INDEX", "KEY", "UNIQUE", "PRIMARY", "PRIMARY KEY", "FULLTEXT", "SPATIAL"))
+
+
+def index(cursor: Cursor, constraint: str | None = None) -> IndexDefinition:
+    """[UNIQUE | PRIMARY | ...] KEY [name] [USING ..] (parts) options;
+
+    the cursor is at its first word."""
+    if cursor.at("PRIMARY"):
+        raise cursor.error()
+    head = cursor.accept_any(*INDEX_HEADS).removesuffix(" KEY")
+    kind = head.lower() if head in ("UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL") else "index"
+    if kind not in ("index", "primary"):
+        cursor.accept_any("KEY", "INDEX")
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = None
+    if not cursor.at("(") and not cursor.at("USING"):
+        name = cursor.checked_name()
+    return index_tail(cursor, kind, "PRIMARY" if kind == "primary" else name or constraint)
+
+
+def index_tail(cursor: Cursor, kind: str, name: str | None) -> IndexDefinition:
+    """[USING ..] (parts) options."""
+    facts: dict[str, object] = {"using": _using(cursor)}
+    cursor.expect("(")
+    parts = cursor.listed(lambda: index_part(cursor))
+    cursor.expect(")")
+    while _index_option(cursor, facts):
+        pass
+    return IndexDefinition(kind=kind, parts=parts, name=name, **facts)  # type: ignore[arg-type]
+
+
+def _using(cursor: Cursor) -> str | None:
+    if cursor.accept("USING") or cursor.accept("TYPE"):
+        return cursor.name().upper()
+    return None
+
+
+def _index_option(cursor: Cursor, facts: dict[str, object]) -> bool:
+    if cursor.at("USING"):
+        facts["using"] = _using(cursor)
+    elif cursor.accept("COMMENT"):
+        facts["comment"] = cursor.string()
+    elif cursor.at_any(("VISIBLE", "INVISIBLE", "IGNORED", "NOT")) and not cursor.at("NOT", "NULL"):
+        shown = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
+        if not shown:
+            cursor.take()
+        facts["invisible"] = not shown
+    elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
+        facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+    elif cursor.accept("KEY_BLOCK_SIZE"):
+        cursor.accept("=")
+        cursor.integer()
+    elif cursor.accept("WITH", "PARSER"):
+        cursor.name()
+    elif cursor.accept("GLOBAL"):
+        facts["is_global"] = True
+    elif not cursor.accept("LOCAL"):
+        return False
+    return True
+
+
+def index_part(cursor: Cursor) -> IndexPart:
+    """column [(length)] [ASC | DESC], or (expression)."""
+    if cursor.at("("):
+        tree, text = cursor.parenthesised()
+        return IndexPart(None, -1, cursor.accept_any("ASC", "DESC") == "DESC", tree, text)
+    column_name = cursor.name()
+    length = -1
+    if cursor.accept("("):
+        length = cursor.integer()
+        cursor.expect(")")
+    return IndexPart(column_name, length, cursor.accept_any("ASC", "DESC") == "DESC")

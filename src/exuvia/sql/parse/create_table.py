@@ -14,13 +14,18 @@ from exuvia.sql.nodes import (
     IndexDefinition,
     TableName,
 )
-from exuvia.sql.parse.columns import column, foreign_key, named_check
+from exuvia.sql.parse.columns import (
+    INDEX_HEADS,
+    charset_name,
+    column,
+    foreign_key,
+    index,
+    named_check,
+    word_or_string,
+)
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.indexes import INDEX_HEADS, index
 from exuvia.sql.parse.partitions import partitioning
-from exuvia.sql.parse.source import remember_source
-from exuvia.sql.parse.tokens import Source, read
-from exuvia.sql.parse.types import charset_name, word_or_string
+from exuvia.sql.parse.tokens import Source, read, remember_source
 
 
 def if_not_exists(cursor: Cursor) -> bool:

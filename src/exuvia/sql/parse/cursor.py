@@ -15,8 +15,7 @@ from exuvia.base.mysql_errors import ErrTooLongIdent
 from exuvia.catalog.decimals import whole
 from exuvia.sql.nodes import TableName
 from exuvia.sql.parse.syntax_error import after, syntax_error
-from exuvia.sql.parse.tokens import read_expression
-from exuvia.sql.parse.words import RESERVED
+from exuvia.sql.parse.tokens import RESERVED, read_expression
 
 Parsed = TypeVar("Parsed")
 _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NATIONAL_STRING}

@@ -12,8 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from exuvia.base.mysql_errors import ErrPartitionWrongValues, ErrSyntax
 from exuvia.catalog.model import DEFAULT, MAXVALUE
-from exuvia.sql.nodes.partitions import IntervalWritten, Partitioning, PartitionWritten
-from exuvia.sql.nodes.parts import Tree
+from exuvia.sql.nodes.parts import IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.cursor import Cursor
 
 _WORD_OPTIONS = (

@@ -24,8 +24,8 @@ from exuvia.sql.nodes.session import (
     Use,
 )
 from exuvia.sql.parse.accounts import set_default_role, set_password, set_role
+from exuvia.sql.parse.columns import word_or_string
 from exuvia.sql.parse.cursor import Cursor
-from exuvia.sql.parse.types import word_or_string
 
 _LEVELS = (
     ("READ", "UNCOMMITTED"),

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.mysql_errors import ErrEmptyQuery
 from exuvia.sql import nodes
-from exuvia.sql.nodes import Node, sequences
+from exuvia.sql.nodes import Node, parts
 from exuvia.sql.nodes.session import (
     Explain,
     ExplainChange,
@@ -27,20 +27,18 @@ from exuvia.sql.parse.admin import admin, flashback, recover
 from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import Cursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
-from exuvia.sql.parse.dml import batch, delete, insert, update
-from exuvia.sql.parse.files import load
-from exuvia.sql.parse.into import split_into
+from exuvia.sql.parse.dml import batch, delete, insert, skip_with, update, with_written, written_at
+from exuvia.sql.parse.files import load, split_into
 from exuvia.sql.parse.show import describe_table, show
-from exuvia.sql.parse.source import remember_source
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
     Source,
     open_comments,
     read,
     read_expression,
+    remember_source,
     tokenize,
 )
-from exuvia.sql.parse.with_clause import skip_with, with_written, written_at
 
 SCHEMA_CHANGES = (
     nodes.AlterDatabase,
@@ -54,8 +52,8 @@ SCHEMA_CHANGES = (
     nodes.DropTable,
     nodes.RenameTables,
     nodes.TruncateTable,
-    sequences.AlterSequence,
-    sequences.CreateSequence,
+    parts.AlterSequence,
+    parts.CreateSequence,
     FlashbackDatabase,
     RecoverTable,
 )

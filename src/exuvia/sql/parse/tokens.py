@@ -1,4 +1,4 @@
-"""sqlglot, told to lose nothing: tokens, expressions and queries of MySQL.
+r"""sqlglot, told to lose nothing: tokens, expressions and queries of MySQL.
 
     text -> executable comments opened -> tokens -> (a) our own statement parsers, dialect_*.py
                                                     (b) sqlglot for queries and expressions
@@ -9,12 +9,23 @@ Three things are changed in what sqlglot does by itself:
   their own keep their classes. Its table is emptied in place: the parser is compiled and has no
   subclasses.
 - Binary operators get MySQL's precedence again: sqlglot has & | ^ << >> on one level below + and -.
-- `DEFAULT(column)` and `\\N` are read.
+- `DEFAULT(column)` and `\N` are read.
+
+Reserved words are names only in backticks or after a dot (manual, "Keywords"). What sqlglot lets
+pass and MySQL does not is 1064.
+
+Where a query was read is kept: MySQL names its unnamed columns by their text, at every depth.
+
+    SELECT a+1, b FROM (SELECT 1+1, count( * ) FROM t) x      a+1 | b; inside 1+1 | count( * )
+
+The parser keeps no places, so the SELECTs of the tree are matched with those of the text, in the
+order of the text. Where their numbers differ (something was rewritten) only the first is known.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
+from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -25,9 +36,79 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check, checked
 from exuvia.base.mysql_errors import ErrCapacityExceeded
-from exuvia.sql.parse.strict import check_commas, check_limits
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.token_rewrite import decided, mended
+
+_WORDS = (
+    "ACCESSIBLE ADD ALL ALTER ANALYZE AND AS ASC BEFORE BETWEEN BIGINT BINARY BLOB BOTH BY "
+    "CASCADE CASE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CONTINUE CONVERT CREATE "
+    "CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DATABASE DATABASES DECIMAL "
+    "DEFAULT DELAYED DELETE DESC DESCRIBE DISTINCT DISTINCTROW DIV DOUBLE DROP DUAL ELSE "
+    "ENCLOSED ESCAPED EXCEPT EXISTS EXPLAIN FALSE FETCH FLOAT FOR FORCE FOREIGN FROM FULLTEXT "
+    "GENERATED GRANT GROUP HAVING HIGH_PRIORITY IF IGNORE IN INDEX INFILE INNER INSERT INT "
+    "INTEGER INTERSECT INTERVAL INTO IS JOIN KEY KEYS KILL LEADING LEFT LIKE LIMIT LINEAR LINES "
+    "LOAD LOCALTIME LOCALTIMESTAMP LOCK LONG LONGBLOB LONGTEXT LOW_PRIORITY MATCH MAXVALUE "
+    "MEDIUMBLOB MEDIUMINT MEDIUMTEXT MOD NATURAL NOT NULL NUMERIC ON OPTIMIZE OPTION OPTIONALLY "
+    "OR ORDER OUTER OUTFILE OVER PARTITION PRECISION PRIMARY PROCEDURE RANGE READ REAL "
+    "RECURSIVE REFERENCES REGEXP RELEASE RENAME REPEAT REPLACE REQUIRE RESTRICT REVOKE RIGHT "
+    "RLIKE SCHEMA SCHEMAS SELECT SET SHOW SMALLINT SPATIAL SQL STARTING STORED STRAIGHT_JOIN "
+    "TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRAILING TRIGGER TRUE UNION UNIQUE "
+    "UNLOCK UNSIGNED UPDATE USAGE USE USING UTC_DATE UTC_TIME UTC_TIMESTAMP VALUES VARBINARY "
+    "VARCHAR VARCHARACTER VIRTUAL WHEN WHERE WINDOW WITH WRITE XOR ZEROFILL "
+)
+RESERVED = frozenset(_WORDS.split())
+
+
+# -- strict ----------------------------------------------------------------------------------------
+
+_LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
+    (TokenType.COMMA, after)
+    for after in (TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE)
+}
+
+_OPERATORS = {
+    *(TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD),
+    *(TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.DIV),
+}
+
+
+def check_commas(text: str, tokens: Sequence[Token]) -> None:
+    """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
+    for token, following in pairwise([*tokens, tokens[-1]]):
+        if (token.token_type, following.token_type) in _LACKING:
+            raise syntax_error(text, following.start)
+
+
+def whole_number(token: Token | None) -> bool:
+    """Whether LIMIT takes it: digits or a placeholder."""
+    if token is None:
+        return False
+    number = token.token_type is TokenType.NUMBER and token.text.isdigit()
+    return number or token.token_type is TokenType.PLACEHOLDER
+
+
+def check_limits(text: str, tokens: Sequence[Token]) -> None:
+    """LIMIT takes no expressions: `LIMIT n`, `LIMIT n, m`, `LIMIT n OFFSET m`."""
+    for place, token in enumerate(tokens):
+        if token.token_type is not TokenType.LIMIT or _is(tokens, place - 1, TokenType.DOT):
+            continue
+        wanted = [place + 1]
+        if _is(tokens, place + 2, TokenType.COMMA) or _is(tokens, place + 2, TokenType.OFFSET):
+            wanted.append(place + 3)
+        for each in wanted:
+            if each >= len(tokens):
+                raise syntax_error(text, len(text))
+            if not whole_number(tokens[each]):
+                raise syntax_error(text, tokens[each].start)
+            if each + 1 < len(tokens) and tokens[each + 1].token_type in _OPERATORS:
+                raise syntax_error(text, tokens[each + 1].start)
+
+
+def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
+    return 0 <= place < len(tokens) and tokens[place].token_type is kind
+
+
+# -- tokens ----------------------------------------------------------------------------------------
 
 MOST_TOKENS = 200_000  # of what sqlglot reads at once: its parser is compiled too
 NESTING_LIMIT = 400
@@ -411,3 +492,75 @@ def _lift_is(node: exp.Is) -> None:
     node.set("this", comparison)
     if place is not None and key:
         place.set(key, outer, index)
+
+
+# -- source ----------------------------------------------------------------------------------------
+
+
+def remember_source(tree: exp.Expression, source: Source) -> None:
+    """Where a query was read, at its root and at every SELECT."""
+    tree.meta["source"] = source
+    first = tree
+    while isinstance(first, exp.SetOperation | exp.Subquery | exp.Paren):
+        first = first.this
+    if first is not tree:
+        first.meta["source"] = source
+    tokens = source.tokens
+    starts = [n for n, each in enumerate(tokens) if each.token_type is TokenType.SELECT]
+    if len(starts) < 2:
+        return
+    selects = list(_in_text_order(tree))
+    if len(selects) != len(starts):
+        return
+    ends = _ends(tokens, starts)
+    for select, start, end in zip(selects, starts, ends, strict=True):
+        if "source" not in select.meta:
+            select.meta["source"] = Source(source.text, tokens[start:end])
+
+
+def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:
+    """Its SELECTs; a WITH stands before the query that has it. Not recursive: trees are deep."""
+    waiting: list[tuple[exp.Expression, bool]] = [(tree, False)]
+    while waiting:
+        node, begun = waiting.pop()
+        if not begun:
+            waiting.append((node, True))
+            clause = node.args.get("with_")
+            if clause is not None:
+                waiting.append((clause, False))
+            continue
+        if isinstance(node, exp.Select):
+            yield node
+        waiting.extend((each, False) for each in reversed(_children(node)))
+
+
+def _children(node: exp.Expression) -> list[exp.Expression]:
+    found: list[exp.Expression] = []
+    for name, value in node.args.items():
+        if name != "with_":
+            values = value if isinstance(value, list) else (value,)
+            found += [each for each in values if isinstance(each, exp.Expression)]
+    return found
+
+
+def _ends(tokens: Sequence[Token], starts: Sequence[int]) -> list[int]:
+    """Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
+    next part of its UNION."""
+    found = dict.fromkeys(starts, len(tokens))
+    open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.SELECT:
+            open_[-1].append(place)
+        elif kind is TokenType.L_PAREN:
+            open_.append([])
+        elif kind is TokenType.R_PAREN or kind in _SETS:
+            for start in open_[-1]:
+                found[start] = place
+            open_[-1].clear()
+            if kind is TokenType.R_PAREN and len(open_) > 1:
+                open_.pop()
+    return [found[start] for start in starts]
+
+
+_SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}

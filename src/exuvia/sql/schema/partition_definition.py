@@ -78,7 +78,7 @@ from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.nodes import IndexDefinition, Partitioning, PartitionWritten, Tree
-from exuvia.sql.nodes.partitions import IntervalWritten
+from exuvia.sql.nodes.parts import IntervalWritten
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.parse.text import parse_expression
 

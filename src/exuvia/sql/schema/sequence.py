@@ -24,7 +24,7 @@ from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.sql.nodes import DropTable
-from exuvia.sql.nodes.sequences import AlterSequence, CreateSequence
+from exuvia.sql.nodes.parts import AlterSequence, CreateSequence
 from exuvia.sql.schema.change import (
     Change,
     Existence,

@@ -28,9 +28,9 @@ from exuvia.sql.access.choose import Wanted, choose
 from exuvia.sql.access.estimated import is_worth
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.pruning import Choice
+from exuvia.sql.access.ranger import terms_of
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
-from exuvia.sql.access.terms import terms_of
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.compare import compare
 from exuvia.sql.bind.scope import Field, fields_of, nullable

@@ -7,26 +7,259 @@ None. A big table read without a key and not in its order is left to DuckDB too.
 rows found must not change before the transaction commits, nor be locked by another one (FOR SHARE:
 locked FOR UPDATE). SKIP LOCKED leaves out rows that another session holds, before LIMIT counts
 them.
+
+The select list of a simple query: names, types and how to get each value from a row.
+
+    *, t.*          every public column            a            a plain column, by position
+    a + 1 AS b      an expression                  COUNT(*)     an aggregate
+
+A column without alias is named by its own name, an expression by its text as written.
+
+COUNT, SUM, AVG, MIN, MAX over all rows found, without grouping, and with DISTINCT.
+
+    COUNT    int, 0 of no rows                 SUM, AVG    Decimal of exact numbers, else float;
+                                                           NULL of none
+    MIN MAX  by the argument's collation       anything else: not here (DuckDB has it)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Context as DecimalContext
+from decimal import Decimal
 from itertools import islice
+from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.mysql_errors import ErrBadField, ErrInvalidGroupFuncUse
+from exuvia.base.mysql_errors import (
+    ErrBadField,
+    ErrBadTable,
+    ErrInvalidGroupFuncUse,
+    ErrNoTablesUsed,
+)
+from exuvia.base.types import Family
+from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
+from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
-from exuvia.sql.access.sorting import equal_key
+from exuvia.sql.access.sorting import comparer, equal_key
+from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
+from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, Result, Row, Value
 from exuvia.sql.select import relational as engine
-from exuvia.sql.select.read_aggregates import Accumulators, is_supported
-from exuvia.sql.select.read_items import Item, items_of
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan
+
+
+class Item(NamedTuple):
+    """One output column. `position` is set for a plain column, `compiled` for other expressions,
+    `aggregate` for COUNT, SUM, ..."""
+
+    column: OutputColumn
+    tree: Tree
+    position: int | None = None
+    compiled: Compiled | None = None
+    aggregate: Aggregate | None = None
+
+
+_NOT_SIMPLE = (Subquery, Windowed, Outer)
+
+
+def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[Item] | None:
+    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
+    if not node.expressions:
+        raise Misplaced("")
+    texts = item_texts(node)
+    found: list[Item] = []
+    for n, tree in enumerate(node.expressions):
+        text = texts[n] if len(texts) == len(node.expressions) else tree.sql("mysql")
+        expanded = _star(tree, visible, context)
+        if expanded is not None:
+            found += expanded
+            continue
+        item = _item(tree, text, visible, context)
+        if item is None:
+            return None
+        found.append(item)
+    aggregates = sum(item.aggregate is not None for item in found)
+    return found if aggregates in (0, len(found)) else None
+
+
+def _star(tree: Tree, visible: list[Visible], context: Context) -> list[Item] | None:
+    """The columns of * or t.*, None for anything else. Raises 1051, 1096."""
+    if isinstance(tree, exp.Star):
+        if not visible:
+            raise ErrNoTablesUsed()
+        wanted = visible
+    elif isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star):
+        wanted = [each for each in visible if each.alias.lower() == tree.table.lower()]
+        if not wanted:
+            raise ErrBadTable(tree.table)
+    else:
+        return None
+    return [
+        _starred(column, each, position, context)
+        for each in wanted
+        for position, column in enumerate(each.columns)
+        if column in each.public
+    ]
+
+
+def _starred(column: ColumnInfo, each: Visible, position: int, context: Context) -> Item:
+    context.check_column(column)
+    tree = exp.column(column.name.O)
+    if is_shifted(column.type, context.zone):
+        bound = expressions.bound(exp.column(column.name.O, each.alias), [each], context)
+        return Item(output_of(column, each), tree, compiled=expressions.compiled_bound(bound))
+    return Item(output_of(column, each), tree, each.offset + position)
+
+
+def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColumn:
+    """What a client is told of a table's column."""
+    return OutputColumn(
+        name or column.name.O,
+        column.type,
+        table.alias,
+        table.origin or table.alias,
+        column.name.O,
+        table.database,
+    )
+
+
+def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> Item | None:
+    inner = tree.this if isinstance(tree, exp.Alias) else tree
+    name = tree.alias if isinstance(tree, exp.Alias) else ""
+    if inner.find(exp.Select, exp.Window):
+        return None
+    bound = expressions.bound(inner, visible, context, "field list", aggregates=True)
+    if any(isinstance(node, _NOT_SIMPLE) for node in walk(bound)):
+        return None
+    if isinstance(bound, Column):
+        return _plain(bound, inner, name, visible)
+    literal = inner.expression if isinstance(inner, exp.Introducer) else inner
+    if isinstance(literal, exp.Literal) and literal.is_string:
+        text = literal.name
+    column = OutputColumn(name or text, bound.type)
+    if isinstance(bound, Aggregate):
+        return Item(column, inner, aggregate=bound)
+    if any(isinstance(node, Aggregate) for node in walk(bound)):
+        return None
+    return Item(column, inner, compiled=expressions.compiled_bound(bound))
+
+
+def _plain(bound: Column, tree: Tree, name: str, visible: list[Visible]) -> Item:
+    for each in visible:
+        position = bound.position - each.offset
+        if 0 <= position < len(each.columns):
+            shown = name or (tree.name if isinstance(tree, exp.Column) else "")
+            column = output_of(each.columns[position], each, shown)
+            return Item(column, tree, bound.position)
+    return Item(OutputColumn(name or bound.name, bound.type), tree, bound.position)
+
+
+# -- read aggregates -------------------------------------------------------------------------------
+
+_SUPPORTED = frozenset(("count", "sum", "avg", "min", "max"))
+_WIDE = DecimalContext(prec=100)
+INTERRUPT_ROWS = 1024
+
+
+def is_supported(found: Aggregate | None) -> bool:
+    """Whether the aggregate is one of this module's (or none at all)."""
+    if found is None:
+        return True
+    return found.function in _SUPPORTED and len(found.arguments) <= 1
+
+
+class Accumulators:
+    """One run over the rows."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._aggregates = [item.aggregate for item in items if item.aggregate is not None]
+        self._calls = [_call(each) for each in self._aggregates]
+        self._values: list[list[Value]] = [[] for _ in items]
+        self._count = 0
+
+    def rows(self, pairs: Iterator[tuple[bytes, Row]], context: Context) -> list[Row]:
+        """The one row of the answer."""
+        wanted = [
+            (call, found.append) for call, found in zip(self._calls, self._values, strict=True)
+        ]
+        used = [(call, append) for call, append in wanted if call is not None]
+        count = 0
+        for count, (_, row) in enumerate(pairs, 1):
+            for call, append in used:
+                value = call(row, context)
+                if value is not None:
+                    append(value)
+            if count % INTERRUPT_ROWS == 0:
+                context.session.check_interrupt()
+        self._count = count
+        return [
+            [
+                self._result(each, found)
+                for each, found in zip(self._aggregates, self._values, strict=True)
+            ]
+        ]
+
+    def _result(self, aggregate: Aggregate, found: list[Value]) -> Value:
+        if not aggregate.arguments:
+            return self._count
+        if aggregate.distinct:
+            key = equal_key(aggregate.arguments[0].type)
+            found = list({key(value): value for value in found}.values())
+        if aggregate.function == "count":
+            return len(found)
+        return _FOLDS[aggregate.function](aggregate, found) if found else None
+
+
+def _call(aggregate: Aggregate) -> Callable[[Row, Context], Value] | None:
+    return compile_expression(aggregate.arguments[0]) if aggregate.arguments else None
+
+
+def _sum(aggregate: Aggregate, found: list[Value]) -> Value:
+    family = aggregate.type.family
+    if family == Family.FLOAT:
+        return float(sum(found))
+    if isinstance(found[0], int):
+        return Decimal(sum(found))
+    total = Decimal(0)
+    for value in found:
+        total = _WIDE.add(total, value)
+    return total
+
+
+def _average(aggregate: Aggregate, found: list[Value]) -> Value:
+    total = _sum(aggregate, found)
+    if isinstance(total, float):
+        return total / len(found)
+    quotient = _WIDE.divide(total, Decimal(len(found)))
+    return decimals.rounded(quotient, max(0, aggregate.type.Decimal))
+
+
+def _least(aggregate: Aggregate, found: list[Value]) -> Value:
+    return min(found, key=comparer(aggregate.arguments[0].type))
+
+
+def _greatest(aggregate: Aggregate, found: list[Value]) -> Value:
+    return max(found, key=comparer(aggregate.arguments[0].type))
+
+
+_FOLDS: dict[str, Callable[[Aggregate, list[Value]], Value]] = {
+    "sum": _sum,
+    "avg": _average,
+    "min": _least,
+    "max": _greatest,
+}
+
+
+# -- read ------------------------------------------------------------------------------------------
 
 MOST_ROWS = 20_000
 _SIMPLE = frozenset(

@@ -16,9 +16,17 @@ from exuvia.sql.access.single_table import tree_of
 from exuvia.sql.access.sorting import comparer
 from exuvia.sql.expressions import Visible
 from exuvia.sql.result import Result, Row
-from exuvia.sql.select.read import clause_value, distinct, is_simple, named_item, projection
-from exuvia.sql.select.read_aggregates import Accumulators, is_supported
-from exuvia.sql.select.read_items import Item, items_of
+from exuvia.sql.select.read import (
+    Accumulators,
+    Item,
+    clause_value,
+    distinct,
+    is_simple,
+    is_supported,
+    items_of,
+    named_item,
+    projection,
+)
 from exuvia.sql.statement.context import Context, Virtual
 from exuvia.sql.statement.plan import Plan
 

@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family
 from exuvia.sql import types
-from exuvia.sql.duck.quota import Account, exceeded, quota_of
+from exuvia.sql.duck.engine import Account, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Subquery, walk
 from exuvia.sql.result import OutputColumn, Result, Row

@@ -18,8 +18,8 @@ from exuvia.base.types import FieldType
 from exuvia.catalog.table import Table
 from exuvia.kv.keys import HANDLE_AT, after, i64
 from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.sql.access.ranger import Term
 from exuvia.sql.access.single_table import ROW_ID
-from exuvia.sql.access.terms import Term
 from exuvia.sql.bind.scope import Field
 from exuvia.sql.result import BINARY, Row
 from exuvia.sql.types import BIGINT
@@ -141,7 +141,7 @@ class TableScan(Scan):
         self.path = path
         self.title = title
         self.choice: Any = None  # of sql/access/pruning.py, for a partitioned table
-        self.terms: Any = None  # of sql/access/terms.py: what the WHERE says of it
+        self.terms: Any = None  # of sql/access/ranger.py: what the WHERE says of it
         self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
 
     def describe(self) -> tuple[str, str]:

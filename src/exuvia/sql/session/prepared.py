@@ -16,7 +16,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.sql import planner
 from exuvia.sql.nodes import Batch
-from exuvia.sql.nodes.files import LoadData
+from exuvia.sql.nodes.rows import LoadData
 from exuvia.sql.nodes.session import (
     DeallocateStatement,
     ExecuteStatement,

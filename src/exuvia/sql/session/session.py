@@ -35,8 +35,7 @@ from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
-from exuvia.sql.privileges.accounts import ALL, Account, Rights
-from exuvia.sql.privileges.roles import Name, shown
+from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, Value, notes_of
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema

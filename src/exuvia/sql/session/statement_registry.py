@@ -26,7 +26,7 @@ from exuvia.sql.accounts import roles as ddl_roles
 from exuvia.sql.accounts import users as ddl_accounts
 from exuvia.sql.admin import jobs, maintenance
 from exuvia.sql.admin import statistics as admin_statistics
-from exuvia.sql.nodes import TableName, accounts, files, sequences, statistics
+from exuvia.sql.nodes import TableName, accounts, parts, rows, statistics
 from exuvia.sql.nodes import session as control_nodes
 from exuvia.sql.result import Result
 from exuvia.sql.schema import (
@@ -128,7 +128,7 @@ def _maintain(session: SessionApi, node: control_nodes.TableMaintenance) -> None
     _tables(*wanted)(session, node)
 
 
-def _load(session: SessionApi, node: files.LoadData) -> None:
+def _load(session: SessionApi, node: rows.LoadData) -> None:
     """INSERT for anything in the table, before the client is asked for its file; the columns are
     looked at with each batch."""
     session.rights.demand_columns("INSERT", _at(session, node.table), ())
@@ -283,11 +283,9 @@ STATEMENTS: dict[type, StatementKind] = {
     accounts.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
     accounts.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_roles.set_role),
     accounts.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
-    files.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
-    sequences.AlterSequence: StatementKind(
-        "ALTER", _sequence("ALTER"), change=sequence.alter_sequence
-    ),
-    sequences.CreateSequence: StatementKind(
+    rows.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
+    parts.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
+    parts.CreateSequence: StatementKind(
         "CREATE", _sequence("CREATE"), change=sequence.create_sequence
     ),
     control_nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),

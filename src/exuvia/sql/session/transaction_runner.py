@@ -34,7 +34,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
-from exuvia.sql.duck.quota import quota_of
+from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result, Value
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks

@@ -21,9 +21,7 @@ from exuvia.catalog.model import (
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS
-from exuvia.sql.information_schema.keys import shown_keys
-from exuvia.sql.information_schema.partitions import description
-from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES
+from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES, description, shown_keys
 from exuvia.sql.nodes.session import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
@@ -252,9 +250,6 @@ def is_wrapped(text: str) -> bool:
         if depth == 0 and not quote and n == 0:
             return False
     return False
-
-
-# -- information_schema ----------------------------------------------------------------------------
 
 
 # -- views and sequences ---------------------------------------------------------------------------

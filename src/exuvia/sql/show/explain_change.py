@@ -19,7 +19,8 @@ import msgspec
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.cluster.questions import told_elsewhere
-from exuvia.ddl import explain_cost, queue
+from exuvia.ddl import explain_cost
+from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
@@ -78,7 +79,7 @@ def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iter
     versions = sum(step.moves and not step.barrier for step in steps)
     touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
     info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
-    worker = "reorg worker" if queue.is_reorg(job) else "general worker"
+    worker = "reorg worker" if is_reorg(job) else "general worker"
     lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
     before = None
     for step in steps:

@@ -10,8 +10,8 @@ from exuvia.base.mysql_errors import (
     ErrTableaccessDenied,
 )
 from exuvia.sql.nodes.accounts import ShowGrants
-from exuvia.sql.privileges.accounts import Account, Book, OnDatabase, OnTable, read
-from exuvia.sql.privileges.names import (
+from exuvia.sql.privileges.accounts import Account, Book, Name, OnDatabase, OnTable, read, shown
+from exuvia.sql.privileges.rights import (
     COLUMN,
     COLUMNS,
     DATABASE,
@@ -21,7 +21,6 @@ from exuvia.sql.privileges.names import (
     TABLE,
     USAGE,
 )
-from exuvia.sql.privileges.roles import Name, shown
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context

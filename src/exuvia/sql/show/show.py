@@ -13,7 +13,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.catalog.sysvar import variables
-from exuvia.sql.information_schema.performance_schema import status_rows
+from exuvia.sql.information_schema.mysql_tables import status_rows
 from exuvia.sql.information_schema.server import character_sets, collations, engines, processes_seen
 from exuvia.sql.nodes.session import Describe, Show
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Row

@@ -166,9 +166,6 @@ def _field(table: TableInfo, found: Statistics) -> FieldType | None:
     return next((each.type for each in table.cols if each.id == found.hist_id), None)
 
 
-# -- analyses --------------------------------------------------------------------------------------
-
-
 # -- SHOW ------------------------------------------------------------------------------------------
 
 

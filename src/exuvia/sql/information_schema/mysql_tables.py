@@ -1,15 +1,39 @@
 """information_schema: tables of MySQL 8 about what is not here (InnoDB's insides, roles, spatial
 types, profiles). Clients SELECT from them, so they are there, and empty; where there is something
 to say it is said: KEYWORDS, USER_ATTRIBUTES, VIEW_TABLE_USAGE and the *_EXTENSIONS.
+
+Computed tables of the database `mysql`: they are there when they are named and listed nowhere.
+
+mysql.tidb_mdl_view: which open transaction which schema change waits for (the metadata lock).
+
+    JOB_ID  DB_NAME  TABLE_NAME  QUERY   SESSION_ID  START_TIME   SQL_DIGESTS
+    57      test     t           ALTER.. 12          09:30:01     ["INSERT INTO t VALUES (1)"]
+
+A row for each transaction that a front has named, at most a second old. TiDB's columns; the last
+one has the statement with which the transaction wrote the table.
+
+Those without rows are what dumps and tools read: logs of statements, functions, plugins, help
+(manual, "The mysql System Schema").
+
+SHOW STATUS, and the few tables of performance_schema that clients read instead of it.
+
+Of MySQL's hundreds of counters those are shown that this node has; nothing is made up.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from exuvia.catalog import meta
+from exuvia.catalog.sysvar import variables
+from exuvia.cluster import versions
+from exuvia.ddl import queue
+from exuvia.ddl.job import packed_time, timestamp
+from exuvia.sql.information_schema.server import processes_seen
 from exuvia.sql.information_schema.tables import all_tables, nothing
 from exuvia.sql.parse.text import parse_one
-from exuvia.sql.parse.words import RESERVED
+from exuvia.sql.parse.tokens import RESERVED
 from exuvia.sql.privileges.accounts import read
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
@@ -172,4 +196,101 @@ TABLES = (
         _view_tables,
     ),
     *((name, line, nothing) for name, line in _EMPTY.items()),
+)
+
+
+# -- mysql database --------------------------------------------------------------------------------
+
+MDL_VIEW = "tidb_mdl_view"
+MDL_VIEW_COLUMNS = (
+    "JOB_ID# DB_NAME TABLE_NAME QUERY:65535 SESSION_ID# START_TIME@ SQL_DIGESTS:65535"
+)
+_NS = 1_000_000_000
+
+
+def mdl_view_rows(context: Context) -> Iterable[Row]:
+    """A row for each transaction that a job waits for."""
+    now_ns = context.session.services.clock.wall_ns()
+    for job in queue.unfinished(context.txn):
+        for each in versions.blockers(context.txn, job.id):
+            began = packed_time(timestamp(now_ns - int(each.age_s * _NS)))
+            digests = json.dumps([each.query])
+            place = [job.schema_name, job.table_name]
+            yield [job.id, *place, job.query, each.session, began, digests]
+
+
+WITHOUT_ROWS = {
+    "general_log": "event_time@ user_host:65535 thread_id# server_id# command_type argument:65535",
+    "slow_log": "start_time@ user_host:65535 query_time lock_time rows_sent# rows_examined# db:512"
+    " last_insert_id# insert_id# server_id# sql_text:65535 thread_id#",
+    "func": "name ret# dl:128 type",
+    "plugin": "name dl:128",
+    "proc": "db name type specific_name language sql_data_access is_deterministic security_type"
+    " param_list:65535 returns:65535 body:65535 definer:93 created@ modified@ sql_mode:8192"
+    " comment:65535",
+    "help_topic": "help_topic_id# name help_category_id# description:65535 example:65535 url:65535",
+    "help_category": "help_category_id# name parent_category_id# url:65535",
+    "help_keyword": "help_keyword_id# name",
+    "help_relation": "help_topic_id# help_keyword_id#",
+}
+
+
+# -- performance schema ----------------------------------------------------------------------------
+
+_VARIABLES = "VARIABLE_NAME VARIABLE_VALUE:1024"
+
+
+def status_rows(context: Context) -> list[Row]:
+    """Name and value, by name."""
+    services = context.session.services
+    clients = services.processes.list()
+    running = sum(each.command != "Sleep" for each in clients)
+    return [
+        ["Ssl_cipher", ""],
+        ["Ssl_version", ""],
+        ["Threads_connected", str(len(clients))],
+        ["Threads_running", str(running)],
+        ["Uptime", str(services.processes.uptime_s)],
+        ["ddl_schema_version", str(meta.version(context.txn))],
+        ["server_id", services.member.id],
+    ]
+
+
+def _status(context: Context) -> Iterable[Row]:
+    return status_rows(context)
+
+
+def _session_variables(context: Context) -> Iterable[Row]:
+    return ([name, text] for name, text in sorted(context.session.texts().items()))
+
+
+def _global_variables(context: Context) -> Iterable[Row]:
+    return ([name, text] for name, text in sorted(variables.all_globals(context.txn).items()))
+
+
+def _processlist(context: Context) -> Iterable[Row]:
+    for each in processes_seen(context):
+        yield [*each[:3], each.database or None, *each[4:7], each.info or None]
+
+
+def _attributes(context: Context) -> Iterable[Row]:
+    for each in processes_seen(context):
+        for place, (name, value) in enumerate(each.attributes):
+            yield [each.id, name, value, place]
+
+
+def _own_attributes(context: Context) -> Iterable[Row]:
+    own = context.session.connection_id
+    return (row for row in _attributes(context) if row[0] == own)
+
+
+_CONNECT_ATTRIBUTES = "PROCESSLIST_ID# ATTR_NAME:32 ATTR_VALUE:1024 ORDINAL_POSITION#"
+PERFORMANCE_SCHEMA = (
+    ("session_account_connect_attrs", _CONNECT_ATTRIBUTES, _own_attributes),
+    ("session_connect_attrs", _CONNECT_ATTRIBUTES, _attributes),
+    ("global_status", _VARIABLES, _status),
+    ("session_status", _VARIABLES, _status),
+    ("global_variables", _VARIABLES, _global_variables),
+    ("session_variables", _VARIABLES, _session_variables),
+    ("processlist", "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535", _processlist),
 )

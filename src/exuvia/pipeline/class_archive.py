@@ -1,0 +1,46 @@
+"""Spark's classes kept at hand; see jvm.py and docs/decisions/016.
+
+`python -m exuvia.pipeline.class_archive` makes the archive: half a minute, once (`make setup`).
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from exuvia.base.errors import ExuviaError
+from exuvia.pipeline.jvm import FRUGAL, SILENT, archive
+from exuvia.pipeline.spark import Spark
+
+_EXIT_S = 120.0
+
+
+def make_archive(target: Path) -> None:
+    """Run a wave of tasks in a JVM that keeps the classes it has loaded when it ends.
+
+    Raises ExuviaError when that JVM leaves none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = target.with_suffix(f".{os.getpid()}")
+    keep = " ".join((*FRUGAL, *SILENT, f"-XX:ArchiveClassesAtExit={made}"))
+    spark = Spark("memory:", "local[1]", {"spark.driver.extraJavaOptions": keep})
+    wave = spark.warm(1)
+    wave.wait()
+    _end(spark.session())
+    if wave.error is not None or not made.exists():
+        raise ExuviaError(f"no class archive was made: {wave.error or 'the JVM wrote none'}")
+    made.rename(target)
+
+
+def _end(session: Any) -> None:
+    gateway = session.sparkContext._gateway
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends with it, and writes the archive then
+    gateway.proc.wait(_EXIT_S)
+
+
+if __name__ == "__main__":
+    try:
+        make_archive(archive())
+    except ExuviaError as refusal:
+        sys.stderr.write(f"{refusal}\n")  # Spark works without, only slower to start

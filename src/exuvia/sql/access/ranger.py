@@ -1,0 +1,349 @@
+"""The conditions of a WHERE that a key can serve: column, comparison, constant.
+
+    a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
+    Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
+
+What the terms of a WHERE give for a key: equalities of first parts, then a range of the next.
+
+    key (a, b, c)    a = 1 AND b IN (2, 3) AND c > 4     equal (a, b)   range (c >)     whole: no
+                     a = 1 AND c > 4                     equal (a)      no range: b is missing
+
+`spans` turns that into ranges of store keys at each run; None where a constant is no exact bound
+for its column, and then the path has to read everything.
+
+Bounds on TIMESTAMP columns: kept in UTC, compared as local time of the session's zone.
+
+    local time             UTC                                   bound
+    any other              one moment                            exact
+    twice, in autumn       two, an hour apart                    =  INEXACT    < >  the outer one
+    never, in spring       two guesses around the change         likewise
+    names its own zone     left to the evaluator                 INEXACT
+
+A bound never leaves a row out; the condition is evaluated again in any case.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from exuvia.base.types import FieldType
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.model import IndexInfo
+from exuvia.catalog.table import Table
+from exuvia.catalog.temporal import from_moment, to_moment
+from exuvia.kv.packet import Span
+from exuvia.sql.access.bounds import INEXACT, NOTHING, Bounder, bounder
+from exuvia.sql.expressions import ConstantOf, constant_of
+from exuvia.sql.functions.moment import names_zone
+from exuvia.sql.nodes import Tree
+from exuvia.sql.parse.restore import restored
+from exuvia.sql.result import Value
+from exuvia.sql.statement.context import Context
+
+Resolve = Callable[[exp.Column], int | None]
+Expressions = Mapping[str, int]  # text of an expression -> position of the column that holds it
+
+_COMPARISONS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
+_MIRRORED = {"=": "=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+class Term(NamedTuple):
+    """`conjunct` counts the parts of the WHERE, so that one knows which of them a path covers.
+
+    `computed`: not the column is named but the expression that it holds. `zone`: the constants are
+    local times of it, the column is kept in UTC."""
+
+    position: int
+    operator: str
+    constants: tuple[ConstantOf, ...]
+    conjunct: int
+    computed: bool = False
+    zone: tzinfo | None = None
+
+
+class Terms(NamedTuple):
+    """What a WHERE offers: usable terms, and how many conjuncts there are in all."""
+
+    usable: tuple[Term, ...]
+    conjuncts: int
+
+    @property
+    def plain(self) -> "Terms":
+        """Without those of columns that are not compared as they are kept."""
+        return Terms(tuple(term for term in self.usable if term.zone is None), self.conjuncts)
+
+
+def terms_of(
+    where: Tree | None,
+    resolve: Resolve,
+    expressions: Expressions | None = None,
+    zoned: Resolve = lambda column: None,
+    zone: tzinfo | None = None,
+) -> Terms:
+    """The terms of a WHERE.
+
+    `resolve` gives a column's position, None for what is not this table's; `zoned` likewise of
+    columns that the session's `zone` shows as something else than they are."""
+    conjuncts = [] if where is None else list(_conjuncts(where))
+    place = _Places(resolve, expressions or {})
+    found = [term for n, each in enumerate(conjuncts) for term in _terms(each, n, place)]
+    if zone is not None:
+        local = _Places(zoned, {})
+        met = (term for n, each in enumerate(conjuncts) for term in _terms(each, n, local))
+        found += [term._replace(zone=zone) for term in met]
+    return Terms(tuple(found), len(conjuncts))
+
+
+def _conjuncts(tree: Tree) -> Iterator[Tree]:
+    if isinstance(tree, exp.And):
+        yield from _conjuncts(tree.this)
+        yield from _conjuncts(tree.expression)
+    elif isinstance(tree, exp.Paren):
+        yield from _conjuncts(tree.this)
+    else:
+        yield tree
+
+
+class _Places:
+    """Where the column stands that a tree is: named, or meant by the expression it holds."""
+
+    def __init__(self, resolve: Resolve, expressions: Expressions) -> None:
+        self._resolve = resolve
+        self._expressions = expressions
+
+    def find(self, tree: Tree) -> tuple[int, bool] | None:
+        """(position, whether it is computed), None for anything else."""
+        if isinstance(tree, exp.Column):
+            position = self._resolve(tree)
+            return None if position is None else (position, False)
+        if not self._expressions:
+            return None
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        found = self._expressions.get(restored(tree))
+        if found is None or any(self._resolve(each) is None for each in tree.find_all(exp.Column)):
+            return None
+        return found, True
+
+
+def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
+    operator = _COMPARISONS.get(type(tree))
+    if operator is not None:
+        yield from _comparison(tree, operator, number, places)
+    elif isinstance(tree, exp.Between):
+        place = places.find(tree.this)
+        low, high = constant_of(tree.args["low"]), constant_of(tree.args["high"])
+        if place is not None and low is not None and high is not None:
+            yield Term(place[0], ">=", (low,), number, place[1])
+            yield Term(place[0], "<=", (high,), number, place[1])
+    elif isinstance(tree, exp.In) and tree.args.get("query") is None:
+        place = places.find(tree.this)
+        constants = [constant_of(each) for each in tree.expressions]
+        usable = tuple(each for each in constants if each is not None)
+        if place is not None and usable and len(usable) == len(constants):
+            yield Term(place[0], "in", usable, number, place[1])
+
+
+def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iterator[Term]:
+    for column, constant, sign in (
+        (tree.this, tree.expression, operator),
+        (tree.expression, tree.this, _MIRRORED[operator]),
+    ):
+        value = constant_of(constant)
+        place = None if value is None else places.find(column)
+        if place is not None and value is not None:
+            yield Term(place[0], sign, (value,), number, place[1])
+            return
+
+
+# -- zoned -----------------------------------------------------------------------------------------
+
+
+class Doubtful(NamedTuple):
+    """A local time that is not exactly one moment: the first and the last it may be, packed."""
+
+    first: int
+    last: int
+
+
+def zoned_bounder(kind: FieldType, equality: bool, zone: tzinfo | None) -> Bounder:
+    """As `bounder`, of local times of that zone; a range's bound may be Doubtful."""
+    plain = bounder(kind, equality)
+    if zone is None:
+        return plain
+
+    def bound(value: Value) -> Value:
+        if isinstance(value, str) and names_zone(value):
+            return INEXACT
+        local = plain(value)
+        if local is INEXACT or local is NOTHING:
+            return local
+        found = _moments(local, zone)
+        if found is None or (equality and found.first != found.last):
+            return INEXACT
+        return found.first if found.first == found.last else found
+
+    return bound
+
+
+def _moments(local: int, zone: tzinfo) -> Doubtful | None:
+    """None for what no calendar has."""
+    try:
+        moment = to_moment(local).replace(tzinfo=zone)
+        both = [from_moment(moment.replace(fold=fold).astimezone(UTC)) for fold in (0, 1)]
+    except (OverflowError, ValueError):
+        return None
+    return Doubtful(min(both), max(both))
+
+
+# -- match -----------------------------------------------------------------------------------------
+
+MOST_SPANS = 10_000
+Values = tuple[Value, ...]
+
+
+class Match(NamedTuple):
+    """See the module. `equals` and `ranges` say how constants become bounds, `prefixed` whether a
+    part is cut to some characters; all go part by part."""
+
+    key: IndexInfo
+    positions: tuple[int, ...]
+    equals: tuple[Bounder, ...]
+    ranges: tuple[Bounder, ...]
+    prefixed: tuple[bool, ...]
+    equal: tuple[Term, ...]
+    range: tuple[Term, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part is given."""
+        return len(self.equal) == len(self.positions)
+
+    @property
+    def used(self) -> bool:
+        """Whether it narrows anything."""
+        return bool(self.equal or self.range)
+
+    def covers(self, table: Table, terms: Terms) -> bool:
+        """Whether the whole WHERE is said by this key, so that no row must be looked at again."""
+        parts = len(self.equal) + bool(self.range)
+        if any(self.prefixed[:parts]) or not key_codec.is_exact(table, self.key):
+            return False
+        taken = self.equal + self.range
+        if any(term.computed or term.zone for term in taken):
+            return False
+        conjuncts = {term.conjunct for term in taken}
+        asked = sum(term.conjunct in conjuncts for term in terms.usable)
+        return len(conjuncts) == terms.conjuncts and asked == len(taken)
+
+
+def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms) -> Match:
+    """What the terms give for a key whose parts stand at these positions."""
+    types = tuple(table.info.cols[position].type for position in positions)
+    prefixed = tuple(part.length >= 0 for part in index.idx_cols)
+    equal: list[Term] = []
+    ranges: tuple[Term, ...] = ()
+    for position in positions:
+        term = _equality(position, terms)
+        if term is None:
+            ranges = _two_sides(position, terms)
+            break
+        equal.append(term)
+    zones = {term.position: term.zone for term in terms.usable}
+    kinds = [(kind, zones.get(position)) for kind, position in zip(types, positions, strict=True)]
+    equals = tuple(zoned_bounder(kind, True, zone) for kind, zone in kinds)
+    sides = tuple(zoned_bounder(kind, False, zone) for kind, zone in kinds)
+    return Match(index, tuple(positions), equals, sides, prefixed, tuple(equal), ranges)
+
+
+def _equality(position: int, terms: Terms) -> Term | None:
+    found = [t for t in terms.usable if t.position == position and t.operator in ("=", "in")]
+    return min(found, key=lambda term: len(term.constants), default=None)
+
+
+def _two_sides(position: int, terms: Terms) -> tuple[Term, ...]:
+    found = [term for term in terms.usable if term.position == position]
+    low = next((term for term in found if term.operator in (">", ">=")), None)
+    high = next((term for term in found if term.operator in ("<", "<=")), None)
+    return tuple(term for term in (low, high) if term is not None)
+
+
+def combinations(found: Match, context: Context) -> list[Values] | None:
+    """Every combination of the values given for the equal parts; None where one is inexact."""
+    rows: list[Values] = [()]
+    for term, bound in zip(found.equal, found.equals, strict=False):
+        values = []
+        for constant in term.constants:
+            value = bound(constant(context))
+            if value is INEXACT:
+                return None
+            if value is not NOTHING:
+                values.append(value)
+        rows = [(*row, value) for row in rows for value in values]
+        if len(rows) > MOST_SPANS:
+            return None
+    return rows
+
+
+class _Side(NamedTuple):
+    values: Values
+    inclusive: bool
+
+
+def spans(table: Table, found: Match, context: Context) -> list[Span] | None:
+    """Ranges of keys, in order and apart from each other; None where a constant is inexact."""
+    rows = combinations(found, context)
+    if rows is None:
+        return None
+    low, high = _Side((), True), _Side((), True)
+    for term in found.range:
+        part = len(found.equal)
+        value = found.ranges[part](term.constants[0](context))
+        if value is INEXACT:
+            return None
+        if value is NOTHING:
+            return []
+        inclusive, from_below = term.operator.endswith("="), term.operator[0] == ">"
+        if isinstance(value, Doubtful):
+            inclusive, value = True, value.first if from_below else value.last
+        side = _Side((value,), found.prefixed[part] or inclusive)
+        low, high = (side, high) if from_below else (low, side)
+    if found.range and not low.values:
+        low = _Side((None,), False)
+    bounds = {_span(table, found.key, row, low, high) for row in rows}
+    return _apart(sorted(span for span in bounds if span.start < span.end))
+
+
+def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) -> Span:
+    if not table.info.pk_is_handle or not index.exuvia_clustered:
+        return key_codec.index_range(
+            table,
+            index,
+            (*row, *low.values),
+            (*row, *high.values),
+            low.inclusive,
+            high.inclusive,
+        )
+    first = () if low.values == (None,) else (*row, *low.values)
+    return key_codec.index_range(
+        table, index, first, (*row, *high.values), low.inclusive, high.inclusive
+    )
+
+
+def _apart(found: list[Span]) -> list[Span]:
+    """Neighbours that overlap (cut keys) become one."""
+    merged: list[Span] = []
+    for span in found:
+        if merged and span.start < merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(span.end, merged[-1].end))
+        else:
+            merged.append(span)
+    return merged
