@@ -12,16 +12,24 @@ writer who may not add removes what a former life of its row left where its entr
 
 import pytest
 
+from exuvia.base.types import TypeCode
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
+from exuvia.pipeline.reorgs import open_reorg
+from support import scripts_modify
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
 ROW = [1, 7, 7]
+
+
+def reorgs(store):
+    """As node/ wires them."""
+    return lambda job_id, epoch, table, plan: open_reorg(store, job_id, epoch, table, plan, None)
 
 
 def until(cluster, job_id, state):
@@ -73,3 +81,46 @@ def test_the_row_has_its_entry_in_the_end(unique, moves):
     t = cluster.table("t")
     found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ia"))))
     assert found == [((7,), keys.i64(1))]
+
+
+def came_and_went_ahead(cluster, job_id, row, in_two_steps):
+    """`row` comes and goes in WRITE_ONLY, and then comes by a transaction of DELETE_ONLY: as it is,
+    or as another one that becomes it, which no snapshot shows either. The rows and the entries of
+    the index in the end."""
+    until(cluster, job_id, SchemaState.DELETE_ONLY)
+    txn, planned = begin(cluster)
+    until(cluster, job_id, SchemaState.WRITE_ONLY)
+    insert(cluster, row)
+    delete(cluster, 1)
+    if in_two_steps:
+        writer.insert(txn, planned, [1, 5, 7])
+        writer.update(txn, planned, keys.i64(1), [1, 5, 7], row)
+    else:
+        writer.insert(txn, planned, row)
+    txn.commit()
+    assert cluster.finish(job_id).state == JobState.SYNCED
+    t = cluster.table("t")
+    return cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ia"))))
+
+
+@pytest.mark.parametrize("in_two_steps", [False, True], ids=["inserted", "then updated"])
+def test_a_row_that_is_new_in_its_transaction_has_its_entry(in_two_steps):
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc()))
+    info = cluster.table("t").info
+    job_id = cluster.submit(requests.add_index(cluster.database(), info, index("ia", "a")))
+    found = came_and_went_ahead(cluster, job_id, ROW, in_two_steps)
+    assert found == [((7,), keys.i64(1))]
+
+
+@pytest.mark.parametrize("in_two_steps", [False, True], ids=["inserted", "then updated"])
+@pytest.mark.parametrize("value", [7, 0, None])
+def test_a_row_whose_column_changes_has_its_entry_of_the_new_type(in_two_steps, value):
+    """Its tombstone lies under the converted value, which that transaction does not write yet."""
+    cluster = SmallCluster(reorgs=reorgs)
+    cluster.run(requests.create_table(cluster.database(), abc(indexes=(index("ia", "a"),))))
+    column = cluster.table("t").info.column("a")
+    new = scripts_modify.changed(column, Tp=TypeCode.DOUBLE, Decimal=-1)
+    job_id = cluster.submit(scripts_modify.asked(cluster, new))
+    found = came_and_went_ahead(cluster, job_id, [1, value, 7], in_two_steps)
+    assert [handle for _, handle in found] == [keys.i64(1)]

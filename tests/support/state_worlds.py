@@ -70,7 +70,7 @@ def execute(world: Small, statement: Statement, state: SchemaState, unique: bool
             index[key] = TOMB
         elif holder is not None and (holder == row or not unique):
             del index[key]
-    if value is not None and old is None and duty.removes and not duty.adds and not unique:
+    if value is not None and duty.removes and not duty.adds and not unique:
         index.pop(key_of(value, row, unique), None)
     if value is not None and duty.adds:
         key = key_of(value, row, unique)

@@ -17,7 +17,13 @@ from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.base.types import Family, Flag
 from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row, RowDecoder, RowEncoder, layout_of, with_layout
-from exuvia.catalog.convert.type_change import Change, changes_of, keyed_type, wrapped
+from exuvia.catalog.convert.type_change import (
+    Change,
+    changes_of,
+    coming_changes_of,
+    keyed_type,
+    wrapped,
+)
 from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
 from exuvia.catalog.state import DUTIES, Duty
@@ -226,6 +232,11 @@ class Table:
         return changes_of(self.info)
 
     @cached_property
+    def coming_changes(self) -> tuple[Change, ...]:
+        """What writers one state ahead owe such columns, and this plan does not yet."""
+        return coming_changes_of(self.info)
+
+    @cached_property
     def virtual(self) -> Virtual | None:
         """How its virtual columns are computed; None where it has none."""
         if not any(column.is_virtual for column in self.info.cols):
@@ -291,6 +302,11 @@ class Table:
     def forms(self) -> tuple[IndexForm, ...]:
         """The indexes a writer owes something."""
         return tuple(form for form in self._forms.values() if form.duty.removes)
+
+    @cached_property
+    def forms_not_added(self) -> tuple[IndexForm, ...]:
+        """Those of them that get no entries: nearly always none."""
+        return tuple(form for form in self.forms if not form.duty.adds)
 
     def form(self, index: IndexInfo) -> IndexForm:
         """An index's form, in any state. Raises KeyError for a clustered primary key, which has no

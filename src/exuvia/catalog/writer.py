@@ -9,10 +9,12 @@ this is it.
     DELETE_REORG     REMOVE     RELEASE                      REMOVE*   -
     PUBLIC           REMOVE     RELEASE                      PLACE     CLAIM
 
-* at the place of a new row only. A row may have come and gone, by writers one state ahead, since
-the snapshot that shows no row: its tombstone would stop the fill from placing the new row's entry.
+* where the row's entry will be. A row may have come and gone, by writers one state ahead, since the
+snapshot that shows no row: its tombstone would stop the fill from placing the new row's entry.
 (Absence has no version: a row that came and went is not seen as a conflict. A unique tombstone
-needs no such care, since the fill judges what it meets there.)
+needs no such care, since the fill judges what it meets there.) Those writers convert the values of
+columns that take another's place, so the key is made of converted values. An update removes it too
+where it changes the key: its row may be new in its own transaction.
 
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
 put one. What a unique write meets is judged where it commits (kv/entry.py).
@@ -34,7 +36,7 @@ commits (law 1)."""
 
 from collections.abc import Iterator
 
-from exuvia.base.errors import Broken, Duplicate
+from exuvia.base.errors import Broken, Duplicate, Refused
 from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
@@ -97,6 +99,7 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
+        _clear_former_life(txn, table, new_row, moved, old_row)
     else:
         _refuse_taken(txn, table, added, new_row, {moved, handle})
         txn.write(Kind.DELETE, table.row_prefix + handle, b"")
@@ -154,13 +157,29 @@ def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> No
             txn.write(Kind.ENTOMB if form.duty.entombs else Kind.REMOVE, key, b"")
 
 
-def _clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
-    """What a row of this handle may have left where the new one's entry will be, see the module."""
-    for form in table.forms:
-        if not form.duty.adds:
-            key, unique = form.key(row, handle)
-            if not unique:
-                txn.write(Kind.REMOVE, key, b"")
+def _clear_former_life(
+    txn: Transaction, table: Table, row: Row, handle: bytes, before: Row | None = None
+) -> None:
+    """What a row of this handle may have left where the row's entry will be, see the module.
+    `before`: the row that it was, whose own places need no look."""
+    if not table.forms_not_added:
+        return
+    row = _as_it_will_be(table, row)
+    before = None if before is None else _as_it_will_be(table, before)
+    for form in table.forms_not_added:
+        key, unique = form.key(row, handle)
+        if not unique and (before is None or key != form.key(before, handle)[0]):
+            txn.write(Kind.REMOVE, key, b"")
+
+
+def _as_it_will_be(table: Table, row: Row) -> Row:
+    """The row as writers one state ahead write it; as it is where they would be refused."""
+    if not table.coming_changes:
+        return row
+    try:
+        return applied(table.coming_changes, row)
+    except Refused:
+        return row
 
 
 def _completed(table: Table, row: Row, stored: Row | None) -> Row:

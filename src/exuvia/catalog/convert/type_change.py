@@ -198,12 +198,21 @@ def changes_of(info: TableInfo) -> tuple[Change, ...]:
         for at, each in enumerate(info.cols)
         if each.exuvia_changing_type and LEFT not in (each.change_state_info or {})
     ]
-    found += [
+    found += _hidden_changes(info, adds=True)
+    return tuple(found)
+
+
+def coming_changes_of(info: TableInfo) -> tuple[Change, ...]:
+    """What writers will owe columns that they do not write yet: whose state does not add."""
+    return tuple(_hidden_changes(info, adds=False))
+
+
+def _hidden_changes(info: TableInfo, adds: bool) -> list[Change]:
+    return [
         _hidden(info, at, each)
         for at, each in enumerate(info.cols)
-        if OLD_COLUMN in (each.change_state_info or {}) and DUTIES[each.state].adds
+        if OLD_COLUMN in (each.change_state_info or {}) and DUTIES[each.state].adds == adds
     ]
-    return tuple(found)
 
 
 def _narrowing(at: int, column: ColumnInfo) -> Change:
