@@ -98,6 +98,12 @@ def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
     return found
 
 
+def failed_with_others(asked: Job, ended: Job) -> bool:
+    """Whether the error is that of a batch, and may be another statement's: it is asked for again,
+    alone."""
+    return is_batch(ended) and not is_batch(asked) and ended.error() is not None
+
+
 class _Ticket:
     """One job on its way into the queue."""
 
@@ -146,9 +152,8 @@ class Submitter:
     ) -> Job:
         """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
         ended = self.wait(self.submit_nowait(job), timeout_s, look)
-        if is_batch(ended) and not is_batch(job) and ended.error() is not None:
-            alone = self._submit(job, alone=True)
-            return self.wait(alone, timeout_s, look)
+        if failed_with_others(job, ended):
+            return self.wait(self.submit_alone(job), timeout_s, look)
         return ended
 
     # -- into the queue ----------------------------------------------------------------------------
@@ -156,6 +161,10 @@ class Submitter:
     def submit_nowait(self, job: Job) -> int:
         """The job's id, once its row is committed. Deposed if this member was fenced."""
         return self._submit(job, alone=False)
+
+    def submit_alone(self, job: Job) -> int:
+        """The same for a job that is to share none with others."""
+        return self._submit(job, alone=True)
 
     def _submit(self, job: Job, *, alone: bool) -> int:
         ticket = _Ticket(job, alone)

@@ -14,8 +14,10 @@ import msgspec
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.mysql_errors import ErrTableDefChanged
 from exuvia.catalog.model import evolve
-from exuvia.ddl import admin
+from exuvia.ddl import admin, queue
+from exuvia.ddl.actions.table import is_batch
 from exuvia.ddl.job import Job
+from exuvia.ddl.submit import failed_with_others
 from exuvia.sql import planner
 from exuvia.sql.nodes import CreateTable, DropTable, TableName
 from exuvia.sql.result import Result
@@ -105,22 +107,40 @@ def _run(
 
 def submit(session: SessionApi, job: Job) -> Job:
     """Run a job to its end. Raises what it ended with."""
-    return _ended(session, session.services.submitter.submit_nowait(job))
+    submitter = session.services.submitter
+    finished = _waited(session, submitter.submit_nowait(job))
+    if failed_with_others(job, finished):
+        finished = _waited(session, submitter.submit_alone(job))
+    return _ended(session, finished)
 
 
-def _ended(session: SessionApi, job_id: int) -> Job:
-    """A submitted job at its end. Raises what it ended with.
+def _waited(session: SessionApi, job_id: int) -> Job:
+    """A submitted job at its end.
 
-    A kill ends the wait (1317) and cancels the job; without its client the job goes on."""
+    A kill ends the wait (1317) and cancels the job, unless other sessions' tables are made by it
+    too; without its client the job goes on."""
     services = session.services
     try:
-        finished = services.submitter.wait(job_id, look=session.check_interrupt)
+        return services.submitter.wait(job_id, look=session.check_interrupt)
     except Refused:
-        if not session.client_is_gone:
+        if not session.client_is_gone and not _is_shared(session, job_id):
             with suppress(Unavailable):  # a job that steps all the time has soon ended
                 guard = services.member.guard
                 admin.command_now(services.store, "cancel", (job_id,), admin.SYSTEM, guard)
         raise
+
+
+def _is_shared(session: SessionApi, job_id: int) -> bool:
+    txn = session.services.store.begin()
+    try:
+        job = queue.get(txn, job_id)
+    finally:
+        txn.rollback()
+    return job is not None and is_batch(job)
+
+
+def _ended(session: SessionApi, finished: Job) -> Job:
+    """A finished job. Raises what it ended with."""
     told = {"query": finished.query, "seq_num": finished.seq_num}
     session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
     error = finished.error()
@@ -139,7 +159,7 @@ def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) 
         job = create_select.with_loader(session, wanted.job)
         job_id = session.services.submitter.submit_nowait(job)
         rows = create_select.load(session, job_id, selected)
-        made = _ended(session, job_id)
+        made = _ended(session, _waited(session, job_id))
     except Refused as error:
         if error.code not in change.existence.codes:
             raise
