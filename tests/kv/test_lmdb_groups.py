@@ -255,15 +255,6 @@ def test_a_group_takes_no_more_than_its_share(opened: LmdbStore) -> None:
     committer._queue.clear()
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also where the tests were started with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_that_it_moves(
     opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +327,15 @@ def test_the_gate_tells_which_thread_writes(opened: LmdbStore) -> None:
     assert gate.holders().thread == 0
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests were started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     """Ctrl-C in a session that waits for its commit: the others go on, and so does the next."""
     writers = [threading.Thread(target=put, args=(opened, number)) for number in range(1, 5)]
@@ -363,14 +363,9 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
             time.sleep(0.001)
         release.set()
 
-    # A run that a shell has put into the background ignores it.
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        threading.Thread(target=interrupt).start()
-        with pytest.raises(KeyboardInterrupt):
-            put(opened, 9)
-    finally:
-        signal.signal(signal.SIGINT, former)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        put(opened, 9)
     for thread in (holder, *writers):
         thread.join()
     assert put(opened, 10) > 0
