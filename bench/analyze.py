@@ -34,14 +34,14 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark
 from exuvia.stats import meta, records
 from exuvia.stats.analysis import statistics_of, subject_of
-from exuvia.stats.analyze import Reading
+from exuvia.stats.analyze import AnalyzeSettings
 from exuvia.stats.records import Statistics
 
 
 def analyzed(store: Store, spark: Spark | None, table: Table) -> list[Statistics]:
     """Analyze a table and write what was found."""
     subject = subject_of(table)
-    reading = Reading(store, spark, SystemClock())
+    reading = AnalyzeSettings(store, spark, SystemClock())
     found = reading.read(table, subject, 0, lambda: False, lambda rows: None)
     statistics = statistics_of(found, table, subject, table.physical_id, 100, 256)
     txn = store.begin()

@@ -16,7 +16,7 @@ from exuvia.cli.demo import story
 class Cluster(NamedTuple):
     """Running nodes and where their store is."""
 
-    story: list[story.Node]
+    story: list[story.DemoNode]
     url: str
 
     def connect(self, node: int = 0, database: str | None = None) -> Any:
@@ -32,7 +32,7 @@ def cluster(count: int = 2) -> Iterator[Cluster]:
     """`count` nodes on a fresh LMDB store, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="exuvia-bench-") as folder:
         url = f"lmdb://{folder}/store"
-        started: list[story.Node] = []
+        started: list[story.DemoNode] = []
         try:
             for number in range(count):
                 started.append(story.start(url, Path(folder) / f"node{number}.log"))

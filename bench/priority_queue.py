@@ -37,7 +37,7 @@ from exuvia.kv.entry import LIVE
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import Job, rescored
+from exuvia.stats.analysis_jobs import AnalysisJob, rescored
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.heap import Heap
 from exuvia.stats.meta import Delta
@@ -196,7 +196,7 @@ def owner(url: str, tables: int) -> None:
     figure(
         "all scored anew", f"{took:.1f} s, {memory_mb() - before:.0f} MB", "500 MB for 1,000,000"
     )
-    heap: Heap[int, Job] = Heap(lambda job: job.key)
+    heap: Heap[int, AnalysisJob] = Heap(lambda job: job.key)
     heap.bulk_add(jobs)
     anew = [rescored(job, time.time()) for job in jobs]
     took, _ = timed(lambda: [heap.update(job) for job in anew])
@@ -221,7 +221,7 @@ def start(url: str, folder: Path) -> None:
     figure("most of the store and libraries mapped in one of them", f"{watch.mapped:.0f} MB")
 
 
-def jobs_of(node: story.Node) -> int:
+def jobs_of(node: story.DemoNode) -> int:
     """How many analyses wait, once the node says so. Raises TimeoutError."""
     url = f"http://127.0.0.1:{node.status_port}/stats/priority-queue"
     deadline = time.monotonic() + PATIENCE_S

@@ -145,6 +145,24 @@ def test_a_circle_would_be_seen() -> None:
     assert house().circles(house().import_graph(trees)) == [["a.b", "a.c"]]
 
 
+def test_no_two_classes_share_a_name() -> None:
+    """One word per thing. Private classes and those inside functions are their module's affair."""
+    places: dict[str, list[str]] = {}
+    for module, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    assert len(places) > 500
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_the_glossary_has_each_term_once_and_in_order() -> None:
+    lines = (ROOT / "docs/glossary.md").read_text().splitlines()
+    terms = [line.split("|")[1].strip() for line in lines if line.startswith("|")][2:]
+    assert len(terms) > 40
+    assert terms == sorted(set(terms))
+
+
 SHREDS = 24
 
 

@@ -11,7 +11,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.columns import vector_of
 from exuvia.catalog.convert import type_change_batch
-from exuvia.catalog.convert.type_change import Change, Kind, converter, kind_of
+from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter, kind_of
 
 UNSIGNED, NOT_NULL = int(Flag.UNSIGNED), int(Flag.NOT_NULL)
 
@@ -46,36 +46,36 @@ def moment(digits):
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
-        (INT, BIG, Kind.METADATA),
-        (INT, INT, Kind.METADATA),
-        (BIG, INT, Kind.CHECKED),
-        (INT, integer(flag=NOT_NULL), Kind.CHECKED),
-        (integer(flag=NOT_NULL), INT, Kind.METADATA),
-        (INT, integer(flag=UNSIGNED), Kind.CHECKED),
-        (INT, decimal(), Kind.ROWS),
-        (decimal(), decimal(12), Kind.ROWS),
-        (decimal(), decimal(), Kind.METADATA),
-        (FLOAT, DOUBLE, Kind.ROWS),
-        (DOUBLE, DOUBLE, Kind.METADATA),
-        (text(), text(length=20), Kind.METADATA),
-        (text(), text(length=5), Kind.CHECKED),
-        (text(), TEXT, Kind.METADATA),
-        (TEXT, text(), Kind.CHECKED),
-        (text(length=100), text(TypeCode.TINY_BLOB, 255), Kind.CHECKED),
-        (text(), CHAR, Kind.PRECHECKED),
-        (CHAR, text(), Kind.CHECKED),
-        (CHAR, text(TypeCode.STRING, 20), Kind.METADATA),
-        (BINARY, text(TypeCode.STRING, 20, "binary"), Kind.ROWS),
-        (text(charset="binary"), text(length=20, charset="binary"), Kind.METADATA),
-        (text(), text(charset="binary"), Kind.ROWS),
-        (named("a"), named("a", "b"), Kind.METADATA),
-        (named("a", "b"), named("b", "a"), Kind.ROWS),
-        (named("a", "b"), named("a"), Kind.ROWS),
-        (named("a"), named("a", code=TypeCode.SET), Kind.ROWS),
-        (moment(0), moment(3), Kind.METADATA),
-        (moment(3), moment(0), Kind.ROWS),
-        (text(), INT, Kind.ROWS),
-        (INT, text(), Kind.ROWS),
+        (INT, BIG, ChangeKind.METADATA),
+        (INT, INT, ChangeKind.METADATA),
+        (BIG, INT, ChangeKind.CHECKED),
+        (INT, integer(flag=NOT_NULL), ChangeKind.CHECKED),
+        (integer(flag=NOT_NULL), INT, ChangeKind.METADATA),
+        (INT, integer(flag=UNSIGNED), ChangeKind.CHECKED),
+        (INT, decimal(), ChangeKind.ROWS),
+        (decimal(), decimal(12), ChangeKind.ROWS),
+        (decimal(), decimal(), ChangeKind.METADATA),
+        (FLOAT, DOUBLE, ChangeKind.ROWS),
+        (DOUBLE, DOUBLE, ChangeKind.METADATA),
+        (text(), text(length=20), ChangeKind.METADATA),
+        (text(), text(length=5), ChangeKind.CHECKED),
+        (text(), TEXT, ChangeKind.METADATA),
+        (TEXT, text(), ChangeKind.CHECKED),
+        (text(length=100), text(TypeCode.TINY_BLOB, 255), ChangeKind.CHECKED),
+        (text(), CHAR, ChangeKind.PRECHECKED),
+        (CHAR, text(), ChangeKind.CHECKED),
+        (CHAR, text(TypeCode.STRING, 20), ChangeKind.METADATA),
+        (BINARY, text(TypeCode.STRING, 20, "binary"), ChangeKind.ROWS),
+        (text(charset="binary"), text(length=20, charset="binary"), ChangeKind.METADATA),
+        (text(), text(charset="binary"), ChangeKind.ROWS),
+        (named("a"), named("a", "b"), ChangeKind.METADATA),
+        (named("a", "b"), named("b", "a"), ChangeKind.ROWS),
+        (named("a", "b"), named("a"), ChangeKind.ROWS),
+        (named("a"), named("a", code=TypeCode.SET), ChangeKind.ROWS),
+        (moment(0), moment(3), ChangeKind.METADATA),
+        (moment(3), moment(0), ChangeKind.ROWS),
+        (text(), INT, ChangeKind.ROWS),
+        (INT, text(), ChangeKind.ROWS),
     ],
 )
 def test_the_kind_of_a_change(old, new, kind):
@@ -84,10 +84,10 @@ def test_the_kind_of_a_change(old, new, kind):
 
 def test_an_index_and_a_lenient_mode_change_the_kind():
     unsigned = integer(flag=UNSIGNED)
-    assert kind_of(INT, unsigned, indexed=True) == Kind.INDEXES
-    assert kind_of(BIG, INT, indexed=True) == Kind.CHECKED
-    assert kind_of(BIG, INT, strict=False) == Kind.ROWS
-    assert kind_of(INT, BIG, strict=False) == Kind.METADATA
+    assert kind_of(INT, unsigned, indexed=True) == ChangeKind.INDEXES
+    assert kind_of(BIG, INT, indexed=True) == ChangeKind.CHECKED
+    assert kind_of(BIG, INT, strict=False) == ChangeKind.ROWS
+    assert kind_of(INT, BIG, strict=False) == ChangeKind.METADATA
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_as_columns_as_one_by_one(old, new, data):
     texts = TEXTS if old.Charset != "binary" else TEXTS.map(str.encode)
     one = VALUES.get(old.Tp, texts)
     values = data.draw(st.lists(st.none() | one, max_size=6))
-    change = Change(0, 0, converter(old, new, "c"), False, "c", None, old, new)
+    change = ColumnChange(0, 0, converter(old, new, "c"), False, "c", None, old, new)
     vector = vector_of(values, old)
     singly, wrong = [], []
     for at, value in enumerate(values):
@@ -185,7 +185,7 @@ def test_as_columns_as_one_by_one(old, new, data):
 
 def test_null_meets_not_null():
     new = integer(flag=NOT_NULL)
-    change = Change(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
+    change = ColumnChange(0, 0, converter(INT, new, "c"), True, "c", None, INT, new)
     assert type_change_batch.offenders(change, vector_of([1, None], INT)) == [1]
     with pytest.raises(Refused, match="Data truncated for column 'c' at row 1"):
         type_change_batch.changed(change, vector_of([1, None], INT))

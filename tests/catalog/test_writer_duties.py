@@ -17,7 +17,7 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from support.rows import BIGINT, INT, column, index, info_of, planned, store_of, text
@@ -148,7 +148,7 @@ def test_an_unchanged_key_writes_nothing_to_the_index() -> None:
     run(store, insert(table, 1, 5, "a"))
     txn = store.begin()
     writer.update(txn, table, ONE, [1, 5, "a"], [1, 5, "b"])
-    assert [write.kind for write in txn.packet().writes] == [Kind.PUT]
+    assert [write.kind for write in txn.packet().writes] == [WriteKind.PUT]
     txn.rollback()
 
 

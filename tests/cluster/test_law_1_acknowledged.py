@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.cluster.versions import ack_key
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from support.nodes import Node, acks, read, sequence
 
 
@@ -86,7 +86,7 @@ def test_a_front_of_an_older_build_acknowledges_versions_alone(nodes, store):
     owner, _ = nodes
     owner.acknowledges()
     txn = store.begin()
-    txn.write(Kind.PLACE, ack_key(7, "front"), keys.number(1) + b"[]")
+    txn.write(WriteKind.PLACE, ack_key(7, "front"), keys.number(1) + b"[]")
     txn.commit()
     assert owner.waits_for(7) == []
     owner.announces(7, 1, {55: 7})

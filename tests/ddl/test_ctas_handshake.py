@@ -10,7 +10,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
-from exuvia.pipeline.executor import Crew
+from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorgs import open_reorg
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
@@ -81,13 +81,13 @@ def entries(it):
 
 def test_its_indexes_are_built_and_verified_by_the_job(it, monkeypatch):
     """On the owner's side, by the pipeline; the session's process only writes rows (law 9)."""
-    kinds, start = [], Crew.start
+    kinds, start = [], Executor.start
 
     def noted(crew, tag, tasks):
         kinds.extend(each.kind for each in tasks)
         start(crew, tag, tasks)
 
-    monkeypatch.setattr(Crew, "start", noted)
+    monkeypatch.setattr(Executor, "start", noted)
     it.load()
     assert entries(it) == [0, 0]
     it.finish()

@@ -13,7 +13,7 @@ from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.throttle import Pace
+from exuvia.pipeline.throttle import BatchSize
 from exuvia.sql.access.partition_mover import MOVER
 from support.scripts_partitions import ranges as ranged
 from support.small_cluster import SmallCluster
@@ -41,7 +41,7 @@ def rows_of(cluster, name):
 
 def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     cluster, t = filled(50)
-    cluster.owner.ddl.gc.pace = Pace(7)
+    cluster.owner.ddl.gc.pace = BatchSize(7)
     job = cluster.run(requests.drop_table(cluster.database(), t.info))
     span = keys.table_span(t.info.id)
     left = cluster.store.count(span)
@@ -70,7 +70,7 @@ def test_a_partition_goes_as_one_range_not_row_by_row(asked):
     for n in range(200):
         writer.insert(txn, gone if n < 100 else kept, [n, n % 5, n])
     txn.commit()
-    cluster.owner.ddl.gc.pace = Pace(7)
+    cluster.owner.ddl.gc.pace = BatchSize(7)
     job = cluster.run(asked(cluster.database(), t.info, ["p0"]))
     left = cluster.store.count(keys.table_span(gone.physical_id))
     assert job.state == JobState.SYNCED and left >= 200 - 7, "rows and entries stand yet"

@@ -5,11 +5,13 @@ from exuvia.ddl import requests
 from exuvia.ddl.apply import take_epoch
 from exuvia.ddl.codes import JobState
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 
-SETTINGS = Settings(workers=1, batch_rows=64, inline_rows=1 << 30, span_rows=300, verify="full")
+SETTINGS = PipelineSettings(
+    workers=1, batch_rows=64, inline_rows=1 << 30, span_rows=300, verify="full"
+)
 
 
 class Filled:

@@ -15,7 +15,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.queue import system_table
 from exuvia.kv import keys
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.executor import Crew
+from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
 from support.scripts_modify import asked, changed
@@ -63,13 +63,13 @@ def cluster():
 @pytest.fixture
 def done(monkeypatch):
     """(kernel, partition) -> spans begun, in the order they came."""
-    found, start = [], Crew.start
+    found, start = [], Executor.start
 
     def counted(crew, tag, tasks):
         found.extend((each.kind, each.order.physical_id) for each in tasks)
         start(crew, tag, tasks)
 
-    monkeypatch.setattr(Crew, "start", counted)
+    monkeypatch.setattr(Executor, "start", counted)
     return found
 
 

@@ -9,7 +9,7 @@ from exuvia.catalog.model import TableInfo, name
 from exuvia.ddl import delete_range, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.throttle import Pace
+from exuvia.pipeline.throttle import BatchSize
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 from support.traffic import Traffic
@@ -42,7 +42,7 @@ def rows_of(cluster, wanted="t"):
 
 def gc_steps(cluster, times):
     gc = cluster.owner.ddl.gc
-    gc.pace = Pace(5)
+    gc.pace = BatchSize(5)
     for _ in range(times):
         gc.step(cluster.clock.monotonic())
 

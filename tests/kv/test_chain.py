@@ -8,7 +8,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate
 from exuvia.kv.chain import Chain
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
@@ -109,13 +109,13 @@ def test_a_fence_that_falls_ends_it(store: Store) -> None:
 
 def test_entries_are_judged_in_their_order(store: Store) -> None:
     chain = Chain(store)
-    for kind, row in ((Kind.CLAIM, b"1"), (Kind.RELEASE, b"1"), (Kind.CLAIM, b"2")):
+    for kind, row in ((WriteKind.CLAIM, b"1"), (WriteKind.RELEASE, b"1"), (WriteKind.CLAIM, b"2")):
         txn = chain.begin()
         txn.write(kind, b"tk", LIVE + row)
         txn.commit()
     txn = chain.begin()
     with pytest.raises(Duplicate):
-        txn.write(Kind.CLAIM, b"tk", LIVE + b"3")
+        txn.write(WriteKind.CLAIM, b"tk", LIVE + b"3")
     assert len(chain.flush()) == 3
     assert rows(store) == {"k": "\x002"}
 

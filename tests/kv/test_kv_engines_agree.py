@@ -11,7 +11,7 @@ import pytest
 
 from exuvia.base.errors import ExuviaError
 from exuvia.kv import validate
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.lmdb import work
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import SEQUENCE_BYTES, AtMost, Equal, Span, Standing, Unchanged
@@ -49,7 +49,7 @@ class World:
         return list(self.open[slot].scan(Span(low, high), limit, dice.random() < 0.5))
 
     def write(self, slot: int, dice: random.Random) -> object:
-        kind = dice.randint(Kind.PUT, Kind.BURY)
+        kind = dice.randint(WriteKind.PUT, WriteKind.BURY)
         self.open[slot].write(kind, dice.choice(KEYS), dice.choice(ROWS))
         return None
 

@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, TOMBSTONE, Kind
+from exuvia.kv.entry import LIVE, TOMBSTONE, WriteKind
 from exuvia.kv.packet import LONGEST_KEY, AtMost, Equal, Span
 from exuvia.kv.store import Store
 
@@ -279,7 +279,7 @@ ENTRY = b"ti-unique"
 MINE, YOURS = LIVE + b"mine", LIVE + b"yours"
 
 
-def write(store: Store, *kinds: Kind, payload: bytes = MINE, key: bytes = ENTRY) -> None:
+def write(store: Store, *kinds: WriteKind, payload: bytes = MINE, key: bytes = ENTRY) -> None:
     txn = store.begin()
     for kind in kinds:
         txn.write(kind, key, payload)
@@ -288,70 +288,70 @@ def write(store: Store, *kinds: Kind, payload: bytes = MINE, key: bytes = ENTRY)
 
 def test_law_5_a_unique_key_is_judged_at_commit(store: Store) -> None:
     late = store.begin()
-    late.write(Kind.CLAIM, ENTRY, MINE)
-    write(store, Kind.CLAIM, payload=YOURS)
+    late.write(WriteKind.CLAIM, ENTRY, MINE)
+    write(store, WriteKind.CLAIM, payload=YOURS)
     with pytest.raises(Duplicate) as refused:
         late.commit()
     assert (refused.value.key, refused.value.handle) == (ENTRY, b"yours")
 
 
 def test_law_5_a_claim_sees_a_duplicate_at_once(store: Store) -> None:
-    write(store, Kind.CLAIM, payload=YOURS)
+    write(store, WriteKind.CLAIM, payload=YOURS)
     txn = store.begin()
     with pytest.raises(Duplicate):
-        txn.write(Kind.CLAIM, ENTRY, MINE)
+        txn.write(WriteKind.CLAIM, ENTRY, MINE)
 
 
-@pytest.mark.parametrize("kind", [Kind.RELEASE, Kind.BURY])
-def test_law_5_only_the_row_that_holds_an_entry_removes_it(store: Store, kind: Kind) -> None:
-    write(store, Kind.CLAIM, payload=YOURS)
+@pytest.mark.parametrize("kind", [WriteKind.RELEASE, WriteKind.BURY])
+def test_law_5_only_the_row_that_holds_an_entry_removes_it(store: Store, kind: WriteKind) -> None:
+    write(store, WriteKind.CLAIM, payload=YOURS)
     write(store, kind)
     assert payload_at(store, ENTRY) == YOURS
     write(store, kind, payload=YOURS)
-    assert payload_at(store, ENTRY) == (None if kind == Kind.RELEASE else TOMBSTONE)
+    assert payload_at(store, ENTRY) == (None if kind == WriteKind.RELEASE else TOMBSTONE)
 
 
 def test_an_entry_left_alone_was_not_written(store: Store) -> None:
-    write(store, Kind.CLAIM, payload=YOURS)
+    write(store, WriteKind.CLAIM, payload=YOURS)
     careful = store.begin()
     careful.require(ENTRY)
     careful.put(b"ta", b"x")
-    write(store, Kind.RELEASE)
+    write(store, WriteKind.RELEASE)
     careful.commit()
 
 
 def test_law_6_a_burial_leaves_a_tombstone_where_nothing_stood(store: Store) -> None:
-    write(store, Kind.BURY)
+    write(store, WriteKind.BURY)
     assert payload_at(store, ENTRY) == TOMBSTONE
-    write(store, Kind.CLAIM)
+    write(store, WriteKind.CLAIM)
     assert payload_at(store, ENTRY) == MINE
 
 
 def test_released_and_claimed_again_in_one_transaction(store: Store) -> None:
-    write(store, Kind.CLAIM)
+    write(store, WriteKind.CLAIM)
     txn = store.begin()
-    txn.write(Kind.RELEASE, ENTRY, MINE)
+    txn.write(WriteKind.RELEASE, ENTRY, MINE)
     assert txn.get(ENTRY) is None
-    txn.write(Kind.CLAIM, ENTRY, YOURS)
+    txn.write(WriteKind.CLAIM, ENTRY, YOURS)
     txn.commit()
     assert payload_at(store, ENTRY) == YOURS
 
 
 def test_law_6_plain_entries_need_no_validation(store: Store) -> None:
     one, two = store.begin(), store.begin()
-    one.write(Kind.ENTOMB, ENTRY, b"")
-    two.write(Kind.PLACE, ENTRY, LIVE)
+    one.write(WriteKind.ENTOMB, ENTRY, b"")
+    two.write(WriteKind.PLACE, ENTRY, LIVE)
     one.commit()
     assert payload_at(store, ENTRY) == TOMBSTONE
     two.commit()
     assert payload_at(store, ENTRY) == LIVE
-    write(store, Kind.REMOVE)
+    write(store, WriteKind.REMOVE)
     assert payload_at(store, ENTRY) is None
 
 
 def test_law_6_a_fill_never_overwrites(store: Store) -> None:
-    write(store, Kind.PLACE, key=b"tb", payload=LIVE + b"writer")
-    write(store, Kind.ENTOMB, key=b"td")
+    write(store, WriteKind.PLACE, key=b"tb", payload=LIVE + b"writer")
+    write(store, WriteKind.ENTOMB, key=b"td")
     keys = [b"ta", b"tb", b"tc", b"td"]
     fills = [LIVE + key for key in keys]
     result = store.bulk(keys, fills, puts=[(b"m/point", b"1")], report=True)
@@ -441,11 +441,11 @@ def test_back_to_a_mark_forgets_what_came_after(store: Store) -> None:
 
 
 def test_back_to_a_mark_restores_judged_entries(store: Store) -> None:
-    write(store, Kind.CLAIM)
+    write(store, WriteKind.CLAIM)
     txn = store.begin()
-    txn.write(Kind.RELEASE, ENTRY, MINE)
+    txn.write(WriteKind.RELEASE, ENTRY, MINE)
     mark = txn.mark()
-    txn.write(Kind.CLAIM, ENTRY, YOURS)
+    txn.write(WriteKind.CLAIM, ENTRY, YOURS)
     txn.back_to(mark)
     assert txn.get(ENTRY) is None
     txn.back_to(0)

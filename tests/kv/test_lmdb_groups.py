@@ -13,7 +13,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb import work
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket
@@ -286,14 +286,16 @@ def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_tha
         for row in range(rows):
             handle = k.i64(row)
             if old is not None:
-                txn.write(Kind.REMOVE, k.index_prefix(9, 1) + k.u64(row * old) + handle, b"")
-                txn.write(Kind.RELEASE, k.index_prefix(9, 2) + k.u64(row * 2 + old), LIVE + handle)
+                txn.write(WriteKind.REMOVE, k.index_prefix(9, 1) + k.u64(row * old) + handle, b"")
+                txn.write(
+                    WriteKind.RELEASE, k.index_prefix(9, 2) + k.u64(row * 2 + old), LIVE + handle
+                )
             if new is None:
                 txn.delete(k.row_prefix(9) + handle)
                 continue
             txn.put(k.row_prefix(9) + handle, bytes(new))
-            txn.write(Kind.PLACE, k.index_prefix(9, 1) + k.u64(row * new) + handle, LIVE)
-            txn.write(Kind.CLAIM, k.index_prefix(9, 2) + k.u64(row * 2 + new), LIVE + handle)
+            txn.write(WriteKind.PLACE, k.index_prefix(9, 1) + k.u64(row * new) + handle, LIVE)
+            txn.write(WriteKind.CLAIM, k.index_prefix(9, 2) + k.u64(row * 2 + new), LIVE + handle)
         txn.commit()
         assert calls < rows // 2, "of Python's functions, for at least 9,000 keys"
         looked_up, written = 2 * rows, 3 * rows

@@ -12,7 +12,7 @@ import pytest
 
 from exuvia.kv.lmdb import watchdog
 from exuvia.kv.lmdb.gate import Gate, Holders
-from exuvia.kv.lmdb.process import Motion, Process, end, identify, is_stopped, motion
+from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.watchdog import Watchdog
 
 STALL_S, TICK_S = 5.0, 1.0
@@ -152,6 +152,6 @@ def test_a_stopped_process_is_told_from_a_running_one(suspect: subprocess.Popen[
     os.waitpid(suspect.pid, os.WUNTRACED)
     assert is_stopped(suspect.pid)
     suspect.send_signal(signal.SIGCONT)
-    assert identify(os.getpid()) == Process(
-        os.getpid(), cast(Process, identify(os.getpid())).started
+    assert identify(os.getpid()) == HostProcess(
+        os.getpid(), cast(HostProcess, identify(os.getpid())).started
     )

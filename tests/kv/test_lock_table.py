@@ -18,7 +18,7 @@ from exuvia.base.errors import Refused
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.kv import lock_table
 from exuvia.kv.lmdb.shared_locks import PATIENCE_S
-from exuvia.kv.lock_table import BUCKETS, WAYS, Alone, LockTable, Seat, Wait, hash_of
+from exuvia.kv.lock_table import BUCKETS, WAYS, Alone, LockTable, Seat, WaitOutcome, hash_of
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from support.kv_children import hear, start, stop
@@ -73,9 +73,9 @@ def test_a_key_is_handed_to_its_waiters_in_their_order(
 ) -> None:
     one, other = two
     one.take(1, [A, B], 0)
-    assert other.wait(5, A, 9) is Wait.WAITS
-    assert one.wait(2, A, 8) is Wait.WAITS
-    assert one.wait(3, B, 8) is Wait.WAITS
+    assert other.wait(5, A, 9) is WaitOutcome.WAITS
+    assert one.wait(2, A, 8) is WaitOutcome.WAITS
+    assert one.wait(3, B, 8) is WaitOutcome.WAITS
     one.release(1, [A, B], committed=True)
     assert woken == [(1, 5, A), (0, 3, B)]
     assert other.has(5, A) and one.has(3, B) and not one.has(2, A)
@@ -94,8 +94,8 @@ def test_who_gives_up_is_passed_over(
 ) -> None:
     one, other = two
     one.take(1, [A], 0)
-    assert other.wait(5, A, 0) is Wait.WAITS
-    assert one.wait(2, A, 0) is Wait.WAITS
+    assert other.wait(5, A, 0) is WaitOutcome.WAITS
+    assert one.wait(2, A, 0) is WaitOutcome.WAITS
     assert not other.stop_waiting(5, A)
     one.release(1, [A], committed=False)
     assert woken == [(0, 2, A)]
@@ -106,13 +106,13 @@ def test_the_wait_that_closes_a_circle_is_refused(two: tuple[Seat, Seat]) -> Non
     one.take(1, [A], 0)
     other.take(1, [B], 0)
     one.take(2, [C], 0)
-    assert one.wait(1, B, 0) is Wait.WAITS
-    assert other.wait(1, C, 0) is Wait.WAITS
-    assert one.wait(2, A, 0) is Wait.CIRCLE
-    assert one.wait(2, 99, 0) is Wait.FREE
-    assert one.wait(2, C, 0) is Wait.FREE, "its own"
+    assert one.wait(1, B, 0) is WaitOutcome.WAITS
+    assert other.wait(1, C, 0) is WaitOutcome.WAITS
+    assert one.wait(2, A, 0) is WaitOutcome.CIRCLE
+    assert one.wait(2, 99, 0) is WaitOutcome.FREE
+    assert one.wait(2, C, 0) is WaitOutcome.FREE, "its own"
     assert not other.stop_waiting(1, C)
-    assert one.wait(2, A, 0) is Wait.WAITS
+    assert one.wait(2, A, 0) is WaitOutcome.WAITS
 
 
 def test_who_leaves_holds_nothing_and_waits_for_nothing(
@@ -122,8 +122,8 @@ def test_who_leaves_holds_nothing_and_waits_for_nothing(
     (third,) = seats(store.lock_table(), 1, woken)
     third.take(1, [A], 0)
     one.take(1, [B], 0)
-    assert third.wait(2, B, 0) is Wait.WAITS
-    assert other.wait(1, B, 0) is Wait.WAITS
+    assert third.wait(2, B, 0) is WaitOutcome.WAITS
+    assert other.wait(1, B, 0) is WaitOutcome.WAITS
     third.leave()
     assert other.other(0, A) is None
     assert other.take(9, [A], 0) == (-1, [0])
@@ -144,7 +144,7 @@ def test_a_fenced_seat_is_ended_by_who_waits_and_begins_again(store: Store) -> N
     waiter = table.join(lambda number, key: None, lambda: (b"", b""))
     assert holder is not None and waiter is not None
     holder.take(1, [A], 0)
-    assert waiter.wait(1, A, 0) is Wait.WAITS
+    assert waiter.wait(1, A, 0) is WaitOutcome.WAITS
     assert not waiter.is_over(1, A)
     txn = store.begin()
     txn.delete(key)
@@ -173,7 +173,7 @@ def test_a_member_that_came_back_holds_by_its_new_epoch(store: Store) -> None:
     txn.put(key, epoch[0])
     txn.commit()
     holder.take(1, [B], 0)
-    assert waiter.wait(1, B, 0) is Wait.WAITS
+    assert waiter.wait(1, B, 0) is WaitOutcome.WAITS
     assert not waiter.is_over(1, B)
     waiter.stop_waiting(1, B)
     assert waiter.take(1, [A], 0) == (-1, [0])
@@ -197,8 +197,8 @@ def test_more_waiters_than_there_is_room_for_still_get_it(
     one, other = two
     one.take(1, [A], 0)
     for number in range(lock_table.WAITS):
-        assert other.wait(10 + number, A, 0) is Wait.WAITS
-    assert one.wait(2, A, 0) is Wait.WAITS
+        assert other.wait(10 + number, A, 0) is WaitOutcome.WAITS
+    assert one.wait(2, A, 0) is WaitOutcome.WAITS
     for number in range(lock_table.WAITS):
         other.stop_waiting(10 + number, A)
     one.release(1, [A], committed=False)
@@ -216,10 +216,10 @@ def test_where_the_table_cannot_be_had_nothing_is_held_and_nothing_stays() -> No
     table = LockTable(bytearray(lock_table.TABLE_BYTES), door, lambda key: None)
     one, other = seats(table, 2, [])
     one.take(1, [A], 0)
-    assert other.wait(1, A, 0) is Wait.WAITS
+    assert other.wait(1, A, 0) is WaitOutcome.WAITS
     door.is_open = False
     assert other.take(2, [B], 0) == (-1, [])
-    assert other.wait(2, A, 0) is Wait.FREE
+    assert other.wait(2, A, 0) is WaitOutcome.FREE
     assert not other.stop_waiting(1, A)
     one.release(1, [A], committed=True)
     assert one.has(1, A), "owed"

@@ -11,7 +11,7 @@ import pytest
 
 from exuvia.base.errors import Conflict
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.lmdb import work
 from exuvia.kv.packet import Unchanged
 from exuvia.kv.store import Store
@@ -188,7 +188,7 @@ def test_a_value_that_nobody_has_is_locked_against_who_would_claim_it(
         one.commit()
         two.rollback()
         return
-    two.write(Kind.CLAIM, ENTRY, LIVE + b"9")
+    two.write(WriteKind.CLAIM, ENTRY, LIVE + b"9")
     one.commit()
     with pytest.raises(Conflict):
         two.commit()

@@ -8,7 +8,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, SchemaChanged
 from exuvia.kv import keys
-from exuvia.kv.entry import JUDGED, LIVE, TOMBSTONE, Kind
+from exuvia.kv.entry import JUDGED, LIVE, TOMBSTONE, WriteKind
 from exuvia.kv.packet import AtMost, Equal, Packet, Requirement, Unchanged, Write
 from exuvia.kv.validate import arrange, outcomes, settle, validate
 
@@ -70,7 +70,7 @@ def test_both_ways_come_to_the_same(seed):
         }
         writes = [
             Write(kind, dice.choice(KEYS), dice.choice(ENTRIES if kind in JUDGED else PAYLOADS))
-            for kind in dice.choices(range(Kind.PUT, Kind.BURY + 1), k=dice.randrange(6))
+            for kind in dice.choices(range(WriteKind.PUT, WriteKind.BURY + 1), k=dice.randrange(6))
         ]
         requirements = [_requirement(dice, store) for _ in range(dice.randrange(4))]
         packet = Packet(writes, requirements, [])

@@ -10,7 +10,7 @@ import pytest
 from exuvia.base.errors import Conflict
 from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import reader, writer
-from exuvia.catalog.convert.type_change import Kind
+from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
@@ -102,7 +102,7 @@ def test_without_the_proof_one_does(monkeypatch):
     first, _, last = modify_column.CHECKED.path
     path = (first, last._replace(source=SchemaState.WRITE_ONLY))
     short = modify_column.CHECKED._replace(path=path)
-    monkeypatch.setitem(modify_column.BY_KIND, Kind.CHECKED, short)
+    monkeypatch.setitem(modify_column.BY_KIND, ChangeKind.CHECKED, short)
     assert any(broken(rounds, NOT_NULL, [1, None, 5]) for rounds in range(ROUNDS.stop))
 
 

@@ -20,7 +20,7 @@ from exuvia.ddl import actions
 from exuvia.ddl.action import Step
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key
 from exuvia.ddl.actions.paths import add_constraint_path
-from exuvia.ddl.decision import CatalogSnapshot, Wait
+from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.job import Job
 from exuvia.sql.session.session import Session
 from exuvia.sql.write import foreign_keys
@@ -163,7 +163,7 @@ def added_between(monkeypatch, path: tuple[Step, ...], looks: int) -> list[objec
 
         def judged(
             job: Job, world: CatalogSnapshot, late: bool = ends > last, open_: list[Session] = open_
-        ) -> Refused | Wait | None:
+        ) -> Refused | StepWait | None:
             answer = every_child_has_a_parent(job, world)
             if answer is None and late:
                 execute(open_[0], "COMMIT")

@@ -9,10 +9,10 @@ from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.entries import is_narrow
-from exuvia.pipeline.executor import Crew
-from exuvia.pipeline.kernels import Attempt
+from exuvia.pipeline.executor import Executor
+from exuvia.pipeline.kernels import TaskAttempt
 from exuvia.pipeline.settings import Fixed, Variables
-from exuvia.pipeline.task import DONE, Order, Outcome, Task
+from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
@@ -49,13 +49,13 @@ class BadSpark:
         return FailingWave()
 
 
-def lost_wave(crew: Crew) -> None:
+def lost_wave(crew: Executor) -> None:
     crew.start("tag", [])
     crew.outcomes()
 
 
 def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
-    crew = Crew(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
+    crew = Executor(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
     crew.choose(False)
     for _ in range(20):
         with pytest.raises(Unavailable, match="is tried again"):
@@ -77,7 +77,7 @@ def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
     txn.commit()
     table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
     begin_reorg(store, 1)
-    order = Order(
+    order = TaskOrder(
         job_id=JOB,
         epoch=1,
         info=table.info,
@@ -99,7 +99,7 @@ def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
 
 def life(store: MemoryStore, task: Task) -> list[Batch | Outcome]:
     """All that an attempt at the task answers."""
-    attempt, found = Attempt(store, task, Fixed(), lambda: 0.0), []
+    attempt, found = TaskAttempt(store, task, Fixed(), lambda: 0.0), []
     while not found or isinstance(found[-1], Batch):
         found.append(attempt.advance())
     return found

@@ -14,14 +14,14 @@ from exuvia.kv.packet import BulkResult, Span
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
 INDEX = INFO.index("ik")
 assert INDEX
-DIAL = Fixed(Settings(batch_rows=10, span_rows=25))
+DIAL = Fixed(PipelineSettings(batch_rows=10, span_rows=25))
 
 
 class Counting(MemoryStore):
@@ -182,6 +182,6 @@ def test_a_fault_stops_the_index_unless_verification_is_off(mode: str) -> None:
     store, table = world(40)
     ghost = table.form(INDEX).key([500, 3], k.i64(500))[0]
     store.bulk([ghost], b"\0")
-    dial = Fixed(Settings(span_rows=25, verify=mode))
+    dial = Fixed(PipelineSettings(span_rows=25, verify=mode))
     ended = finish(Reorg(store, JOB, 1, table, [INDEX.id], dial=dial))
     assert isinstance(ended, Done if mode == "off" else Failed)

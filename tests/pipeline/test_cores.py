@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exuvia.pipeline import throttle
-from exuvia.pipeline.throttle import Place, can_idle
+from exuvia.pipeline.throttle import Processors, can_idle
 
 MS = 1_000_000
 
@@ -32,7 +32,7 @@ def test_a_thread_makes_room_for_clients_and_takes_all_when_they_have_gone() -> 
     mine, seen = throttle.allowed(), []
 
     def work() -> None:
-        place = Place(mine)
+        place = Processors(mine)
         for there_are_some in (True, False, True):
             place.beside_clients(there_are_some)
             seen.append(throttle.allowed())
@@ -45,7 +45,7 @@ def test_a_thread_makes_room_for_clients_and_takes_all_when_they_have_gone() -> 
 def test_who_was_told_no_processors_stays_where_it_was_put(monkeypatch: pytest.MonkeyPatch) -> None:
     moves: list[object] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda *asked: moves.append(asked))
-    Place().beside_clients(True)
+    Processors().beside_clients(True)
     throttle.move_to(())
     assert moves == []
 
@@ -59,7 +59,7 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
     times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
 
     def work() -> None:
-        place = Place(mine, lambda: next(times))
+        place = Processors(mine, lambda: next(times))
         for there_are_some in (True, True, True, True, False):
             place.beside_clients(there_are_some)
             seen.append(os.sched_getscheduler(0))
@@ -79,7 +79,7 @@ def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
     mine, seen = throttle.allowed(), []
 
     def work() -> None:
-        Place(mine).beside_clients(True)
+        Processors(mine).beside_clients(True)
         seen.append(os.sched_getscheduler(0))
 
     elsewhere(work)
@@ -90,8 +90,8 @@ def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_on
     mine, seen = throttle.allowed(), []
 
     def work() -> None:
-        Place(mine).beside_clients(True)
-        Place(mine).beside_clients(False)
+        Processors(mine).beside_clients(True)
+        Processors(mine).beside_clients(False)
         seen.append((os.sched_getscheduler(0), throttle.allowed()))
 
     elsewhere(work)

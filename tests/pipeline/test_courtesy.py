@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.base.errors import Deposed
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import throttle
 from exuvia.pipeline.throttle import Batch, Courtesy
@@ -27,7 +27,7 @@ class Hall:
 
     def put(self, key: bytes, payload: bytes) -> None:
         txn = self.store.begin()
-        txn.write(Kind.PUT, key, payload)
+        txn.write(WriteKind.PUT, key, payload)
         txn.commit()
 
     def clients_commit(self, times: int) -> None:

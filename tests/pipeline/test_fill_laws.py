@@ -22,11 +22,11 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
-TINY = Fixed(Settings(batch_rows=2, span_rows=6))
+TINY = Fixed(PipelineSettings(batch_rows=2, span_rows=6))
 INFO = table_info(
     "id int not null",
     "k int",

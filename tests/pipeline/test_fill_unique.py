@@ -9,7 +9,7 @@ from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
@@ -27,7 +27,7 @@ def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table
     txn.commit()
     table = publish(store, with_states(INFO, ab=SchemaState.WRITE_REORG), 2)
     begin_reorg(store, 1)
-    dial = Fixed(Settings(**settings))
+    dial = Fixed(PipelineSettings(**settings))
     return store, table, Reorg(store, JOB, 1, table, [INDEX.id], dial=dial)
 
 
@@ -106,6 +106,8 @@ def test_an_entry_that_its_writer_put_is_left_and_is_no_duplicate() -> None:
 def test_spans_with_duplicates_are_not_finished_so_that_a_restart_finds_them_again() -> None:
     store, table, reorg = build([[n, "x", n // 2] for n in range(10)], span_rows=4)
     first = finish(reorg)
-    again = finish(Reorg(store, JOB, 1, table, [INDEX.id], dial=Fixed(Settings(span_rows=4))))
+    again = finish(
+        Reorg(store, JOB, 1, table, [INDEX.id], dial=Fixed(PipelineSettings(span_rows=4)))
+    )
     assert isinstance(first, Duplicates) and isinstance(again, Duplicates)
     assert sorted(first.texts) == sorted(again.texts)

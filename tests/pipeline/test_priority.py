@@ -3,7 +3,7 @@
 import os
 import threading
 
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet
 from exuvia.pipeline.throttle import NICE, UnhurriedStore, step_back
@@ -36,7 +36,7 @@ def test_writes_keep_their_priority_when_the_kernel_steps_back() -> None:
         seen.append(nice())
         unhurried.bulk([b"a"], b"1")
         txn = unhurried.begin()
-        txn.write(Kind.PUT, b"b", b"2")
+        txn.write(WriteKind.PUT, b"b", b"2")
         txn.commit()
 
     thread = threading.Thread(target=kernel)

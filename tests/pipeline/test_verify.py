@@ -14,7 +14,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import entries
-from exuvia.pipeline.executor import InlineWave
+from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels import SCANS
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.verify.check import check_index, order_for
@@ -132,7 +132,7 @@ def test_live_writes_between_the_scans_raise_no_alarm(seed: int) -> None:
         tasks = next(waves)
         try:
             while True:
-                wave = InlineWave(store, tasks, Fixed(), lambda: 0.0)
+                wave = InlineTasks(store, tasks, Fixed(), lambda: 0.0)
                 while not wave.done():
                     write(store, table, chance)
                     wave.step()

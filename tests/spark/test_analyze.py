@@ -3,7 +3,7 @@
 from exuvia.base.clock import SystemClock
 from exuvia.catalog.sysvar import variables
 from exuvia.stats.analysis import statistics_of, subject_of
-from exuvia.stats.analyze import Reading
+from exuvia.stats.analyze import AnalyzeSettings
 from support.spark import SparkStore
 from support.world import World, rows
 
@@ -25,7 +25,7 @@ def test_spark_finds_what_this_process_finds(spark_store: SparkStore) -> None:
         found = []
         told: list[int] = []
         for spark in (None, spark_store.spark):
-            reading = Reading(store, spark, SystemClock())
+            reading = AnalyzeSettings(store, spark, SystemClock())
             read = reading.read(table, subject, 0, lambda: False, told.append)
             found.append(statistics_of(read, table, subject, table.physical_id, 100, 256))
         txn = store.begin()

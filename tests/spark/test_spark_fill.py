@@ -17,9 +17,9 @@ from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.settings import Fixed, Settings, Variables
+from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import Order, Task, decode_task, encode
+from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
 from exuvia.pipeline.verify.check import check_index
 from support.spark import SparkStore
 from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
@@ -95,7 +95,7 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
     store, rows = spark_store.store, rows_of(3000)
     here, there = make(store, 201, rows), make(store, 202, rows)
     ids = index_ids(here, "ik", "iu")
-    inline = Reorg(store, 201, 1, here, ids, dial=Fixed(Settings(span_rows=500)))
+    inline = Reorg(store, 201, 1, here, ids, dial=Fixed(PipelineSettings(span_rows=500)))
     assert isinstance(step_until(inline, has_ended)[-1], Done)
     tracker = spark_store.spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
@@ -168,7 +168,7 @@ def watch(
     """Set the variables, let the batches under way end, then look some times at what moves."""
     settle(store, tidb_ddl_reorg_worker_cnt=workers, tidb_ddl_reorg_batch_size=batch_rows)
     looks: list[Look] = []
-    known: dict[int, checkpoint.Progress] = {}
+    known: dict[int, checkpoint.TaskProgress] = {}
     began = time.monotonic()
     while len(looks) < looks_wanted or (workers > 1 and max(k.tasks for k in looks) < 2):
         assert time.monotonic() < began + BOUND_S
@@ -252,7 +252,7 @@ def test_a_small_table_needs_no_spark(spark_store: SparkStore) -> None:
 
 def test_tasks_cross_to_the_workers_unchanged() -> None:
     info = table_info(*LINES, table_id=209, primary="id", plain={"ik": "k"})
-    order = Order(
+    order = TaskOrder(
         job_id=1,
         epoch=2,
         info=evolve(info, comment="ä"),

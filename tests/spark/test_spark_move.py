@@ -14,7 +14,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.move_reorg import MoveReorg
 from exuvia.pipeline.plans import MoveRows
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
 from exuvia.sql.access.partition_mover import MOVER
 from support.spark import SparkStore
@@ -58,7 +58,9 @@ def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, MoveRows]:
 
 
 def reorg_of(world: SparkStore, table: Table, plan: MoveRows, spark: bool) -> MoveReorg:
-    dial = Fixed(Settings(span_rows=600, inline_rows=0 if spark else ROWS * 2, batch_rows=100))
+    dial = Fixed(
+        PipelineSettings(span_rows=600, inline_rows=0 if spark else ROWS * 2, batch_rows=100)
+    )
     return MoveReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
 
 

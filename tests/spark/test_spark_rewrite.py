@@ -6,7 +6,7 @@ import time
 from exuvia.base.errors import Refused
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import reader
-from exuvia.catalog.convert.type_change import Kind
+from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
@@ -28,7 +28,7 @@ from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info
@@ -55,7 +55,7 @@ def changing(store: Store, info: TableInfo) -> tuple[Table, ChangeColumn]:
     old = info.column("k")
     assert old is not None
     asked = Modification(
-        column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=Kind.ROWS
+        column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=ChangeKind.ROWS
     )
     placed, asked = modify_column.with_hidden_elements(info, asked)
     begin_reorg(store, 1, info.id)
@@ -90,7 +90,7 @@ def ended(reorg: Stepped) -> Progress:
 
 def reorg_of(world: SparkStore, table: Table, plan: ChangeColumn, inline: bool) -> ColumnReorg:
     rows = ROWS * 2 if inline else 0
-    dial = Fixed(Settings(span_rows=500, inline_rows=rows, batch_rows=100))
+    dial = Fixed(PipelineSettings(span_rows=500, inline_rows=rows, batch_rows=100))
     return ColumnReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
 
 

@@ -12,9 +12,9 @@ from exuvia.catalog import writer
 from exuvia.catalog.system_rows import planned
 from exuvia.catalog.sysvar import definition as variables_of
 from exuvia.catalog.sysvar import variables
-from exuvia.stats.analysis_jobs import NEVER, Job
+from exuvia.stats.analysis_jobs import NEVER, AnalysisJob
 from exuvia.stats.analysis_log import FAILED, FINISHED
-from exuvia.stats.analyze_requests import Gone, Order, Stopped
+from exuvia.stats.analyze_requests import AnalyzeOrder, Gone, Stopped
 from exuvia.stats.auto import Runner, is_open, orders
 from support.analyzed import Place
 
@@ -37,10 +37,10 @@ class Analyst:
     """Notes what it is asked for; `acts` says what becomes of an order."""
 
     def __init__(self) -> None:
-        self.asked: list[Order] = []
-        self.acts: Callable[[Order, Callable[[], bool]], None] = lambda order, stopped: None
+        self.asked: list[AnalyzeOrder] = []
+        self.acts: Callable[[AnalyzeOrder, Callable[[], bool]], None] = lambda order, stopped: None
 
-    def analyze(self, order: Order, stopped: Callable[[], bool]) -> None:
+    def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
         self.asked.append(order)
         self.acts(order, stopped)
 
@@ -262,11 +262,11 @@ def test_an_owner_switch_in_the_middle_of_analyzing():
 
 
 def test_partitions_in_batches_and_indexes_alone():
-    def job(**more) -> Job:
+    def job(**more) -> AnalysisJob:
         given = {"key": 7, "change": 60.0, **more}
-        return Job(table_id=7, size=1.0, analyzed_at=NEVER, minus_weight=-1.0, **given)
+        return AnalysisJob(table_id=7, size=1.0, analyzed_at=NEVER, minus_weight=-1.0, **given)
 
-    def asked(job: Job) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def asked(job: AnalysisJob) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         return [(order.partitions, order.indexes) for order in orders(job, 2)]
 
     assert asked(job()) == [((), ())]

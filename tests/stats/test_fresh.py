@@ -5,7 +5,7 @@ from time import monotonic
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import meta, records
-from exuvia.stats.analyze_requests import Order
+from exuvia.stats.analyze_requests import AnalyzeOrder
 from exuvia.stats.cache import LEASE_S, FreshStatistics
 from exuvia.stats.records import Statistics
 from support.world import World, rows
@@ -45,7 +45,7 @@ def test_an_analysis_asked_elsewhere_changes_the_index_that_is_read() -> None:
         assert len(world.services.plans)
         table_id = world.services.schemas.table(world.store.begin(), "test", "t").info.id
         before = rows(s, f"EXPLAIN {query}")
-        world.stats.analyst.analyze(Order(table_id=table_id), lambda: False)
+        world.stats.analyst.analyze(AnalyzeOrder(table_id=table_id), lambda: False)
         deadline = monotonic() + 20
         while len(world.services.plans):
             assert monotonic() < deadline

@@ -12,7 +12,14 @@ from exuvia.catalog.system_tables import TEST_ID
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import facts, meta
 from exuvia.stats.analysis import is_skipped
-from exuvia.stats.analysis_jobs import Job, Rules, judge_many, judge_plain, rescored, rescored_many
+from exuvia.stats.analysis_jobs import (
+    AnalysisJob,
+    Rules,
+    judge_many,
+    judge_plain,
+    rescored,
+    rescored_many,
+)
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.facts import Facts
 from exuvia.stats.meta import Meta
@@ -72,7 +79,7 @@ def test_many_get_what_each_gets_alone(seed: int) -> None:
     assert [job.weight for job in together] == pytest.approx([job.weight for job in later])
 
 
-def parts(job: Job) -> tuple[object, ...]:
+def parts(job: AnalysisJob) -> tuple[object, ...]:
     return job.key, job.table_id, job.size, job.analyzed_at, job.indexes, job.partitions
 
 

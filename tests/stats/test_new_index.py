@@ -12,7 +12,7 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.pipeline.gathering import Gathered
 from exuvia.pipeline.summary import Summary
-from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.stats import meta
 from support.world import World, rows
 
@@ -104,7 +104,7 @@ def test_none_where_it_is_off_or_locked(world: World) -> None:
 
 def test_what_an_earlier_driver_filled_is_not_guessed() -> None:
     info = static_table(100, "t", "id int not null", "v int", primary="id", plain={"i": "v"})
-    order = Order(
+    order = TaskOrder(
         job_id=1,
         epoch=1,
         info=info,

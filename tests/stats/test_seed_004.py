@@ -21,7 +21,7 @@ from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.kv import keys
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import Indicators, Job, score
+from exuvia.stats.analysis_jobs import AnalysisJob, Indicators, score
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.heap import Heap
 from exuvia.stats.meta import Delta
@@ -202,13 +202,15 @@ def test_priority_queue_rebuild_after_node_restart_and_owner_switch():
 # -- by themselves ---------------------------------------------------------------------------------
 
 
-def job_of(key: int, weight: float) -> Job:
-    return Job(key=key, table_id=key, change=1.0, size=1.0, analyzed_at=0.0, minus_weight=-weight)
+def job_of(key: int, weight: float) -> AnalysisJob:
+    return AnalysisJob(
+        key=key, table_id=key, change=1.0, size=1.0, analyzed_at=0.0, minus_weight=-weight
+    )
 
 
 def test_priority_queue_operations():
     """Add, Update, Delete, Pop, Get."""
-    heap: Heap[int, Job] = Heap(lambda job: job.key)
+    heap: Heap[int, AnalysisJob] = Heap(lambda job: job.key)
     for key, weight in ((1, 0.5), (2, 1.5), (3, 1.0)):
         heap.add(job_of(key, weight))
     heap.update(job_of(1, 2.0))

@@ -23,7 +23,7 @@ from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Refused, Unava
 from exuvia.cluster import row_locks
 from exuvia.cluster.row_locks import Locker, RowLocks
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.lmdb import compact, work
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.store import LmdbStore
@@ -179,12 +179,12 @@ def commit_table(url: str, rows: int) -> None:
     txn = store.begin()
     for row in range(rows):
         handle = k.i64(row)
-        txn.write(Kind.PUT, k.row_prefix(9) + handle, bytes(70))
+        txn.write(WriteKind.PUT, k.row_prefix(9) + handle, bytes(70))
         for index in (1, 2):
             value = k.u64(numbers.getrandbits(40))
-            txn.write(Kind.PLACE, k.index_prefix(9, index) + value + handle, LIVE)
+            txn.write(WriteKind.PLACE, k.index_prefix(9, index) + value + handle, LIVE)
         value = k.u64(numbers.getrandbits(60))
-        txn.write(Kind.CLAIM, k.index_prefix(9, 3) + value, LIVE + handle)
+        txn.write(WriteKind.CLAIM, k.index_prefix(9, 3) + value, LIVE + handle)
     say(f"begun {txn.size}")
     txn.commit()
     say(f"done {gate.longest_s} {max(b - a for a, b in zip(used[::2], used[1::2], strict=True))}")

@@ -15,7 +15,7 @@ from exuvia.events import outbox, schema_change
 from exuvia.events.notifier import Handler, Notifier
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from support.small_tables import abc
@@ -39,7 +39,7 @@ class Ledger:
         if refusal is not None:
             raise refusal
         job_id, part = change.origin
-        txn.write(Kind.CLAIM, self.key(job_id, part), b"\1" + keys.u64(job_id))
+        txn.write(WriteKind.CLAIM, self.key(job_id, part), b"\1" + keys.u64(job_id))
 
     def key(self, job_id: int, part: int) -> bytes:
         return f"zz/{self.name}/".encode() + keys.i64(job_id) + keys.i64(part)

@@ -17,7 +17,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.partitions import NOWHERE, route_of
-from exuvia.sql.write.partitioned import Partitions
+from exuvia.sql.write.partitioned import PartitionWrites
 from support.small_tables import EVALUATOR
 
 IDS = 7
@@ -120,7 +120,7 @@ class Traffic:
         parts = None
         if table.is_partitioned:
             place = route_of(table).place([row_id, None, None])
-            parts = Partitions(table, SimpleNamespace(txn=txn))
+            parts = PartitionWrites(table, SimpleNamespace(txn=txn))
             table = table.parts[place] if place != NOWHERE else table
         self._physical = table.physical_id
         old = reader.get(txn, table, handle)

@@ -93,7 +93,7 @@ class WireServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self.connections = Connections(clock, self._most)
-        parts = connection.Parts(
+        parts = connection.ServerParts(
             self._session, self.connections, Pool(self._most), self.metrics, clock, "8.0.11-test"
         )
         server = await connection.listen(parts, "127.0.0.1", 0)

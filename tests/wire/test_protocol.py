@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import ErrMalformedPacket, ErrNoSuchTable, ErrUnkn
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.pool import Pool
-from exuvia.server.prepared import Held, Statement
+from exuvia.server.prepared import LongData, Statement
 from exuvia.server.results import binary_encoder
 from exuvia.server.statements import split
 from exuvia.sql.result import BIGINT, OK, Note, OutputColumn, Result, text_columns
@@ -201,7 +201,7 @@ def test_parameters_of_every_kind_arrive_as_values() -> None:
 
 
 def test_an_execution_without_types_uses_those_of_the_first() -> None:
-    statement = Statement(None, 1, Held())
+    statement = Statement(None, 1, LongData())
     head = struct.pack("<IBI", 1, 0, 1)
     first = statement.read(head + b"\0" + b"\1" + b"\x08\x00" + struct.pack("<q", -5), "utf8")
     second = statement.read(head + b"\0" + b"\0" + struct.pack("<q", 77), "utf8")
@@ -212,7 +212,7 @@ def test_an_execution_without_types_uses_those_of_the_first() -> None:
 def test_a_truncated_execution_is_malformed_and_harmless(cut: int) -> None:
     whole = struct.pack("<IBI", 1, 0, 1) + b"\0\1\x08\x00" + struct.pack("<q", -5)
     with pytest.raises(type(ErrMalformedPacket())) as caught:
-        Statement(None, 1, Held()).read(whole[:cut], "utf8")
+        Statement(None, 1, LongData()).read(whole[:cut], "utf8")
     assert caught.value.code == 1835
 
 

@@ -7,7 +7,7 @@ import pymysql
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.server.prepared import Held, Statement
+from exuvia.server.prepared import LongData, Statement
 from support.node_processes import NodeProcess, until
 
 CURSOR_EXISTS, LAST_ROW_SENT = 0x40, 0x80
@@ -166,7 +166,7 @@ def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
 
 def test_a_connection_holds_one_packet_of_long_data_at_most() -> None:
     """Over all its statements and parameters; what is executed, reset or closed is given back."""
-    held = Held()
+    held = LongData()
     first, second = Statement(None, 2, held), Statement(None, 1, held)
     first.append(0, bytes(600), 1000)
     second.append(0, bytes(400), 1000)

@@ -1,4 +1,4 @@
-"""Time as a value that is passed in. Logic never calls `time` itself.
+"""Time as a value that is passed in, and what is stepped by it. Logic never calls `time` itself.
 
 Clocks are for liveness only (law 3): no safety argument uses one.
 """
@@ -15,6 +15,17 @@ class Clock(Protocol):
 
     def wall_ns(self) -> int:
         """Nanoseconds since 1970 UTC, for display and timestamps in rows. Unit: ns."""
+
+
+class Loop(Protocol):
+    """Background work: node/ gives each loop a thread, the simulator interleaves them."""
+
+    @property
+    def channel(self) -> str:
+        """The channel that wakes it."""
+
+    def step(self, now: float) -> float:
+        """At most one transaction; seconds until it wants to run again."""
 
 
 class SystemClock:

@@ -47,7 +47,7 @@ class _Block:
         self.last = 0
 
 
-class Rule(NamedTuple):
+class IdRule(NamedTuple):
     """What a table says of its ids: see the module. `last`: the greatest there may be."""
 
     epoch: int = 0
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
     last: int = LAST_ID
 
 
-PLAIN = Rule()
+PLAIN = IdRule()
 
 
 class Spacing(NamedTuple):
@@ -95,7 +95,7 @@ class IdAllocator:
         table_id: int,
         kind: Kind = "auto",
         count: int = 1,
-        rule: Rule = PLAIN,
+        rule: IdRule = PLAIN,
         spacing: Spacing = EVERY,
     ) -> int:
         """The first of `count` ids, each so far behind the one before. SchemaChanged if the table
@@ -109,7 +109,7 @@ class IdAllocator:
             block.next = last + 1
             return last - (count - 1) * spacing.increment
 
-    def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: Rule = PLAIN) -> None:
+    def rebase(self, table_id: int, value: int, kind: Kind = "auto", rule: IdRule = PLAIN) -> None:
         """A row took `value` by itself: this node gives out neither it nor a smaller one."""
         block = self._block(table_id, kind, rule.epoch)
         with block.lock:
@@ -138,7 +138,7 @@ class IdAllocator:
                 known = self._blocks[table_id, kind] = epoch, _Block()
             return known[1]
 
-    def _refill(self, table_id: int, kind: Kind, block: _Block, count: int, rule: Rule) -> None:
+    def _refill(self, table_id: int, kind: Kind, block: _Block, count: int, rule: IdRule) -> None:
         """Another block, behind the rest of this one if nobody took ids in between."""
 
         def further(held: int) -> int:
@@ -149,7 +149,7 @@ class IdAllocator:
             block.next = held + 1
         block.last = last
 
-    def _raise(self, table_id: int, kind: Kind, block: _Block, value: int, rule: Rule) -> None:
+    def _raise(self, table_id: int, kind: Kind, block: _Block, value: int, rule: IdRule) -> None:
         """A block behind the value; none where ids are taken one at a time."""
         more = rule.block if rule.block > 1 else 0
 
@@ -195,7 +195,7 @@ class TableIds:
         self._table_id = info.id
         is_unsigned = any(each.auto_increment and each.type.unsigned for each in info.cols)
         last = _ANY if is_unsigned else LAST_ID
-        self._rule = Rule(info.exuvia_ids_epoch, info.auto_id_cache or BLOCK, last)
+        self._rule = IdRule(info.exuvia_ids_epoch, info.auto_id_cache or BLOCK, last)
 
     def next(self, kind: Kind = "auto", count: int = 1, spacing: Spacing = EVERY) -> int:
         """As the allocator's."""

@@ -75,7 +75,7 @@ class ConstraintInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.enforced and self.state in DUTY_STATES
 
 
-class Rule(IntEnum):
+class ReferOption(IntEnum):
     """What happens to a child when its parent goes or changes; TiDB's numbers."""
 
     NONE = 0
@@ -86,7 +86,7 @@ class Rule(IntEnum):
     SET_DEFAULT = 5
 
 
-RULE_TEXT = {rule: rule.name.replace("_", " ") for rule in Rule if rule}
+RULE_TEXT = {rule: rule.name.replace("_", " ") for rule in ReferOption if rule}
 RULES = {text: rule for rule, text in RULE_TEXT.items()}
 
 
@@ -100,8 +100,8 @@ class FkInfo(msgspec.Struct, frozen=True, kw_only=True):
     ref_table: Name
     ref_cols: tuple[Name, ...]
     cols: tuple[Name, ...]
-    on_delete: Rule = Rule.NONE
-    on_update: Rule = Rule.NONE
+    on_delete: ReferOption = ReferOption.NONE
+    on_update: ReferOption = ReferOption.NONE
     state: SchemaState = SchemaState.PUBLIC
     version: int = 1
     exuvia_link: int = 0

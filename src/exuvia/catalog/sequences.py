@@ -32,7 +32,7 @@ class Counter(NamedTuple):
     round: int
 
 
-class Block(msgspec.Struct):
+class ValueBlock(msgspec.Struct):
     """What this node may still give: values in (base, end], or [end, base) when they go down."""
 
     base: int
@@ -70,7 +70,7 @@ class Sequences:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._blocks: dict[int, tuple[int, Block]] = {}  # id -> (revision, block)
+        self._blocks: dict[int, tuple[int, ValueBlock]] = {}  # id -> (revision, block)
 
     def next(self, table_id: int) -> int:
         """The next value. Raises 4135, and 1146 where the sequence is gone."""
@@ -120,7 +120,7 @@ class Sequences:
         self._keep(table_id, revision, block)
         return found
 
-    def _keep(self, table_id: int, revision: int, block: Block) -> None:
+    def _keep(self, table_id: int, revision: int, block: ValueBlock) -> None:
         if len(self._blocks) >= KEPT:
             self._blocks.pop(next(iter(self._blocks)))
         self._blocks[table_id] = revision, block
@@ -154,7 +154,7 @@ class Sequences:
             return None
         _put(txn, table_id, revision, info, Counter(value, counter.round))
         txn.commit()
-        self._keep(table_id, revision, Block(value, value, first_of(info, counter.round)))
+        self._keep(table_id, revision, ValueBlock(value, value, first_of(info, counter.round)))
         return value
 
     def peek(self, txn: Transaction, table_id: int) -> int:
@@ -174,7 +174,7 @@ def _reached(base: int, value: int, up: bool) -> bool:
     return value <= base if up else value >= base
 
 
-def _taken(info: SequenceInfo, counter: Counter) -> tuple[Block, Counter] | None:
+def _taken(info: SequenceInfo, counter: Counter) -> tuple[ValueBlock, Counter] | None:
     """A block behind the counter and the counter after it; None when the sequence has run out."""
     offset = first_of(info, counter.round)
     first = seek(counter.base, info, offset, _limit(info))
@@ -188,7 +188,7 @@ def _taken(info: SequenceInfo, counter: Counter) -> tuple[Block, Counter] | None
     last = first + (count - 1) * info.sequence_increment
     limit = _limit(info)
     end = min(last, limit) if info.sequence_increment > 0 else max(last, limit)
-    return Block(counter.base, end, offset), Counter(end, counter.round)
+    return ValueBlock(counter.base, end, offset), Counter(end, counter.round)
 
 
 def _table(txn: Transaction, table_id: int) -> tuple[TableInfo, SequenceInfo]:

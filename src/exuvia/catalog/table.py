@@ -18,7 +18,7 @@ from exuvia.base.types import Family, Flag
 from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.convert.type_change import (
-    Change,
+    ColumnChange,
     changes_of,
     coming_changes_of,
     keyed_type,
@@ -27,7 +27,7 @@ from exuvia.catalog.convert.type_change import (
 from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
 from exuvia.catalog.state import DUTIES, Duty
-from exuvia.catalog.virtual import Virtual
+from exuvia.catalog.virtual import VirtualColumns
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -75,7 +75,9 @@ class IndexForm:
 class ComputingDecoder(RowDecoder):
     """Rows of a table with virtual columns."""
 
-    def __init__(self, layout: Layout, columns: tuple[ColumnInfo, ...], virtual: Virtual) -> None:
+    def __init__(
+        self, layout: Layout, columns: tuple[ColumnInfo, ...], virtual: VirtualColumns
+    ) -> None:
         super().__init__(layout, columns)
         self._virtual = virtual
 
@@ -227,21 +229,21 @@ class Table:
         )
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[ColumnChange, ...]:
         """What writers owe columns whose type is changing."""
         return changes_of(self.info)
 
     @cached_property
-    def coming_changes(self) -> tuple[Change, ...]:
+    def coming_changes(self) -> tuple[ColumnChange, ...]:
         """What writers one state ahead owe such columns, and this plan does not yet."""
         return coming_changes_of(self.info)
 
     @cached_property
-    def virtual(self) -> Virtual | None:
+    def virtual(self) -> VirtualColumns | None:
         """How its virtual columns are computed; None where it has none."""
         if not any(column.is_virtual for column in self.info.cols):
             return None
-        return Virtual(self.info, self.evaluator)
+        return VirtualColumns(self.info, self.evaluator)
 
     # -- handles -----------------------------------------------------------------------------------
 

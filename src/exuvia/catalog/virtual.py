@@ -44,7 +44,7 @@ def evaluator_named(name: str) -> Evaluator:
     return found
 
 
-class Virtual:
+class VirtualColumns:
     """The virtual columns of one table."""
 
     def __init__(self, info: TableInfo, evaluator: str) -> None:

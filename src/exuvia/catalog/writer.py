@@ -45,7 +45,7 @@ from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, Kind
+from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
 
 
@@ -72,7 +72,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
         txn, table, [(f, *f.key(row, handle)) for f in table.forms if f.duty.adds], row, handle
     )
     _clear_former_life(txn, table, row, handle)
-    txn.write(Kind.PUT, key, table.encoder.encode(row))
+    txn.write(WriteKind.PUT, key, table.encoder.encode(row))
     return handle
 
 
@@ -102,11 +102,11 @@ def update(txn: Transaction, table: Table, handle: bytes, old_row: Row, new_row:
         _clear_former_life(txn, table, new_row, moved, old_row)
     else:
         _refuse_taken(txn, table, added, new_row, {moved, handle})
-        txn.write(Kind.DELETE, table.row_prefix + handle, b"")
+        txn.write(WriteKind.DELETE, table.row_prefix + handle, b"")
         _remove_entries(txn, removed, handle)
         _add_entries(txn, table, added, new_row, moved)
         _clear_former_life(txn, table, new_row, moved)
-    txn.write(Kind.PUT, table.row_prefix + moved, table.encoder.encode(new_row))
+    txn.write(WriteKind.PUT, table.row_prefix + moved, table.encoder.encode(new_row))
     return moved
 
 
@@ -114,7 +114,7 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
     """Remove a row as it was read."""
     fence(txn, table)
     old_row = _as_stored(table, old_row)
-    txn.write(Kind.DELETE, table.row_prefix + handle, b"")
+    txn.write(WriteKind.DELETE, table.row_prefix + handle, b"")
     _remove_entries(txn, [(form, *form.key(old_row, handle)) for form in table.forms], handle)
 
 
@@ -131,12 +131,12 @@ def _add_entries(
     payload = LIVE + handle
     for form, key, _ in claims:
         try:
-            txn.write(Kind.CLAIM, key, payload)
+            txn.write(WriteKind.CLAIM, key, payload)
         except Duplicate as taken:
             raise _entry_taken(table, form, row, taken) from None
     for _, key, unique in entries:
         if not unique:
-            txn.write(Kind.PLACE, key, LIVE)
+            txn.write(WriteKind.PLACE, key, LIVE)
 
 
 def _refuse_taken(
@@ -151,10 +151,10 @@ def _refuse_taken(
 def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> None:
     for form, key, unique in entries:
         if unique:
-            kind = Kind.BURY if form.duty.entombs else Kind.RELEASE
+            kind = WriteKind.BURY if form.duty.entombs else WriteKind.RELEASE
             txn.write(kind, key, LIVE + handle)
         else:
-            txn.write(Kind.ENTOMB if form.duty.entombs else Kind.REMOVE, key, b"")
+            txn.write(WriteKind.ENTOMB if form.duty.entombs else WriteKind.REMOVE, key, b"")
 
 
 def _clear_former_life(
@@ -169,7 +169,7 @@ def _clear_former_life(
     for form in table.forms_not_added:
         key, unique = form.key(row, handle)
         if not unique and (before is None or key != form.key(before, handle)[0]):
-            txn.write(Kind.REMOVE, key, b"")
+            txn.write(WriteKind.REMOVE, key, b"")
 
 
 def _as_it_will_be(table: Table, row: Row) -> Row:

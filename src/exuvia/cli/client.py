@@ -29,7 +29,7 @@ PortOption = Annotated[int, typer.Option("--port", "-P", envvar="EXUVIA_PORT", h
 UserOption = Annotated[str, typer.Option("--user", "-u", help="User.")]
 
 
-class Answer(NamedTuple):
+class Rows(NamedTuple):
     """Columns by name, and rows; no columns: how many rows were affected."""
 
     names: list[str]
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
     affected: int
 
 
-class Client:
+class NodeClient:
     """A connection that answers in plain values. Raises pymysql.err.MySQLError."""
 
     def __init__(self, host: str, port: int, user: str, database: str = "") -> None:
@@ -47,19 +47,19 @@ class Client:
             host=host, port=port, user=user, database=database or None, autocommit=True
         )
 
-    def ask(self, statement: str) -> Answer:
+    def ask(self, statement: str) -> Rows:
         """Run one statement."""
         with self._connection.cursor() as cursor:
             affected = cursor.execute(statement)
             names = [column[0] for column in cursor.description or ()]
-            return Answer(names, cursor.fetchall() if names else (), affected)
+            return Rows(names, cursor.fetchall() if names else (), affected)
 
     def close(self) -> None:
         """Say goodbye."""
         self._connection.close()
 
 
-def show(answer: Answer, output: Format) -> None:
+def show(answer: Rows, output: Format) -> None:
     """Print an answer on standard output."""
     if output is Format.json:
         rows = [dict(zip(answer.names, row, strict=True)) for row in answer.rows]
@@ -81,7 +81,7 @@ def _cell(value: Any) -> str:
     return text.replace("\n", "\\n")
 
 
-def table(answer: Answer) -> str:
+def table(answer: Rows) -> str:
     """Columns in lines, as wide as their widest value."""
     rows = [[_cell(value) for value in row] for row in answer.rows]
     widths = [max(map(len, column)) for column in zip(answer.names, *rows, strict=True)]
@@ -101,7 +101,7 @@ def run(
     """The exit code."""
     texts = [piece for text in (statements or [sys.stdin.read()]) for piece in split(text)]
     try:
-        client = Client(host, port, user, database)
+        client = NodeClient(host, port, user, database)
         try:
             for text in texts:
                 if text.strip():
@@ -136,4 +136,4 @@ def queue(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.")] = Format.table,
 ) -> None:
     """Tables that are analyzed now, wait for it, or are to be tried again, with their scores."""
-    show(Client(host, port, user).ask(_QUEUE.format(limit)), output)
+    show(NodeClient(host, port, user).ask(_QUEUE.format(limit)), output)

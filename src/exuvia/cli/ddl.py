@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from exuvia.cli.client import Answer, Client, Format, HostOption, PortOption, UserOption, show
+from exuvia.cli.client import Format, HostOption, NodeClient, PortOption, Rows, UserOption, show
 
 _LINES = (
     "SELECT position, ddl_job_id, sub_job_id, kind, logged_at, schema_change "
@@ -39,7 +39,7 @@ def feed(
     """Finished schema changes as JSON lines, each exactly once and in order."""
     if bookmark is not None and bookmark.exists():
         after = max(after, int(bookmark.read_text() or 0))
-    client, pause = Client(host, port, user), threading.Event()
+    client, pause = NodeClient(host, port, user), threading.Event()
     while True:
         rows = client.ask(_LINES.format(after=after)).rows
         for position, job_id, part, kind, logged_at, change in rows:
@@ -82,7 +82,7 @@ def ls(
     output: OutputOption = Format.table,
 ) -> None:
     """List unfinished jobs and the newest finished ones."""
-    show(jobs(Client(host, port, user), finished), output)
+    show(jobs(NodeClient(host, port, user), finished), output)
 
 
 @app.command("show")
@@ -94,7 +94,7 @@ def show_job(
     output: OutputOption = Format.table,
 ) -> None:
     """One job and the statement that asked for it."""
-    client = Client(host, port, user)
+    client = NodeClient(host, port, user)
     found = only(jobs(client, 2048), job_id)
     if not found.rows:
         sys.stderr.write(f"job {job_id} is neither unfinished nor among the newest finished ones\n")
@@ -112,9 +112,9 @@ def watch(
     output: OutputOption = Format.table,
 ) -> None:
     """Print every change of the unfinished jobs until there are none."""
-    client = Client(host, port, user)
+    client = NodeClient(host, port, user)
     pause = threading.Event()
-    shown: Answer | None = None
+    shown: Rows | None = None
     while True:
         found = unfinished(jobs(client, 0))
         if found.rows and found != shown:
@@ -134,7 +134,7 @@ def cancel(
     output: OutputOption = Format.table,
 ) -> None:
     """Cancel jobs: what they have done so far is undone."""
-    command("CANCEL", Client(host, port, user), job_ids, output)
+    command("CANCEL", NodeClient(host, port, user), job_ids, output)
 
 
 @app.command("pause")
@@ -146,7 +146,7 @@ def pause(
     output: OutputOption = Format.table,
 ) -> None:
     """Pause jobs; they keep their place."""
-    command("PAUSE", Client(host, port, user), job_ids, output)
+    command("PAUSE", NodeClient(host, port, user), job_ids, output)
 
 
 @app.command("resume")
@@ -158,7 +158,7 @@ def resume(
     output: OutputOption = Format.table,
 ) -> None:
     """Let paused jobs go on."""
-    command("RESUME", Client(host, port, user), job_ids, output)
+    command("RESUME", NodeClient(host, port, user), job_ids, output)
 
 
 @app.command("alter")
@@ -178,10 +178,10 @@ def alter(
     options = ", ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
     if not options:
         raise typer.BadParameter("nothing to alter")
-    show(Client(host, port, user).ask(f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
+    show(NodeClient(host, port, user).ask(f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
 
 
-def command(verb: str, client: Client, job_ids: list[int], output: Format) -> None:
+def command(verb: str, client: NodeClient, job_ids: list[int], output: Format) -> None:
     """Act on jobs; exit status 1 where one of them was not changed."""
     answer = client.ask(f"ADMIN {verb} DDL JOBS {', '.join(map(str, job_ids))}")
     show(answer, output)
@@ -189,18 +189,18 @@ def command(verb: str, client: Client, job_ids: list[int], output: Format) -> No
         raise typer.Exit(1)
 
 
-def jobs(client: Client, finished: int) -> Answer:
+def jobs(client: NodeClient, finished: int) -> Rows:
     """Unfinished jobs and so many finished ones."""
     return client.ask(f"ADMIN SHOW DDL JOBS {finished}")
 
 
-def only(answer: Answer, job_id: int) -> Answer:
+def only(answer: Rows, job_id: int) -> Rows:
     """The rows of one job."""
     at = answer.names.index("JOB_ID")
     return answer._replace(rows=[row for row in answer.rows if int(row[at]) == job_id])
 
 
-def unfinished(answer: Answer) -> Answer:
+def unfinished(answer: Rows) -> Rows:
     """The rows of jobs that have not ended."""
     at = answer.names.index("STATE")
     return answer._replace(rows=[row for row in answer.rows if row[at] not in ENDED])

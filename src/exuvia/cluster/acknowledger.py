@@ -21,7 +21,7 @@ from exuvia.cluster.versions import (
     announced,
 )
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -108,7 +108,7 @@ class Acknowledger:
                 self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)
 
     def _write(self, txn: Transaction, job_id: int, place: Place, told: list[Blocker]) -> None:
-        txn.write(Kind.PLACE, ack_key(job_id, self._member.id), ack(place, told))
+        txn.write(WriteKind.PLACE, ack_key(job_id, self._member.id), ack(place, told))
         txn.notify("ack")
 
     def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
@@ -116,4 +116,4 @@ class Acknowledger:
             self._answered.pop(job_id, None)
             self._explained.pop(job_id, None)
             if txn.get(ack_key(job_id, self._member.id)) is not None:
-                txn.write(Kind.REMOVE, ack_key(job_id, self._member.id), b"")
+                txn.write(WriteKind.REMOVE, ack_key(job_id, self._member.id), b"")

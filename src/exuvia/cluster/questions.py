@@ -25,7 +25,7 @@ from exuvia.cluster import member as members
 from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -91,11 +91,11 @@ class Asking:
             return {}
         number = next(self._numbers)
         question = Question(member=self._member.id, number=number, kind=kind, body=body, whom=asked)
-        self._write(Kind.PLACE, [question.key], msgspec.json.encode(question))
+        self._write(WriteKind.PLACE, [question.key], msgspec.json.encode(question))
         try:
             return self._wait(question, self._clock.monotonic() + patience_s)
         finally:
-            self._write(Kind.REMOVE, [question.key, *map(question.told, asked)])
+            self._write(WriteKind.REMOVE, [question.key, *map(question.told, asked)])
 
     def _write(self, kind: int, places: Iterable[bytes], payload: bytes = b"") -> None:
         txn = self._store.begin()
@@ -171,9 +171,9 @@ class Answering:
             self._remove_orphans(txn, asked)
             for key, (place, answer) in self._given.items():
                 if key in gone:
-                    txn.write(Kind.REMOVE, place, b"")
+                    txn.write(WriteKind.REMOVE, place, b"")
                 elif txn.get(place) is None and txn.get(key) is not None:
-                    txn.write(Kind.PLACE, place, answer)
+                    txn.write(WriteKind.PLACE, place, answer)
                     txn.notify(TOLD)
             txn.commit()
         finally:
@@ -185,7 +185,7 @@ class Answering:
         living = {each.id for each in members.live(txn)}
         for each in asked:
             if each.member not in living:
-                txn.write(Kind.REMOVE, each.key, b"")
+                txn.write(WriteKind.REMOVE, each.key, b"")
 
 
 # -- asking ----------------------------------------------------------------------------------------

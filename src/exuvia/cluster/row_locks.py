@@ -31,7 +31,16 @@ from typing import Final
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import ErrLockDeadlock, ErrLockWaitTimeout
-from exuvia.kv.lock_table import AT_ONCE, TABLE_BYTES, Alone, Fence, LockTable, Seat, Wait, hash_of
+from exuvia.kv.lock_table import (
+    AT_ONCE,
+    TABLE_BYTES,
+    Alone,
+    Fence,
+    LockTable,
+    Seat,
+    WaitOutcome,
+    hash_of,
+)
 
 STALE: Final = b""
 MOST_LOCKS = 1 << 18
@@ -199,12 +208,12 @@ class RowLocks:
         woken = locker.woken = threading.Event()
         with self._lock:
             self._waiting[number], locker.wants = locker, hashed
-        found, given, ended = Wait.FREE, False, True
+        found, given, ended = WaitOutcome.FREE, False, True
         try:
             found = seat.wait(number, hashed, locker.tag)
-            if found is Wait.CIRCLE:
+            if found is WaitOutcome.CIRCLE:
                 raise ErrLockDeadlock()
-            if found is Wait.WAITS:
+            if found is WaitOutcome.WAITS:
                 self.waits += 1
                 check()
                 ended = self._sleep(woken, timeout_s, check, lambda: seat.is_over(number, hashed))
@@ -212,7 +221,7 @@ class RowLocks:
             with self._lock:
                 del self._waiting[number]
                 locker.wants, locker.woken = 0, None
-            if found is Wait.WAITS and seat.stop_waiting(number, hashed):
+            if found is WaitOutcome.WAITS and seat.stop_waiting(number, hashed):
                 given = True
                 locker.add([key], [hashed])
                 with self._lock:

@@ -29,7 +29,7 @@ from exuvia.cluster import member as members
 from exuvia.cluster.lease import Silence
 from exuvia.cluster.member import MemberInfo
 from exuvia.kv import keys
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -120,9 +120,9 @@ def announced(txn: Transaction) -> dict[int, Announcement]:
 
 def finish(txn: Transaction, job_id: int) -> None:
     """The job has ended: nothing is waited for any more."""
-    txn.write(Kind.REMOVE, keys.meta("sync", job_id), b"")
+    txn.write(WriteKind.REMOVE, keys.meta("sync", job_id), b"")
     for key, _ in list(txn.scan(keys.span_of(keys.meta("ack", job_id)))):
-        txn.write(Kind.REMOVE, key, b"")
+        txn.write(WriteKind.REMOVE, key, b"")
 
 
 def blockers(txn: Transaction, job_id: int) -> list[Blocker]:

@@ -24,14 +24,14 @@ from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet, Wait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet, StepWait
 from exuvia.ddl.job import Job
 
 Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
 Edit = Callable[[Job, CatalogSnapshot], tuple[Job, CatalogSnapshot]]
-After = Callable[[Job, CatalogSnapshot], Refused | Wait | None]  # None: go on
+After = Callable[[Job, CatalogSnapshot], Refused | StepWait | None]  # None: go on
 Leave = Callable[[Job, CatalogSnapshot], tuple[DeleteRange, ...]]
-Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], Event | tuple[Event, ...]]
+Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], JobEvent | tuple[JobEvent, ...]]
 Restore = Callable[[Job], int]
 Reads = Callable[[Job], ReadSet]
 Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]

@@ -16,7 +16,7 @@ from exuvia.cluster import versions
 from exuvia.ddl import ctas_handshake, delete_range, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.codes import FINISHED
-from exuvia.ddl.decision import CatalogSnapshot, Decision, Event, ReadSet, Referrer, ReorgOrder
+from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
 from exuvia.ddl.event_publisher import change_of, changes_of
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
@@ -130,7 +130,7 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
     return job
 
 
-def _tell(txn: Transaction, job: Job, events: tuple[Event, ...]) -> None:
+def _tell(txn: Transaction, job: Job, events: tuple[JobEvent, ...]) -> None:
     """One event bears the job's number alone; several are numbered, as sub-jobs' are."""
     changes = [change for each in events for change in changes_of(txn, each)]
     for part, change in enumerate(changes):

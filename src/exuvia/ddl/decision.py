@@ -78,7 +78,7 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return next((held[2] for held in self.names if held[:2] == wanted), 0)
 
 
-class Wait(NamedTuple):
+class StepWait(NamedTuple):
     """A step's condition does not hold yet. `plan`: the reorg that is to be run meanwhile."""
 
     reason: str
@@ -104,7 +104,7 @@ class DeleteRange(msgspec.Struct, frozen=True):
     tombstones_only: bool = False
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A finished change, for the notifier: a row of mysql.ddl_notifier."""
 
     type: str
@@ -126,8 +126,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False  # the job goes to history
     parks: bool = False  # the job keeps its place and needs no worker
     ranges: tuple[DeleteRange, ...] = ()
-    events: tuple[Event, ...] = ()  # of a plain job that has ended well
-    sub_job_events: tuple[tuple[int, Event], ...] = ()  # of several, by the number of the sub-job
+    events: tuple[JobEvent, ...] = ()  # of a plain job that has ended well
+    sub_job_events: tuple[
+        tuple[int, JobEvent], ...
+    ] = ()  # of several, by the number of the sub-job
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
     restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE

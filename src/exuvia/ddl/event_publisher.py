@@ -8,7 +8,7 @@ import msgspec
 from exuvia.base.errors import Broken
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import PartitionDefinition, TableInfo
-from exuvia.ddl.decision import Event
+from exuvia.ddl.decision import JobEvent
 from exuvia.events import schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
@@ -50,7 +50,7 @@ class _Mini(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Mini)
 
 
-def changes_of(txn: Transaction, event: Event) -> list[SchemaChange]:
+def changes_of(txn: Transaction, event: JobEvent) -> list[SchemaChange]:
     """As `change_of`; a database that is brought back is told as the tables that come with it, as
     TiDB's events have no kind of their own for it: of very many, the first MOST_TOLD."""
     if event.type != DATABASE_CAME_BACK:
@@ -61,7 +61,7 @@ def changes_of(txn: Transaction, event: Event) -> list[SchemaChange]:
     return [schema_change.create_table(each) for each in tables if each.is_stored]
 
 
-def change_of(txn: Transaction, event: Event) -> SchemaChange:
+def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
     """The change that the event is about. `txn`: the step's own, for the tables of a database that
     goes: their infos still stand there. Raises Broken when a part of it is missing."""
     kind = Kind(event.type)
@@ -87,7 +87,7 @@ def change_of(txn: Transaction, event: Event) -> SchemaChange:
     return _of_whole_tables(kind, table, event)
 
 
-def _of_whole_tables(kind: Kind, table: TableInfo, event: Event) -> SchemaChange:
+def _of_whole_tables(kind: Kind, table: TableInfo, event: JobEvent) -> SchemaChange:
     if kind == Kind.CREATE_TABLE:
         return schema_change.create_table(table)
     if kind == Kind.TRUNCATE_TABLE:
@@ -110,7 +110,7 @@ def _tables_of(txn: Transaction, ids: tuple[int, ...]) -> Iterator[DroppedTable]
             yield DroppedTable(table.id, table.name.O, parts)
 
 
-def _there(event: Event, table: TableInfo | None) -> TableInfo:
+def _there(event: JobEvent, table: TableInfo | None) -> TableInfo:
     if table is None:
         raise Broken(f"an event of kind '{event.type}' lacks a table")
     return table

@@ -45,7 +45,7 @@ class Work(NamedTuple):
     bytes_written: int
 
 
-class Pace(NamedTuple):
+class FillRate(NamedTuple):
     """Rows a second, from `jobs` finished ones; `error`: the median share it was off for them."""
 
     rows_a_second: float
@@ -130,13 +130,13 @@ def runner(txn: Transaction, work: Work) -> str:
 # -- pace ------------------------------------------------------------------------------------------
 
 
-def pace_of(txn: Transaction, asked: Job) -> Pace:
+def pace_of(txn: Transaction, asked: Job) -> FillRate:
     """How fast jobs like that one were."""
     speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, asked))]
     if not speeds:
-        return Pace(ASSUMED_ROWS_A_SECOND, 0, 0.0)
+        return FillRate(ASSUMED_ROWS_A_SECOND, 0, 0.0)
     errors = [abs(_guess(speeds, n) - each) / each for n, each in enumerate(speeds)]
-    return Pace(median(speeds), len(speeds), median(errors))
+    return FillRate(median(speeds), len(speeds), median(errors))
 
 
 def _guess(speeds: list[float], n: int) -> float:

@@ -46,7 +46,7 @@ from exuvia.kv.packet import Snapshot, Span, sequence_of
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import delete
-from exuvia.pipeline.throttle import Besides, Pace
+from exuvia.pipeline.throttle import BatchSize, Besides
 
 KEPT_S = 300.0
 BATCH = 1_000
@@ -120,7 +120,7 @@ class GcWorker:
         self._store = store
         self._campaign = campaign
         self._clock = clock
-        self.pace = Pace(batch_keys, FIRST_KEYS)
+        self.pace = BatchSize(batch_keys, FIRST_KEYS)
         self.marks = LockMarks()
         self._others = Besides(store, clock.monotonic)
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due

@@ -12,9 +12,7 @@ AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
 FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
 """
 
-from typing import Protocol
-
-from exuvia.base.clock import Clock
+from exuvia.base.clock import Clock, Loop
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
@@ -68,15 +66,6 @@ class FillLoop:
 
 
 # -- owner -----------------------------------------------------------------------------------------
-
-
-class Loop(Protocol):
-    """A background thing: see DESIGN, "no hidden threads"."""
-
-    channel: str
-
-    def step(self, now: float) -> float:
-        """At most one transaction; seconds until it wants to run again."""
 
 
 class Ddl:

@@ -23,7 +23,7 @@ def raise_it(job_id: int, error: Exception) -> None:
     raise error
 
 
-class Reorg(Protocol):
+class RunningReorg(Protocol):
     """The pipeline's part of a job."""
 
     def step(self, now: float) -> Progress:
@@ -36,14 +36,14 @@ class Reorg(Protocol):
 class ReorgFactory(Protocol):
     """How a worker gets one: wired by node/, or by a test."""
 
-    def __call__(self, job_id: int, epoch: int, table: Table, plan: Plan) -> Reorg:
+    def __call__(self, job_id: int, epoch: int, table: Table, plan: Plan) -> RunningReorg:
         """The reorg of a job at that epoch of it."""
 
 
 class ReorgRunner:
     """See the module. Written by one thread only."""
 
-    def __init__(self, reorg: Reorg, unforeseen: Callable[[Exception], None]) -> None:
+    def __init__(self, reorg: RunningReorg, unforeseen: Callable[[Exception], None]) -> None:
         self._reorg = reorg
         self._unforeseen = unforeseen
         self._left = False

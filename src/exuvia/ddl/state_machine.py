@@ -44,7 +44,14 @@ from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.options import schema_is_locked
 from exuvia.ddl.codes import JobState
-from exuvia.ddl.decision import CatalogSnapshot, Decision, DeleteRange, Event, ReorgOrder, Wait
+from exuvia.ddl.decision import (
+    CatalogSnapshot,
+    Decision,
+    DeleteRange,
+    JobEvent,
+    ReorgOrder,
+    StepWait,
+)
 from exuvia.ddl.job import Job, failed
 from exuvia.ddl.multi_schema_change import (
     fill_is_noted,
@@ -180,7 +187,7 @@ def _walk(job: Job, snapshot: CatalogSnapshot, at: int) -> Decision:
     verdict = step.after(sub, snapshot) if step.after else None
     if isinstance(verdict, Refused):
         return give_up(job, snapshot, verdict)
-    if isinstance(verdict, Wait):
+    if isinstance(verdict, StepWait):
         shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
         noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
         return _wait(noted, snapshot, verdict)
@@ -238,7 +245,7 @@ def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
     It came too often, or a person or the data says no."""
     if not is_revertible(job):
         going_on = evolve(failed(job, error), state=JobState.RUNNING)
-        return _wait(going_on, snapshot, Wait(error.message))
+        return _wait(going_on, snapshot, StepWait(error.message))
     return _back(evolve(failed(job, error), state=JobState.ROLLINGBACK), snapshot)
 
 
@@ -257,7 +264,7 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     sub = sub_job(job, at)
     undo = action_of(sub).undo
     if undo is None:
-        return _wait(job, snapshot, Wait(f"{sub.action_text} cannot be undone"))
+        return _wait(job, snapshot, StepWait(f"{sub.action_text} cannot be undone"))
     step = undo.step_from(sub.schema_state)
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
@@ -295,7 +302,7 @@ class Taken(NamedTuple):
         """The ended job whose ranges it takes back from deletion, or 0."""
         return self.step.restores_ranges_of(self.placed) if self.step.restores_ranges_of else 0
 
-    def events(self, after: CatalogSnapshot) -> tuple[Event, ...]:
+    def events(self, after: CatalogSnapshot) -> tuple[JobEvent, ...]:
         """What is published once the job has ended well, in the snapshot its transaction leaves."""
         if self.step.event is None or self.placed.state != JobState.DONE:
             return ()
@@ -362,7 +369,7 @@ def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
     return ReorgOrder.LEAVE if was_in else ReorgOrder.NONE
 
 
-def _wait(job: Job, snapshot: CatalogSnapshot, verdict: Wait) -> Decision:
+def _wait(job: Job, snapshot: CatalogSnapshot, verdict: StepWait) -> Decision:
     """Nothing moves, and the job says why; a plan says what is to run meanwhile."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
     order = ReorgOrder.RUN if verdict.plan else ReorgOrder.NONE

@@ -81,7 +81,7 @@ class Truncated(NamedTuple):
     dropped: TableInfo
 
 
-class Columns(NamedTuple):
+class ChangedColumns(NamedTuple):
     """Columns that came, changed or went. `analyzed`: their statistics are made."""
 
     table: TableInfo
@@ -97,7 +97,7 @@ class AddedIndexes(NamedTuple):
     analyzed: bool = False
 
 
-class Partitions(NamedTuple):
+class ChangedPartitions(NamedTuple):
     """The table as it is now, partitions that came, partitions that went."""
 
     table: TableInfo
@@ -204,23 +204,23 @@ class SchemaChange:
         """The table that is gone."""
         return self._gone(Kind.DROP_TABLE)
 
-    def get_columns(self, kind: Kind) -> Columns:
+    def get_columns(self, kind: Kind) -> ChangedColumns:
         """Columns that came (ADD_COLUMN), changed (MODIFY_COLUMN) or went (DROP_COLUMN)."""
         if kind not in (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN):
             raise WrongKind(f"'{kind.value}' is no change of columns")
-        return Columns(self._table(kind), self._stored.columns, self._stored.analyzed)
+        return ChangedColumns(self._table(kind), self._stored.columns, self._stored.analyzed)
 
     def get_add_index(self) -> AddedIndexes:
         """Indexes that came."""
         table = self._table(Kind.ADD_INDEX)
         return AddedIndexes(table, self._stored.indexes, self._stored.analyzed)
 
-    def get_partitions(self, kind: Kind) -> Partitions:
+    def get_partitions(self, kind: Kind) -> ChangedPartitions:
         """Partitions that came or went: ADD_, DROP_, TRUNCATE_ or REORGANIZE_PARTITION."""
         if kind not in _CHANGES_OF_PARTITIONS:
             raise WrongKind(f"'{kind.value}' is no change of partitions")
         table, stored = self._table(kind), self._stored
-        return Partitions(table, stored.added_partitions, stored.dropped_partitions)
+        return ChangedPartitions(table, stored.added_partitions, stored.dropped_partitions)
 
     def get_exchange_partition(self) -> Exchanged:
         """The partition and the table that changed places."""

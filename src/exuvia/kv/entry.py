@@ -22,7 +22,7 @@ LIVE = b"\x00"
 TOMBSTONE = b"\x01"
 
 
-class Kind:
+class WriteKind:
     """See the table above. Plain integers: they are compared and hashed for every key of a commit,
     and members of an IntEnum take ten times as long for it."""
 
@@ -36,9 +36,9 @@ class Kind:
     BURY: Final = 7
 
 
-VALIDATED = frozenset({Kind.PUT, Kind.DELETE})
+VALIDATED = frozenset({WriteKind.PUT, WriteKind.DELETE})
 JUDGED = frozenset(
-    {Kind.CLAIM, Kind.RELEASE, Kind.BURY}
+    {WriteKind.CLAIM, WriteKind.RELEASE, WriteKind.BURY}
 )  # their effect depends on what stands there
 
 
@@ -51,17 +51,17 @@ def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | 
     """The payload that stands at `key` after the write, given the one held now.
 
     Raises Duplicate."""
-    if kind <= Kind.PLACE:
+    if kind <= WriteKind.PLACE:
         return payload
-    if kind <= Kind.REMOVE:
+    if kind <= WriteKind.REMOVE:
         return None
-    if kind == Kind.ENTOMB:
+    if kind == WriteKind.ENTOMB:
         return TOMBSTONE
     mine = held is None or held == payload
-    if kind == Kind.CLAIM:
+    if kind == WriteKind.CLAIM:
         if not mine and is_live(held):
             raise Duplicate(key, held[1:] if held else b"")
         return payload
     if not mine:
         return held
-    return None if kind == Kind.RELEASE else TOMBSTONE
+    return None if kind == WriteKind.RELEASE else TOMBSTONE

@@ -116,7 +116,7 @@ class Alone:
         """There is nobody to tell."""
 
 
-class Wait(Enum):
+class WaitOutcome(Enum):
     """What became of the wish to wait for a key."""
 
     FREE = "free"
@@ -529,20 +529,20 @@ class Seat:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def wait(self, number: int, key: int, tag: int) -> Wait:
+    def wait(self, number: int, key: int, tag: int) -> WaitOutcome:
         """Queue up for the key. FREE: look again instead; CIRCLE: it would never end."""
         table = self._table
         with table.entered() as is_in:
             if not is_in:
-                return Wait.FREE
+                return WaitOutcome.FREE
             self._settle()
             me, slot = self._id(number), table.slot(key)
             if slot < 0 or not table.lives(holder := table.holder_at(slot)) or holder == me:
-                return Wait.FREE
+                return WaitOutcome.FREE
             if self._closes_a_circle(me, holder):
-                return Wait.CIRCLE
+                return WaitOutcome.CIRCLE
             table.add_wait(me, key, tag)
-            return Wait.WAITS
+            return WaitOutcome.WAITS
 
     def _closes_a_circle(self, me: int, holder: int) -> bool:
         table = self._table

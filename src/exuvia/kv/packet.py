@@ -64,7 +64,7 @@ class Standing(NamedTuple):
         return self.keys[0]
 
 
-class Held(NamedTuple):
+class HeldKeys(NamedTuple):
     """Keys that a transaction held since the snapshot of that sequence: written, or locked.
 
     `modes`: marks of which locks of others would have stood in its way."""
@@ -81,7 +81,7 @@ class Unlocked(NamedTuple):
     Broken: Conflict. Source: decision 039."""
 
     header: bytes
-    groups: Sequence[Held]
+    groups: Sequence[HeldKeys]
 
     @property
     def key(self) -> bytes:

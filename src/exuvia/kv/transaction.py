@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
-from exuvia.kv.entry import JUDGED, VALIDATED, Kind, is_live, judge
+from exuvia.kv.entry import JUDGED, VALIDATED, WriteKind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.merge import merged
 from exuvia.kv.packet import (
@@ -46,7 +46,7 @@ from exuvia.kv.packet import (
     AtMost,
     Committer,
     Equal,
-    Held,
+    HeldKeys,
     Packet,
     Requirement,
     Snapshot,
@@ -128,7 +128,7 @@ UNBOUNDED = 1 << 62
 KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 LOCKABLE = (b"r", b"i")
 BOTH = (UPDATE, SHARE)
-HOLDING = frozenset({*VALIDATED, Kind.CLAIM})
+HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
 """Writes that hold their key against the locks of others."""
 
 
@@ -274,7 +274,7 @@ class Transaction:
 
     def put(self, key: bytes, payload: bytes) -> None:
         """Write; refused at commit if the key changed since the snapshot."""
-        self.write(Kind.PUT, key, payload)
+        self.write(WriteKind.PUT, key, payload)
 
     def insert(self, key: bytes, payload: bytes) -> None:
         """As put, for a key that is absent.
@@ -282,11 +282,11 @@ class Transaction:
         Conflict where it is not; look with `get` first for a 1062."""
         if self.get(key) is not None:
             raise Conflict("insert over an existing key", key)
-        self.write(Kind.PUT, key, payload)
+        self.write(WriteKind.PUT, key, payload)
 
     def delete(self, key: bytes) -> None:
         """Remove; refused at commit if the key changed since the snapshot."""
-        self.write(Kind.DELETE, key, b"")
+        self.write(WriteKind.DELETE, key, b"")
 
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
         """Any write of kv/entry.py's table.
@@ -302,7 +302,7 @@ class Transaction:
             self._known_room = self._grown(self.size + size, len(self._writes))
         if kind in VALIDATED:
             self._expect(key, "lost update")
-        if kind <= Kind.PLACE:
+        if kind <= WriteKind.PLACE:
             after: bytes | None = payload
         else:
             after = judge(kind, key, payload, self.get(key) if kind in JUDGED else None)
@@ -485,7 +485,9 @@ class Transaction:
             for kind, key, _ in self._writes:
                 if kind in HOLDING and key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE:
                     held.setdefault(lock_header(key), []).append(key)
-            return [Unlocked(header, [Held(since, BOTH, keys)]) for header, keys in held.items()]
+            return [
+                Unlocked(header, [HeldKeys(since, BOTH, keys)]) for header, keys in held.items()
+            ]
         for since, (_, key, _) in self._held():
             groups = tables.setdefault(lock_header(key), {})
             groups.setdefault((since, BOTH), []).append(key)
@@ -494,7 +496,7 @@ class Transaction:
             modes = BOTH if lock.exclusive else (UPDATE,)
             groups.setdefault((lock.since, modes), []).append(key)
         return [
-            Unlocked(header, [Held(*how, keys) for how, keys in groups.items()])
+            Unlocked(header, [HeldKeys(*how, keys) for how, keys in groups.items()])
             for header, groups in tables.items()
         ]
 
@@ -507,14 +509,14 @@ class Transaction:
                     continue
             elif payload is not None:
                 if key[KIND_AT : KIND_AT + 1] == b"r":
-                    yield Write(Kind.PUT, key, payload)
+                    yield Write(WriteKind.PUT, key, payload)
                     continue
                 if is_live(payload):
                     continue  # the entry of a row that is locked itself
-            yield Write(Kind.PLACE, lock_mark(UPDATE if exclusive else SHARE, key), b"")
+            yield Write(WriteKind.PLACE, lock_mark(UPDATE if exclusive else SHARE, key), b"")
             headers.add(lock_header(key))
         for header in headers:
-            yield Write(Kind.PLACE, header, b"")
+            yield Write(WriteKind.PLACE, header, b"")
 
     def commit(self) -> int:
         """Validate and apply everything; its sequence (the snapshot's when nothing was written)."""

@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
 from exuvia.base.mysql_errors import ErrTooLongKey
-from exuvia.kv.entry import JUDGED, Kind, judge
+from exuvia.kv.entry import JUDGED, WriteKind, judge
 from exuvia.kv.keys import LOCK_FLOOR, lock_mark, read_number
 from exuvia.kv.packet import (
     LONGEST_KEY,
@@ -170,21 +170,21 @@ def arrange(packet: Packet) -> Arranged:
         if len(key) > LONGEST_KEY:
             require_short(key)
         if key in claimed:
-            judged[key] = [Write(Kind.CLAIM, key, claimed.pop(key)), write]
+            judged[key] = [Write(WriteKind.CLAIM, key, claimed.pop(key)), write]
         elif key in released:
-            judged[key] = [Write(Kind.RELEASE, key, released.pop(key)), write]
+            judged[key] = [Write(WriteKind.RELEASE, key, released.pop(key)), write]
         elif key in judged:
             judged[key].append(write)
-        elif kind <= Kind.PLACE:
+        elif kind <= WriteKind.PLACE:
             plain[key] = payload
         elif kind not in JUDGED:
             plain[key] = judge(kind, key, payload, None)
             removes = True
         elif key in plain:
             judged[key] = [_standing(key, plain.pop(key)), write]
-        elif kind == Kind.CLAIM:
+        elif kind == WriteKind.CLAIM:
             claimed[key] = payload
-        elif kind == Kind.RELEASE:
+        elif kind == WriteKind.RELEASE:
             released[key] = payload
         else:
             judged[key] = [write]
@@ -224,7 +224,9 @@ def _in_order(keys: list[bytes]) -> list[bytes]:
 
 def _standing(key: bytes, payload: bytes | None) -> Write:
     """What was written blindly before the first judged write of a key."""
-    return Write(Kind.DELETE, key, b"") if payload is None else Write(Kind.PUT, key, payload)
+    return (
+        Write(WriteKind.DELETE, key, b"") if payload is None else Write(WriteKind.PUT, key, payload)
+    )
 
 
 def _stamp(sequence: int) -> bytes:
@@ -258,7 +260,7 @@ def outcomes(
     gone: list[bytes] = []
     for part in _strides(arranged.claims):
         for key, there in read_many(part).items():
-            judge(Kind.CLAIM, key, arranged.claimed[key], there[SEQUENCE_BYTES:])
+            judge(WriteKind.CLAIM, key, arranged.claimed[key], there[SEQUENCE_BYTES:])
     released = arranged.released
     for part in _strides(arranged.releases):
         found = read_many(part)
@@ -306,7 +308,7 @@ def settle(
     for kind, key, payload in packet.writes:
         if len(key) > LONGEST_KEY:
             require_short(key)
-        if kind <= Kind.PLACE:
+        if kind <= WriteKind.PLACE:
             after[key] = payload
         elif kind not in JUDGED:
             after[key] = judge(kind, key, payload, None)

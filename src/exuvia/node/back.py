@@ -20,7 +20,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
-from exuvia.ddl.reorg_runner import Reorg
+from exuvia.ddl.reorg_runner import RunningReorg
 from exuvia.ddl.submit import Submitter
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv.store import Store
@@ -84,7 +84,7 @@ class Back:
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
         self._loops = Loops(store, clock, self._broken)
 
-    def _reorg(self, job_id: int, epoch: int, table: Table, plan: Plan) -> Reorg:
+    def _reorg(self, job_id: int, epoch: int, table: Table, plan: Plan) -> RunningReorg:
         from exuvia.pipeline.reorgs import open_reorg
 
         store = self.base.store

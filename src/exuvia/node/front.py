@@ -83,7 +83,7 @@ class Front:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         http = Http(self._options.host, self._options.status_port)
-        parts = connection.Parts(
+        parts = connection.ServerParts(
             self._open_session,
             self.connections,
             self.pool,

@@ -17,9 +17,8 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
-from exuvia.base.clock import Clock
+from exuvia.base.clock import Clock, Loop
 from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
 from exuvia.kv.store import Store
 
@@ -34,17 +33,6 @@ _log = logging.getLogger(__name__)
 def in_thread(call: Callable[[], None]) -> None:
     """Run it in a thread of its own, which ends with the process if not before."""
     threading.Thread(target=call, name="analysis", daemon=True).start()
-
-
-class Loop(Protocol):
-    """A background thing."""
-
-    @property
-    def channel(self) -> str:
-        """The channel that wakes it."""
-
-    def step(self, now: float) -> float:
-        """At most one transaction; seconds until it wants to run again."""
 
 
 class LoopThread:

@@ -26,11 +26,11 @@ from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
 from exuvia.pipeline.columnar import payloads
-from exuvia.pipeline.executor import InlineWave
+from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import FAILED, UNAVAILABLE, Order, Task
+from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder
 from exuvia.pipeline.verify.check import order_for
 
 _COMMIT_ROWS = 10_000
@@ -100,7 +100,7 @@ def _row_ids(first: int, rows: int) -> Array:
 
 
 def _write(
-    store: Store, order: Order, handles: Keys, values: Sequence[bytes], judged: bool
+    store: Store, order: TaskOrder, handles: Keys, values: Sequence[bytes], judged: bool
 ) -> None:
     """One sorted run, in commits of `_COMMIT_ROWS`."""
     table = order.table
@@ -120,14 +120,14 @@ def _write(
             raise explain_duplicate(table, error, table.decode(answer.present[0][1]))
 
 
-def _index(store: Store, order: Order, monotonic: Callable[[], float]) -> None:
+def _index(store: Store, order: TaskOrder, monotonic: Callable[[], float]) -> None:
     """Entries of all indexes that writers would keep, span by span."""
     if not order.index_ids:
         return
     spans = cut(store, [order.table.row_span()], SPAN_ROWS // len(order.index_ids))
     tasks = [Task(kind="fill", order=order, span=s, ordinal=n) for n, s in enumerate(spans)]
-    dial = Fixed(Settings(batch_rows=_COMMIT_ROWS))
-    for outcome in InlineWave(store, tasks, dial, monotonic).run():
+    dial = Fixed(PipelineSettings(batch_rows=_COMMIT_ROWS))
+    for outcome in InlineTasks(store, tasks, dial, monotonic).run():
         if outcome.kind == UNAVAILABLE:
             raise Unavailable(outcome.text)
         if outcome.kind == FAILED:

@@ -20,7 +20,7 @@ from exuvia.pipeline.reorg import Life, Reorg
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import Order, Task
+from exuvia.pipeline.task import Task, TaskOrder
 from exuvia.pipeline.verify.rows import judge_named, refusal
 
 _SPAN_ROWS = 100_000
@@ -53,7 +53,7 @@ class CheckReorg(Reorg):
         yield Failed(error) if error else Done(self._rows, self.spans_done)
 
     def _judged(
-        self, order: Order, physical: list[Span]
+        self, order: TaskOrder, physical: list[Span]
     ) -> Generator[Progress, None, Refused | None]:
         """Rows of these spans held to the order's rule; what is wrong with them, all counted."""
         spans = cut(self._store, physical, _SPAN_ROWS, None, self._crew.at_once)
@@ -68,7 +68,7 @@ class CheckReorg(Reorg):
         first = [each for outcome in outcomes for each in outcome.result[1]]
         return self._refusal_of(order, number, first) if number else None
 
-    def _refusal_of(self, order: Order, number: int, first: list[list[str]]) -> Refused:
+    def _refusal_of(self, order: TaskOrder, number: int, first: list[list[str]]) -> Refused:
         if order.check is None:
             raise Broken("a check without a rule")
         txn = self._store.begin()

@@ -29,12 +29,12 @@ from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.progress import Done
 from exuvia.pipeline.spans import SpanSet
-from exuvia.pipeline.task import Order, Task
+from exuvia.pipeline.task import Task, TaskOrder
 
 _HASH_BITS = 32
 
 
-class Progress(msgspec.Struct, frozen=True, array_like=True):
+class TaskProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far a task is.
 
     `of` is its span's rows; `batches` and `batch_rows` tell how it went about it."""
@@ -106,7 +106,7 @@ def _handles(job_id: int) -> Span:
     return Span(prefix + k.i64(job_id << _HASH_BITS), prefix + k.i64((job_id + 1) << _HASH_BITS))
 
 
-def _handle(order: Order, span: Span) -> bytes:
+def _handle(order: TaskOrder, span: Span) -> bytes:
     about = (order.table_id, order.index_ids[0], order.element.encode(), span)
     return _handle_of(order.job_id, *about)
 
@@ -118,7 +118,7 @@ def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: S
     return k.i64(job_id << _HASH_BITS | int.from_bytes(digest, "big"))
 
 
-def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
+def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     """The store's keys and payloads that say "this span of the order is finished"."""
     table = _table()
     values = {
@@ -139,31 +139,31 @@ def pairs(order: Order, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     return [(key, payload) for key, payload in written if payload is not None]
 
 
-def put_whole(txn: Transaction, order: Order, span: Span, rows: int) -> None:
+def put_whole(txn: Transaction, order: TaskOrder, span: Span, rows: int) -> None:
     """Everything of the order is finished; the caller's transaction requires its epoch."""
     for key, payload in pairs(_as_whole(order), span, rows):
         txn.put(key, payload)
 
 
-def whole(txn: Transaction, order: Order) -> Done | None:
+def whole(txn: Transaction, order: TaskOrder) -> Done | None:
     """What was done of the order, if `put_whole` said that it is finished."""
     found = [row for row in rows_of(txn, order.job_id) if row.physical_id == order.table_id]
     kept = finished_among(found, _as_whole(order), lambda span: 0)
     return Done(kept.rows, 0, len(found) - kept.number) if kept.number else None
 
 
-def _as_whole(order: Order) -> Order:
+def _as_whole(order: TaskOrder) -> TaskOrder:
     return msgspec.structs.replace(order, element=f"{order.element}whole_")
 
 
-def finished(txn: Transaction, order: Order, count: Callable[[Span], int]) -> Finished:
+def finished(txn: Transaction, order: TaskOrder, count: Callable[[Span], int]) -> Finished:
     """The finished spans of the order's element and physical table, and their rows.
 
     `count` says how many rows a span holds; asked only where spans overlap."""
     return finished_among(rows_of(txn, order.job_id), order, count)
 
 
-def finished_among(rows: list[SpanRow], order: Order, count: Callable[[Span], int]) -> Finished:
+def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span], int]) -> Finished:
     """Likewise, of everything that is finished for the job."""
     found: list[tuple[Span, int]] = []
     wanted = (order.index_ids[0], order.element.encode(), order.table_id)
@@ -224,7 +224,7 @@ def forget(txn: Transaction, job_id: int) -> None:
             txn.delete(key)
 
 
-def pairs_of(task: Task, progress: Progress) -> list[tuple[bytes, bytes]]:
+def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:
     """What a task's commit says of itself: its progress, and the row if it has finished. Nothing
     without a job."""
     order = task.order
@@ -235,7 +235,7 @@ def pairs_of(task: Task, progress: Progress) -> list[tuple[bytes, bytes]]:
     return [(key, msgspec.msgpack.encode(progress)), *rows]
 
 
-def read_progress(txn: Transaction, order: Order) -> list[Progress]:
+def read_progress(txn: Transaction, order: TaskOrder) -> list[TaskProgress]:
     """The progress of this run's tasks."""
     span = k.span_of(k.meta("progress", order.job_id, order.run))
-    return [msgspec.msgpack.decode(raw, type=Progress) for _, raw in txn.scan(span)]
+    return [msgspec.msgpack.decode(raw, type=TaskProgress) for _, raw in txn.scan(span)]

@@ -10,7 +10,7 @@ Both write into the caller's transaction, which notes there how far it came: so 
 by anybody at the key where the last commit left it, and harmless twice. Neither commits.
 """
 
-from exuvia.kv.entry import TOMBSTONE, Kind
+from exuvia.kv.entry import TOMBSTONE, WriteKind
 from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.kv.transaction import Transaction
 
@@ -22,7 +22,7 @@ def empty(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
     """Remove at most so many keys; where to go on, None when nothing is left behind them."""
     for found, _ in txn.snapshot.chunks(span, most):
         for key in found:
-            txn.write(Kind.REMOVE, key, b"")
+            txn.write(WriteKind.REMOVE, key, b"")
         return None if len(found) < most else found[-1] + b"\0"
     return None
 

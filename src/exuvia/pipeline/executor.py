@@ -12,20 +12,20 @@ from exuvia.base.errors import Deposed, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
-from exuvia.pipeline.kernels import Attempt
-from exuvia.pipeline.settings import Dial, Settings
+from exuvia.pipeline.kernels import TaskAttempt
+from exuvia.pipeline.settings import Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task
 from exuvia.pipeline.throttle import Batch
 
 
-class InlineWave:
-    """Tasks being done one after another. See spark.Wave, which it stands in for."""
+class InlineTasks:
+    """Tasks being done one after another; stands in for spark.SparkTasks."""
 
     def __init__(
         self, store: Store, tasks: Sequence[Task], dial: Dial, monotonic: Callable[[], float]
     ) -> None:
-        self._waiting = [Attempt(store, task, dial, monotonic) for task in reversed(tasks)]
+        self._waiting = [TaskAttempt(store, task, dial, monotonic) for task in reversed(tasks)]
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
 
@@ -61,8 +61,8 @@ class InlineWave:
 _FRUITLESS_WAVES = 5
 
 
-class Wave(Protocol):
-    """Tasks on their way: inline.InlineWave or spark.Wave."""
+class TaskBatch(Protocol):
+    """Tasks on their way: InlineTasks, or SparkTasks of spark.py."""
 
     outcomes: list[Outcome]
     error: str | None
@@ -77,7 +77,7 @@ class Wave(Protocol):
         """End it."""
 
 
-class Crew:
+class Executor:
     """Runs one wave at a time."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Crew:
         self._dial = dial
         self._monotonic = monotonic
         self._inline = True
-        self._wave: Wave | None = None
+        self._wave: TaskBatch | None = None
         self._fruitless = 0
 
     def choose(self, is_small: bool) -> None:
@@ -103,7 +103,7 @@ class Crew:
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
         """Begin a wave. Raises Unavailable, in words, when Spark cannot start."""
         if self._inline or self._spark is None:
-            self._wave = InlineWave(self._store, tasks, self._dial, self._monotonic)
+            self._wave = InlineTasks(self._store, tasks, self._dial, self._monotonic)
             return
         obstacle = self._spark.obstacle()
         if obstacle is not None:
@@ -150,7 +150,7 @@ class Crew:
         """Whether tasks can be running yet."""
         return self._inline or bool(getattr(self._wave, "is_started", True))
 
-    def excuse(self, settings: Settings) -> str:
+    def excuse(self, settings: PipelineSettings) -> str:
         """Why nothing may be moving."""
         if self._inline:
             return "the owner's process is busy"

@@ -27,14 +27,14 @@ from exuvia.catalog.table import Table
 from exuvia.kv.entry import LIVE
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.checkpoint import Progress
+from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
 from exuvia.pipeline.order import Keys, Sorted, as_bytes, in_order, joined, positions, repeats, take
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.summary import Summary, add_chunk, parts_of
-from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, Found, Outcome, Task
-from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
-from exuvia.pipeline.verify.duplicates import Judge, Verdict
+from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
+from exuvia.pipeline.throttle import Batch, BatchSize, Traffic, held_back
+from exuvia.pipeline.verify.duplicates import DuplicateVerdict, Judge
 
 Steps = Generator[Batch, None, Outcome]
 Taken = list[tuple[bytes, bytes]]
@@ -81,7 +81,7 @@ class Fill:
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = Pace(dial.read().batch_rows)
+        self._pace = BatchSize(dial.read().batch_rows)
         self._traffic = Traffic(store, task.order, monotonic)
         self._rows = 0
         self._entries = 0
@@ -89,7 +89,7 @@ class Fill:
         self._placed = 0
         self._batches = 0
         self._finished = False
-        self._duplicates: list[Found] = []
+        self._duplicates: list[FoundDuplicate] = []
         self._parts = list(dict.fromkeys(parts_of(self._table, (), self._order.index_ids)))
         self._summary = Summary(len(self._parts), task.samples, task.span, task.limit)
 
@@ -181,9 +181,9 @@ class Fill:
                 return
             began = self._monotonic()
             verdict = judge.taken(key, handle)
-            if isinstance(verdict, Found):
+            if isinstance(verdict, FoundDuplicate):
                 self._duplicates.append(verdict)
-            self._placed += verdict is Verdict.PLACED
+            self._placed += verdict is DuplicateVerdict.PLACED
             yield Batch(1, self._monotonic() - began)
 
     def _batch(
@@ -193,7 +193,7 @@ class Fill:
         self._batches += 1
         done = self._written + len(keys)
         rows = self._rows if last or not self._entries else done * self._rows // self._entries
-        progress = Progress(rows, self._rows, self._batches, len(keys), last)
+        progress = TaskProgress(rows, self._rows, self._batches, len(keys), last)
         puts = checkpoint.pairs_of(self._task, progress)
         began = self._monotonic()
         result = self._store.bulk(keys, payload, self._order.fences, puts, report)

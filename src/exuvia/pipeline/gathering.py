@@ -16,19 +16,19 @@ from exuvia.kv.packet import Span
 from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.summary import Summary, parts_of, types_of
-from exuvia.pipeline.task import DONE, Order, Outcome, Task
+from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 
 LEAST_ROWS = 1000
 """A smaller table's statistics would cost more than they tell."""
 
-Keep = Callable[[Order, Table, Summary], None]
+Keep = Callable[[TaskOrder, Table, Summary], None]
 """What is done with the summary of a table's new indexes; the table is a partition, or a whole."""
 
 
 class Gathered:
     """See the module. `rows`: how many the table has, about."""
 
-    def __init__(self, order: Order, rows: int) -> None:
+    def __init__(self, order: TaskOrder, rows: int) -> None:
         self._parts = list(dict.fromkeys(parts_of(order.table, (), order.index_ids)))
         self._fields = types_of(order.table, self._parts)
         self._limit = limit_of(ROWS, rows)

@@ -35,7 +35,7 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
 }
 
 
-class Attempt:
+class TaskAttempt:
     """A task being done, one transaction at a time."""
 
     def __init__(

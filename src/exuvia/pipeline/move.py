@@ -42,13 +42,13 @@ from exuvia.kv import keys as k
 from exuvia.kv.packet import SEQUENCE_BYTES, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.checkpoint import Progress
+from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot, of_columns, payloads, positions_of
 from exuvia.pipeline.order import as_bytes, joined, positions, take
 from exuvia.pipeline.routing import Way, router_named, under
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Traffic, held_back
 
 
 class Copies(NamedTuple):
@@ -120,7 +120,7 @@ class Move:
         self._way = router_named(task.order.router)(task.order.logical).other
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = Pace(dial.read().batch_rows)
+        self._pace = BatchSize(dial.read().batch_rows)
         self._traffic = Traffic(store, task.order, monotonic)
         self._of = store.count(task.span)
         self._rows = self._puts = self._placed = self._batches = 0
@@ -211,7 +211,7 @@ class Move:
         self._batches += 1
         puts = self._puts + len(keys)
         rows = self._rows if batch is None else min(self._of, puts // (1 + len(self._indexes)))
-        progress = Progress(rows, self._of, self._batches, len(keys), batch is None)
+        progress = TaskProgress(rows, self._of, self._batches, len(keys), batch is None)
         own = checkpoint.pairs_of(self._task, progress)
         began = self._monotonic()
         done = self._store.bulk(keys, values, [*order.fences, *required], own, report=True)

@@ -22,7 +22,7 @@ from exuvia.pipeline.reorg import Life, Reorg
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import Order, Task
+from exuvia.pipeline.task import Task, TaskOrder
 
 ELEMENT = "_par_"
 _WAVE_TASKS = 64
@@ -91,7 +91,7 @@ class MoveReorg(Reorg):
         self._has_finished(number)
         return rows, tasks[:_WAVE_TASKS]
 
-    def _tasks(self, order: Order, spans: list[Span], first: int) -> list[Task]:
+    def _tasks(self, order: TaskOrder, spans: list[Span], first: int) -> list[Task]:
         return [
             Task(kind=self._kernel, order=order, span=span, ordinal=first + n)
             for n, span in enumerate(spans)

@@ -20,14 +20,14 @@ from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
 from exuvia.pipeline.entries import LEAST_SPAN_ROWS, run_rows
-from exuvia.pipeline.executor import Crew
+from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Rate, Running, Waiting
-from exuvia.pipeline.settings import Dial, Settings, Variables
+from exuvia.pipeline.settings import Dial, PipelineSettings, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.summary import Summary
-from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order, Outcome, Task
+from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, Outcome, Task, TaskOrder
 from exuvia.pipeline.verify import duplicates
 from exuvia.pipeline.verify.check import sample
 from exuvia.pipeline.verify.compare import verification
@@ -62,7 +62,7 @@ class Reorg:
     ) -> None:
         self._store = store
         self._table = table
-        self.order = Order(
+        self.order = TaskOrder(
             job_id=job_id,
             epoch=epoch,
             info=table.info,
@@ -75,7 +75,7 @@ class Reorg:
         )
         self._own = self.order  # what it is about, while `order` is what tasks are about
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
-        self._crew = Crew(store, spark, self._dial, monotonic)
+        self._crew = Executor(store, spark, self._dial, monotonic)
         self._rate = Rate()
         self._now = 0.0
         self._again_at = 0.0
@@ -176,11 +176,11 @@ class Reorg:
                 self.keep(self.order, self._table, self.summary)
         yield Done(self._rows, self.spans_done, self.spans_skipped)
 
-    def _choose(self, settings: Settings) -> None:
+    def _choose(self, settings: PipelineSettings) -> None:
         """Who does it, by the rows of the whole table."""
         self._crew.choose(max(self._total, self.whole_rows) <= settings.inline_rows)
 
-    def _fill(self) -> Generator[Progress, None, list[Found]]:
+    def _fill(self) -> Generator[Progress, None, list[FoundDuplicate]]:
         """Waves of fill tasks until no span is missing, or duplicates were found."""
         while True:
             base, tasks = self._plan()
@@ -294,7 +294,7 @@ class Reorg:
         before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
         return f"spans done: {self.spans_done}{before}"
 
-    def _refusal(self, found: list[Found]) -> Duplicates:
+    def _refusal(self, found: list[FoundDuplicate]) -> Duplicates:
         """All of them in words, and as 1062 with their number."""
         error = duplicates.refusal(self._table, found, len(found), at_least=self._at_least)
         return Duplicates([each.text for each in found[:MOST_DUPLICATES]], error)

@@ -21,10 +21,10 @@ from exuvia.base.errors import Broken, Conflict
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import array_of
 from exuvia.catalog.convert import type_change_batch
-from exuvia.catalog.convert.type_change import Change
+from exuvia.catalog.convert.type_change import ColumnChange
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import Kind
+from exuvia.kv.entry import WriteKind
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     Packet,
@@ -36,12 +36,12 @@ from exuvia.kv.packet import (
 )
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.checkpoint import Progress
+from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.columnar import payloads
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.throttle import Batch, Pace, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Traffic, held_back
 
 Steps = Generator[Batch, None, Outcome]
 
@@ -54,7 +54,7 @@ class Unwritten(NamedTuple):
     payload: bytes
 
 
-def change_of(table: Table, column_id: int) -> Change:
+def change_of(table: Table, column_id: int) -> ColumnChange:
     """What is owed to the column of that id. Raises Broken where nothing is."""
     for change in table.changes:
         if table.info.cols[change.position].id == column_id:
@@ -75,7 +75,7 @@ class Rewrite:
         self._done = layouts_with(self._table, task.order.changing)
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = Pace(dial.read().batch_rows)
+        self._pace = BatchSize(dial.read().batch_rows)
         self._traffic = Traffic(store, task.order, monotonic)
         self._of = store.count(task.span)
         self._rows = self._written = self._batches = 0
@@ -154,10 +154,10 @@ class Rewrite:
         """One transaction; the last of a task says that its span is finished."""
         self._batches += 1
         rows = self._rows + len(batch)
-        progress = Progress(rows, self._of, self._batches, len(batch), last)
+        progress = TaskProgress(rows, self._of, self._batches, len(batch), last)
         puts = checkpoint.pairs_of(self._task, progress)
-        writes = [Write(Kind.PUT, each.key, each.payload) for each in batch]
-        writes += [Write(Kind.PUT, key, payload) for key, payload in puts]
+        writes = [Write(WriteKind.PUT, each.key, each.payload) for each in batch]
+        writes += [Write(WriteKind.PUT, key, payload) for key, payload in puts]
         required: list[Requirement] = [
             Unchanged(each.key, each.sequence, "lost update") for each in batch
         ]
@@ -183,7 +183,9 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
     )
 
 
-def rewritten(table: Table, change: Change, found: list[bytes], raws: list[bytes]) -> list[bytes]:
+def rewritten(
+    table: Table, change: ColumnChange, found: list[bytes], raws: list[bytes]
+) -> list[bytes]:
     """Payloads of the rows with the hidden column. Refused where a value does not fit it."""
     columns = row_batch.decode(table, found, raws)
     at = {column.id: n for n, column in enumerate(table.info.cols)}

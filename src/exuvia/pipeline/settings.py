@@ -28,7 +28,7 @@ from exuvia.kv.transaction import Transaction
 _EVERY_S = 0.05
 
 
-class Settings(NamedTuple):
+class PipelineSettings(NamedTuple):
     """A reading of the variables."""
 
     workers: int = REORG_WORKERS[1]
@@ -51,17 +51,17 @@ class Own(msgspec.Struct, frozen=True):
 class Dial(Protocol):
     """Where a kernel reads its settings at each batch."""
 
-    def read(self) -> Settings:
+    def read(self) -> PipelineSettings:
         """The settings now, at most a few hundredths of a second old."""
 
 
 class Fixed:
     """Settings that do not change; for tests and for work without a reorg."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: PipelineSettings | None = None) -> None:
+        self.settings = settings or PipelineSettings()
 
-    def read(self) -> Settings:
+    def read(self) -> PipelineSettings:
         """The settings."""
         return self.settings
 
@@ -82,21 +82,21 @@ class Variables:
         self._store = store
         self._monotonic = monotonic
         self._span_rows = span_rows
-        self._known: Settings | None = None
+        self._known: PipelineSettings | None = None
         self._read_at = 0.0
 
-    def read(self) -> Settings:
+    def read(self) -> PipelineSettings:
         """See Dial."""
         now = self._monotonic()
         if self._known is None or now - self._read_at >= _EVERY_S:
             self._known, self._read_at = self._from_store(), now
         return self._known
 
-    def _from_store(self) -> Settings:
+    def _from_store(self) -> PipelineSettings:
         txn = self._store.begin()
         try:
             own = read_own(txn, self._job_id)
-            return Settings(
+            return PipelineSettings(
                 own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                 own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
                 variables.read_int(txn, "exuvia_pipeline_inline_rows"),

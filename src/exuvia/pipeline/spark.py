@@ -2,8 +2,8 @@
 
     driver (the back process)                     Spark, local[2]
       Spark.start(tag, tasks) -- a thread -->  range(n) -> mapInArrow(Worker)
-      Wave.done, Wave.outcomes                 each Python worker opens the store once
-      Wave.cancel                              drops the jobs with the tag
+      SparkTasks.done, .outcomes               each Python worker opens the store once
+      SparkTasks.cancel                        drops the jobs with the tag
 
 DataFrame API alone, so a cluster or Spark Connect serve as well. Tags are set on the context where
 there is one: `SparkSession.interruptTag` of Spark 4.3 finds only tags of its own thread, and that
@@ -68,11 +68,11 @@ class Worker(NamedTuple):
                 )
 
 
-class Wave:
+class SparkTasks:
     """Tasks on their way. Ends with outcomes, or with an error in words."""
 
     def __init__(
-        self, tag: str, run: Callable[["Wave"], list[Outcome]], cancel: Callable[[str], None]
+        self, tag: str, run: Callable[["SparkTasks"], list[Outcome]], cancel: Callable[[str], None]
     ):
         self.tag = tag
         self.outcomes: list[Outcome] = []
@@ -143,11 +143,11 @@ class Spark:
                 self._session = _build(self.master, self._conf, self._cores)
             return self._session
 
-    def start(self, tag: str, tasks: Sequence[bytes]) -> Wave:
+    def start(self, tag: str, tasks: Sequence[bytes]) -> SparkTasks:
         """Run encoded tasks, each in a partition of its own. Returns at once."""
-        return Wave(tag, lambda wave: self._collect(wave, tasks), self._interrupt)
+        return SparkTasks(tag, lambda wave: self._collect(wave, tasks), self._interrupt)
 
-    def _collect(self, wave: Wave, tasks: Sequence[bytes]) -> list[Outcome]:
+    def _collect(self, wave: SparkTasks, tasks: Sequence[bytes]) -> list[Outcome]:
         session = self.session()
         _add_tag(session, wave.tag)
         wave.is_started = True
@@ -159,7 +159,7 @@ class Spark:
         if self._session is not None:
             _interrupt_tag(self._session, tag)
 
-    def warm(self, workers: int = 2) -> Wave:
+    def warm(self, workers: int = 2) -> SparkTasks:
         """Start the JVM and the Python workers before they are needed."""
         return self.start("exuvia-warm", [WARM] * workers)
 

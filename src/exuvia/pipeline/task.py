@@ -42,7 +42,7 @@ MOST_DUPLICATES = 100
 WARM = b""  # no task: a worker that gets it starts and opens the store
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What all tasks of a reorg share. `run` tells this driver's progress from an older one's."""
 
     job_id: int
@@ -100,7 +100,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One span for one kernel. `ordinal` is its place in the wave."""
 
     kind: str
-    order: Order
+    order: TaskOrder
     span: Span
     ordinal: int = 0
     index_id: int = 0
@@ -111,7 +111,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     limit: float = 1.0  # of the lots that sampled rows draw
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundDuplicate(msgspec.Struct, frozen=True):
     """A duplicate: two rows with one key of a unique index; `text` is the key's value as MySQL
     prints it."""
 
@@ -129,7 +129,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = DONE
     rows: int = 0
     placed: int = 0
-    duplicates: tuple[Found, ...] = ()
+    duplicates: tuple[FoundDuplicate, ...] = ()
     code: int = 0
     state: str = ""
     text: str = ""

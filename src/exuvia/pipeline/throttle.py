@@ -33,8 +33,8 @@ from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Sn
 from exuvia.kv.store import Presence, Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.settings import Settings
-from exuvia.pipeline.task import Order
+from exuvia.pipeline.settings import PipelineSettings
+from exuvia.pipeline.task import TaskOrder
 
 # -- priorities ------------------------------------------------------------------------------------
 #
@@ -229,7 +229,7 @@ def ran_and_waited_ns() -> tuple[int, int]:
     return int(ran), int(waited)
 
 
-class Place:
+class Processors:
     """Where and how one thread computes. Without cores: wherever it was put."""
 
     def __init__(
@@ -280,7 +280,7 @@ class Place:
 class Slot:
     """One task's place among those that may write."""
 
-    def __init__(self, store: Store, order: Order, ordinal: int, name: str = "") -> None:
+    def __init__(self, store: Store, order: TaskOrder, ordinal: int, name: str = "") -> None:
         self._store = store
         self._order = order
         self._first = ordinal
@@ -354,7 +354,7 @@ class Batch(NamedTuple):
     rest_s: float = 0.0
 
 
-def held_back(batch: Batch, size: int, settings: Settings, at_once: int) -> Batch:
+def held_back(batch: Batch, size: int, settings: PipelineSettings, at_once: int) -> Batch:
     """The batch with as much rest as keeps all tasks below the write speed. `size`: bytes."""
     if not settings.write_speed:
         return batch
@@ -362,7 +362,7 @@ def held_back(batch: Batch, size: int, settings: Settings, at_once: int) -> Batc
     return batch._replace(rest_s=max(batch.rest_s, share_s - batch.seconds))
 
 
-class Pace:
+class BatchSize:
     """The batch size of one task: the bound at first, or `rows`."""
 
     def __init__(self, bound: int, rows: int | None = None) -> None:
@@ -439,7 +439,7 @@ class Others(ABC):
 class Traffic(Others):
     """What one task of a reorg knows of the others' commits."""
 
-    def __init__(self, store: Store, order: Order, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: Store, order: TaskOrder, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._order = order
         super().__init__(monotonic)
@@ -482,11 +482,11 @@ class Courtesy:
     def __init__(
         self,
         store: Store,
-        order: Order,
+        order: TaskOrder,
         monotonic: Callable[[], float],
-        place: Place | None = None,
+        place: Processors | None = None,
     ) -> None:
-        self._place = place or Place()
+        self._place = place or Processors()
         self._traffic = Traffic(store, order, monotonic)
         self._seat = Slot(store, order, 0, "seat")
         self._monotonic = monotonic

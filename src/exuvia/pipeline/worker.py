@@ -13,14 +13,14 @@ import time
 from exuvia.base.errors import Deposed
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
-from exuvia.pipeline.kernels import Attempt
+from exuvia.pipeline.kernels import TaskAttempt
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.task import DEPOSED, WARM, Outcome, Task, decode_task, encode
 from exuvia.pipeline.throttle import (
     Batch,
     Cores,
     Courtesy,
-    Place,
+    Processors,
     Slot,
     UnhurriedStore,
     move_to,
@@ -47,22 +47,22 @@ def perform(url: str, raw: bytes, cores: Cores = ()) -> bytes:
     store = store_of(url, cores)
     if raw == WARM:
         return encode(Outcome())
-    return encode(_perform(store, decode_task(raw), Place(cores)))
+    return encode(_perform(store, decode_task(raw), Processors(cores)))
 
 
-def _perform(store: Store, task: Task, place: Place) -> Outcome:
+def _perform(store: Store, task: Task, place: Processors) -> Outcome:
     dial = Variables(store, time.monotonic, job_id=task.order.job_id)
     slot = Slot(store, task.order, task.ordinal)
     courtesy = Courtesy(store, task.order, time.monotonic, place)
     parent = os.getppid()
     rest = threading.Event()  # never set: what it waits for is time
-    attempt: Attempt | None = None
+    attempt: TaskAttempt | None = None
     try:
         while os.getppid() == parent:
             if not (slot.taken(dial.read().workers) and courtesy.may_go_on()):
                 rest.wait(_SLOT_POLL_S)
                 continue
-            attempt = attempt or Attempt(store, task, dial, time.monotonic)
+            attempt = attempt or TaskAttempt(store, task, dial, time.monotonic)
             reached = attempt.advance()
             if not isinstance(reached, Batch):
                 return reached

@@ -38,7 +38,7 @@ from exuvia.server.metrics import Metrics
 from exuvia.server.packets import Login
 from exuvia.server.pool import Pool
 from exuvia.server.processes import Connections
-from exuvia.server.statements import Chunks, Statements, Task, guarded
+from exuvia.server.statements import Chunks, CommandTask, Statements, guarded
 from exuvia.server.tls import REQUEST_BYTES, Encrypted, asks
 from exuvia.server.transfer import Transfer
 from exuvia.sql.privileges.accounts import Accounts
@@ -52,7 +52,7 @@ AHEAD = 4
 STALLED_S = 60.0
 
 
-class Parts(NamedTuple):
+class ServerParts(NamedTuple):
     """What every connection of a server shares. `open_session(connection id, host, login)`."""
 
     open_session: Callable[[int, str, Login], SessionApi]
@@ -68,14 +68,14 @@ class Parts(NamedTuple):
 class Connection(asyncio.Protocol):
     """One client. Every method runs on the wire's thread unless it says otherwise."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ServerParts) -> None:
         self.parts = parts
         self.id = 0
         self.host = ""
         self.port = 0
         self.login: Login | None = None
         self.statements: Statements | None = None
-        self.task: Task | None = None
+        self.task: CommandTask | None = None
         self._turn = threading.Lock()  # of commands: who interrupts one must not hit the next
         self.since = parts.clock.monotonic()
         self._loop = asyncio.get_running_loop()
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
         outgoing.add(packets.error(error.code, error.state, error.message))
         self._transport.write(outgoing.take())
 
-    def _start(self, task: Task, outgoing: Outgoing) -> None:
+    def _start(self, task: CommandTask, outgoing: Outgoing) -> None:
         metrics = self.parts.metrics
         assert self.statements is not None
         with self._turn:
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
             self.task = None
         metrics.observe(task.kind, self.parts.clock.monotonic() - started)
 
-    def _in_thread(self, task: Task, outgoing: Outgoing, started: float) -> None:
+    def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
         """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
         metrics = self.parts.metrics
         chunks = guarded(task.work, outgoing, metrics.failed)
@@ -397,7 +397,7 @@ class Connection(asyncio.Protocol):
         """COM_QUIT."""
         self._transport.close()
 
-    def statistics(self) -> Task:
+    def statistics(self) -> CommandTask:
         """COM_STATISTICS."""
         connections = self.parts.connections
 
@@ -406,9 +406,9 @@ class Connection(asyncio.Protocol):
             outgoing.add(line.encode())
             yield outgoing.take()
 
-        return Task(True, "statistics", "", work)
+        return CommandTask(True, "statistics", "", work)
 
-    def change_user(self, payload: bytes) -> Task:
+    def change_user(self, payload: bytes) -> CommandTask:
         """COM_CHANGE_USER: who cannot prove to be that user is sent away."""
         assert self.login is not None
         login = packets.read_change_user(payload, self.login)
@@ -420,9 +420,9 @@ class Connection(asyncio.Protocol):
                 self._refuse_and_close(explain(error), outgoing.sequence)
             yield outgoing.take()
 
-        return Task(True, "change user", "", work)
+        return CommandTask(True, "change user", "", work)
 
-    def reset(self, database: str) -> Task:
+    def reset(self, database: str) -> CommandTask:
         """COM_RESET_CONNECTION: the same user and database, a new session."""
         assert self.login is not None
         login = self.login._replace(database=database)
@@ -432,15 +432,15 @@ class Connection(asyncio.Protocol):
             outgoing.add(packets.ok(0, 0, packets.AUTOCOMMIT, 0))
             yield outgoing.take()
 
-        return Task(True, "reset", "", work)
+        return CommandTask(True, "reset", "", work)
 
 
-def _kill(client: Connection, statements: Statements, payload: bytes) -> Task:
+def _kill(client: Connection, statements: Statements, payload: bytes) -> CommandTask:
     number = int.from_bytes(payload[:4], "little")
     return statements.query(f"KILL CONNECTION {number}".encode())
 
 
-_COMMANDS: dict[int, Callable[[Connection, Statements, bytes], Task | None]] = {
+_COMMANDS: dict[int, Callable[[Connection, Statements, bytes], CommandTask | None]] = {
     0x01: lambda client, statements, payload: client.hang_up(),
     0x02: lambda client, statements, payload: statements.use(payload),
     0x03: lambda client, statements, payload: statements.query(payload),
@@ -448,8 +448,8 @@ _COMMANDS: dict[int, Callable[[Connection, Statements, bytes], Task | None]] = {
     0x09: lambda client, statements, payload: client.statistics(),
     0x0A: lambda client, statements, payload: statements.query(b"SHOW PROCESSLIST"),
     0x0C: _kill,
-    0x0D: lambda client, statements, payload: Task(True, "debug", "", statements.ended),
-    0x0E: lambda client, statements, payload: Task(True, "ping", "", statements.done),
+    0x0D: lambda client, statements, payload: CommandTask(True, "debug", "", statements.ended),
+    0x0E: lambda client, statements, payload: CommandTask(True, "ping", "", statements.done),
     0x11: lambda client, statements, payload: client.change_user(payload),
     0x16: lambda client, statements, payload: statements.prepare(payload),
     0x17: lambda client, statements, payload: statements.execute(payload),
@@ -464,7 +464,7 @@ _COMMANDS: dict[int, Callable[[Connection, Statements, bytes], Task | None]] = {
 where the protocol wants no answer."""
 
 
-async def listen(parts: Parts, host: str, port: int) -> asyncio.Server:
+async def listen(parts: ServerParts, host: str, port: int) -> asyncio.Server:
     """Bind, without accepting yet; port 0 is a free one (see the server's sockets)."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(

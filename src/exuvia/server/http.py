@@ -49,7 +49,7 @@ _STORE = {
 }
 
 
-class Check(NamedTuple):
+class ReadinessCheck(NamedTuple):
     """One named condition of readiness."""
 
     name: str
@@ -78,15 +78,17 @@ class Status:
         self._back_pid = back_pid
         self._broken_loops = broken_loops
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[ReadinessCheck]:
         """Everything readiness depends on."""
         serving = self._member.serving(self._clock.monotonic())
         broken = ", ".join(self._broken_loops())
         store = self._store_answers()
         return [
-            Check("lease", serving, "fresh" if serving else "not renewed within its lease"),
-            Check("store", not store, store or "reachable"),
-            Check("loops", not broken, f"stopped: {broken}" if broken else "all run"),
+            ReadinessCheck(
+                "lease", serving, "fresh" if serving else "not renewed within its lease"
+            ),
+            ReadinessCheck("store", not store, store or "reachable"),
+            ReadinessCheck("loops", not broken, f"stopped: {broken}" if broken else "all run"),
         ]
 
     def _store_answers(self) -> str:

@@ -59,7 +59,7 @@ _EXISTS, _LAST_ROW_SENT = 0x40, 0x80
 _WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
-class Held:
+class LongData:
     """Bytes of long values that a connection has sent and not executed."""
 
     __slots__ = ("bytes",)
@@ -73,7 +73,7 @@ def wants_cursor(payload: bytes) -> bool:
     return len(payload) > _CURSOR_AT and bool(payload[_CURSOR_AT] & _READ_ONLY)
 
 
-class Cursor:
+class ServerCursor:
     """The rows of an answer that are still to be fetched."""
 
     def __init__(self, result: Result) -> None:
@@ -102,14 +102,14 @@ class Statement:
 
     __slots__ = ("cursor", "held", "long_data", "parameters", "prepared", "refused", "types")
 
-    def __init__(self, prepared: Ready, parameters: int, held: Held) -> None:
+    def __init__(self, prepared: Ready, parameters: int, held: LongData) -> None:
         self.prepared = prepared
         self.parameters = parameters
         self.held = held
         self.types: list[tuple[int, bool]] = []
         self.long_data: dict[int, bytearray] = {}
         self.refused: Refused | None = None
-        self.cursor: Cursor | None = None
+        self.cursor: ServerCursor | None = None
 
     def append(self, position: int, data: bytes, most_bytes: int) -> None:
         """A part of a long value; `most_bytes` for all of the connection's."""

@@ -31,7 +31,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
 from exuvia.kv.store import Store
-from exuvia.sql.statement.services import Everywhere, Killed, Process
+from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
 MOST = 1024
 _COUNT_BITS = 20
@@ -45,7 +45,7 @@ def front_of(connection_id: int) -> int:
     return connection_id >> _COUNT_BITS + 1
 
 
-class Client(Protocol):
+class ClientConnection(Protocol):
     """A connection as this list sees it (server/connection.py)."""
 
     id: int
@@ -77,12 +77,12 @@ class Connections:
         self._number = number
         self._clock = clock
         self._lock = threading.Lock()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, ClientConnection] = {}
         self._count = 0
         self._began = clock.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def add(self, client: Client) -> int:
+    def add(self, client: ClientConnection) -> int:
         """A number for a new connection. Raises 1040."""
         with self._lock:
             if len(self._clients) >= min(self.allowed or self.most, self.most):
@@ -100,12 +100,12 @@ class Connections:
             if found not in self._clients:
                 return found
 
-    def remove(self, client: Client) -> None:
+    def remove(self, client: ClientConnection) -> None:
         """It is closed."""
         with self._lock:
             self._clients.pop(client.id, None)
 
-    def forget(self, client: Client) -> None:
+    def forget(self, client: ClientConnection) -> None:
         """Close one whose client has been silent too long; any thread."""
         loop = self._loop
         if loop is not None:
@@ -116,12 +116,12 @@ class Connections:
         """How long this node has been taking connections. Unit: s."""
         return int(self._clock.monotonic() - self._began)
 
-    def all(self) -> list[Client]:
+    def all(self) -> list[ClientConnection]:
         """Every connection, by number."""
         with self._lock:
             return list(self._clients.values())
 
-    def list(self) -> list[Process]:
+    def list(self) -> list[ProcessInfo]:
         """What SHOW PROCESSLIST shows."""
         now = self._clock.monotonic()
         return [_process(client, now) for client in self.all()]
@@ -141,10 +141,10 @@ class Connections:
         return "killed"
 
 
-def _process(client: Client, now: float) -> Process:
+def _process(client: ClientConnection, now: float) -> ProcessInfo:
     statements, task = client.statements, client.task
     user = client.login.user if client.login is not None else "unauthenticated user"
-    return Process(
+    return ProcessInfo(
         id=client.id,
         user=user,
         host=f"{client.host}:{client.port}" if client.port else client.host,
@@ -185,7 +185,7 @@ class ClusterProcesses:
         """How long this node has been taking connections. Unit: s."""
         return self._connections.uptime_s
 
-    def list(self) -> list[Process]:
+    def list(self) -> list[ProcessInfo]:
         """All of this node."""
         return self._connections.list()
 
@@ -196,7 +196,7 @@ class ClusterProcesses:
         found = [(self._member.info.address, each) for each in self.list()]
         for other in others:
             told = answers.get(other.id, ())
-            found += [(other.address, Process(*fields)) for fields in told]
+            found += [(other.address, ProcessInfo(*fields)) for fields in told]
         return found, [self._silence(each) for each in others if each.id not in answers]
 
     def _silence(self, front: MemberInfo) -> str:

@@ -22,7 +22,7 @@ from exuvia.server import packets, results
 from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login
-from exuvia.server.prepared import Cursor, Held, Statement, id_of, wants_cursor
+from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result, Value
@@ -33,7 +33,7 @@ Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
 
 
-class Task(NamedTuple):
+class CommandTask(NamedTuple):
     """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST."""
 
     quick: bool
@@ -81,7 +81,7 @@ class Statements:
         self._codec = login.codec
         self._agreed = results.Agreed(ends_with_ok, login.codec)
         self._prepared: dict[int, Statement] = {}
-        self._held = Held()
+        self._held = LongData()
         self._last_id = 0
         self.ask_for_file: Callable[[Outgoing, bytes], Transfer] | None = None
         self._transfers: list[Transfer] = []
@@ -103,24 +103,24 @@ class Statements:
         outgoing.add(packets.eof(self.status, 0))
         yield outgoing.take()
 
-    def set_option(self, payload: bytes) -> Task:
+    def set_option(self, payload: bytes) -> CommandTask:
         """COM_SET_OPTION: whether a text may hold several statements."""
         self.several = payload[:2] == b"\0\0"
-        return Task(True, "option", "", self.ended)
+        return CommandTask(True, "option", "", self.ended)
 
     # -- text --------------------------------------------------------------------------------------
 
-    def query(self, payload: bytes) -> Task:
+    def query(self, payload: bytes) -> CommandTask:
         """COM_QUERY. Some clients send the end of their string with it."""
         text = self._decode(payload.rstrip(b"\0"))
         pieces = split(text)
         if len(pieces) == 1:
             session = self.session
             quick = session.quick(text)
-            return Task(quick, "query", text, lambda out: self._one(out, text))
+            return CommandTask(quick, "query", text, lambda out: self._one(out, text))
         if not self.several:
             raise syntax_error(text, text.index(pieces[1].strip()))
-        return Task(False, "query", text, lambda out: self._many(out, pieces))
+        return CommandTask(False, "query", text, lambda out: self._many(out, pieces))
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
         yield from self._answers(outgoing, self._executed(text, outgoing), 0)
@@ -160,15 +160,15 @@ class Statements:
             flag = packets.MORE_RESULTS if number < len(found) else more
             yield from results.answer(result, outgoing, self._agreed, self.status | flag)
 
-    def use(self, payload: bytes) -> Task:
+    def use(self, payload: bytes) -> CommandTask:
         """COM_INIT_DB."""
         text = f"USE {quoted(self._decode(payload))}"
-        return Task(True, "use", text, lambda out: self._one(out, text))
+        return CommandTask(True, "use", text, lambda out: self._one(out, text))
 
-    def fields(self, payload: bytes) -> Task:
+    def fields(self, payload: bytes) -> CommandTask:
         """COM_FIELD_LIST: the columns of a table, for the completion of the mysql client."""
         text = f"SELECT * FROM {quoted(self._decode(payload.split(bytes(1))[0]))} LIMIT 0"
-        return Task(False, "fields", text, lambda out: self._fields(out, text))
+        return CommandTask(False, "fields", text, lambda out: self._fields(out, text))
 
     def _fields(self, outgoing: Outgoing, text: str) -> Chunks:
         found = self.session.execute(text)
@@ -199,10 +199,10 @@ class Statements:
 
     # -- prepared ----------------------------------------------------------------------------------
 
-    def prepare(self, payload: bytes) -> Task:
+    def prepare(self, payload: bytes) -> CommandTask:
         """COM_STMT_PREPARE."""
         text = self._decode(payload)
-        return Task(False, "prepare", text, lambda out: self._prepare(out, text))
+        return CommandTask(False, "prepare", text, lambda out: self._prepare(out, text))
 
     def _prepare(self, outgoing: Outgoing, text: str) -> Chunks:
         if len(self._prepared) >= PREPARED_STATEMENTS:
@@ -221,26 +221,28 @@ class Statements:
                 outgoing.add(packets.eof(self.status, 0))
         yield outgoing.take()
 
-    def execute(self, payload: bytes) -> Task:
+    def execute(self, payload: bytes) -> CommandTask:
         """COM_STMT_EXECUTE."""
         statement = self._find(payload, "mysqld_stmt_execute")
         values = statement.read(payload, self._codec)
         statement.cursor, asks = None, wants_cursor(payload)
         quick = self.session.quick(statement.prepared)
         text = statement.prepared.text
-        return Task(quick, "execute", text, lambda o: self._execute(o, statement, values, asks))
+        return CommandTask(
+            quick, "execute", text, lambda o: self._execute(o, statement, values, asks)
+        )
 
     def _execute(
         self, outgoing: Outgoing, statement: Statement, values: list[Value], asks: bool
     ) -> Chunks:
         found = self.session.execute_prepared(statement.prepared, values)
         if asks and found.columns:
-            statement.cursor = Cursor(found)
+            statement.cursor = ServerCursor(found)
             yield from statement.cursor.open(outgoing, self._agreed, self.status)
             return
         yield from results.answer(found, outgoing, self._agreed, self.status, binary=True)
 
-    def fetch(self, payload: bytes) -> Task:
+    def fetch(self, payload: bytes) -> CommandTask:
         """COM_STMT_FETCH."""
         statement, agreed = self._find(payload, "mysqld_stmt_fetch"), self._agreed
 
@@ -250,7 +252,7 @@ class Statements:
             count = int.from_bytes(payload[4:8], "little")
             yield from statement.cursor.fetch(count, outgoing, agreed, self.status)
 
-        return Task(False, "fetch", statement.prepared.text, work)
+        return CommandTask(False, "fetch", statement.prepared.text, work)
 
     def long_data(self, payload: bytes) -> None:
         """COM_STMT_SEND_LONG_DATA: no answer."""
@@ -258,10 +260,10 @@ class Statements:
             position = int.from_bytes(payload[4:6], "little")
             self._prepared[id_of(payload)].append(position, payload[6:], self._most_bytes)
 
-    def reset(self, payload: bytes) -> Task:
+    def reset(self, payload: bytes) -> CommandTask:
         """COM_STMT_RESET."""
         self._find(payload, "mysqld_stmt_reset").clear()
-        return Task(True, "reset", "", self.done)
+        return CommandTask(True, "reset", "", self.done)
 
     def forget(self, payload: bytes) -> None:
         """COM_STMT_CLOSE: no answer."""

@@ -34,7 +34,7 @@ CANCELS_AT = (1, 2, 3, 4, 5, None, None, None, None)
 """Versions of the job; None: when there is something to fill."""
 
 
-class Plan(NamedTuple):
+class ChangePlan(NamedTuple):
     """What a seed changes: a title, and how to ask for it."""
 
     title: str
@@ -82,8 +82,8 @@ def _index(unique: bool) -> IndexInfo:
 
 _NEW = ColumnInfo(id=0, name=name("c"), offset=3, type=INT, default="7", origin_default="7")
 
-_PLAIN = Plan("add index", lambda t, d: requests.add_index(d, t, _index(False)))
-_UNIQUE = Plan("add unique index", lambda t, d: requests.add_index(d, t, _index(True)))
+_PLAIN = ChangePlan("add index", lambda t, d: requests.add_index(d, t, _index(False)))
+_UNIQUE = ChangePlan("add unique index", lambda t, d: requests.add_index(d, t, _index(True)))
 
 
 def _changed(flag: int = 0, **kind: object) -> Callable[[TableInfo, DatabaseInfo], Job]:
@@ -114,23 +114,23 @@ def _all_of(table: TableInfo, database: DatabaseInfo) -> Job:
     )
 
 
-_SEVERAL = Plan(
+_SEVERAL = ChangePlan(
     "several changes",
     _all_of,
     views=(frozenset({"id", "a", "b"}), frozenset({"id", "a", "c", "by_a"})),
 )
 _DOUBLE = {"Tp": TypeCode.DOUBLE, "Flen": 22, "Decimal": -1}
-_REWRITTEN = Plan("modify column", _changed(**_DOUBLE), indexed=True)
-_REBUILT = Plan("modify column, indexes", _changed(int(Flag.UNSIGNED)), indexed=True)
-_CHECKED = Plan("modify column, checked", _changed(int(Flag.NOT_NULL)))
+_REWRITTEN = ChangePlan("modify column", _changed(**_DOUBLE), indexed=True)
+_REBUILT = ChangePlan("modify column, indexes", _changed(int(Flag.UNSIGNED)), indexed=True)
+_CHECKED = ChangePlan("modify column, checked", _changed(int(Flag.NOT_NULL)))
 
 PLANS = (
     _PLAIN,
     _PLAIN,
     _UNIQUE,
     _UNIQUE,
-    Plan("add column", lambda t, d: requests.add_column(d, t, _NEW)),
-    Plan("drop column", lambda t, d: requests.drop_column(d, t, "b")),
+    ChangePlan("add column", lambda t, d: requests.add_column(d, t, _NEW)),
+    ChangePlan("drop column", lambda t, d: requests.drop_column(d, t, "b")),
     _REWRITTEN,
     _REWRITTEN,
     _REBUILT,
@@ -144,7 +144,7 @@ PLANS = (
 class Asker:
     """Writes the job into the queue, and may cancel it later. An actor of no process."""
 
-    def __init__(self, store: Store, plan: Plan, table_id: int, random: Random) -> None:
+    def __init__(self, store: Store, plan: ChangePlan, table_id: int, random: Random) -> None:
         self._store = store
         self._plan = plan
         self._table_id = table_id

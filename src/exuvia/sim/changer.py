@@ -25,7 +25,7 @@ from exuvia.events.schema_change import DroppedTable, Kind, Partition
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.change import table_of_the_world
-from exuvia.sim.counts import Counts, Told, ids_of, whole_of
+from exuvia.sim.counts import RowCountModel, Told, ids_of, whole_of
 from exuvia.stats import meta
 from exuvia.stats.meta import Delta, Meta
 
@@ -45,7 +45,7 @@ class Changer:
 
     channel = ""
 
-    def __init__(self, store: MemoryStore, random: Random, counts: Counts) -> None:
+    def __init__(self, store: MemoryStore, random: Random, counts: RowCountModel) -> None:
         self._store = store
         self._random = random
         self._counts = counts

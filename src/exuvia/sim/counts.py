@@ -37,7 +37,7 @@ class Told:
         self.whole = whole
 
 
-class Counts:
+class RowCountModel:
     """See the module. `rows`: id -> (rows, changed rows)."""
 
     def __init__(self) -> None:

@@ -31,12 +31,12 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
-from exuvia.sim.change import Asker, Plan
+from exuvia.sim.change import Asker, ChangePlan
 from exuvia.sim.history import History
-from exuvia.sim.process import SESSIONS, Actor, Loop, Process
+from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess, SteppedLoop
 from exuvia.sim.run import play
-from exuvia.sim.seat import Seat
-from exuvia.sim.verdict import Verdict
+from exuvia.sim.seat import FrontSeat
+from exuvia.sim.verdict import SeedVerdict
 from exuvia.sim.world import World
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
@@ -78,7 +78,7 @@ def _never(table: TableInfo, database: DatabaseInfo) -> Job:
     raise Broken("its statements are asked for, not the plan")
 
 
-KEY_PLANS = tuple(Plan(title, _never) for title in CASES)
+KEY_PLANS = tuple(ChangePlan(title, _never) for title in CASES)
 
 
 class Asked(BaseException):
@@ -137,7 +137,12 @@ class KeyAsker(Asker):
     """One statement of the case; the next one only when the one before has ended."""
 
     def __init__(
-        self, store: Store, plan: Plan, random: Random, statement: str, before: "KeyAsker | None"
+        self,
+        store: Store,
+        plan: ChangePlan,
+        random: Random,
+        statement: str,
+        before: "KeyAsker | None",
     ) -> None:
         super().__init__(store, plan, 0, random)
         self._statement = statement
@@ -158,7 +163,7 @@ class KeyAsker(Asker):
 
 
 def _one_after_another(
-    store: Store, plan: Plan, random: Random, statements: tuple[str, ...]
+    store: Store, plan: ChangePlan, random: Random, statements: tuple[str, ...]
 ) -> list[Asker]:
     found: list[KeyAsker] = []
     for text in statements:
@@ -166,7 +171,7 @@ def _one_after_another(
     return [*found]
 
 
-class Client:
+class ForeignKeyClient:
     """Begins, writes a few rows of either table, commits; never waits for another. One of its
     transactions may be patient: it commits its one row once the changes have ended (`are_over`)."""
 
@@ -262,7 +267,7 @@ class Client:
 class _Unhurried:
     """A loop that seldom does anything."""
 
-    def __init__(self, loop: Loop, random: Random) -> None:
+    def __init__(self, loop: SteppedLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
 
@@ -274,7 +279,7 @@ class _Unhurried:
 class KeysWorld(World):
     """See the module."""
 
-    def __init__(self, seed: int, plans: tuple[Plan, ...] = KEY_PLANS) -> None:
+    def __init__(self, seed: int, plans: tuple[ChangePlan, ...] = KEY_PLANS) -> None:
         super().__init__(seed, plans)
 
     def _stored(self) -> MemoryStore:
@@ -300,7 +305,7 @@ class KeysWorld(World):
             KeyAsker(self.people, self.plan, self.random, text, None) for text in case.statements
         ]
 
-    def _start(self, each: Process) -> None:
+    def _start(self, each: SimulatedProcess) -> None:
         """What a dropped index left is emptied late: until then its entries stand as they were."""
         super()._start(each)
         for actor in each.actors:
@@ -310,7 +315,9 @@ class KeysWorld(World):
     def _teller(self, seed: int) -> None:
         return None
 
-    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+    def _clients(
+        self, seat: FrontSeat, process: SimulatedProcess, thinking_s: tuple[float, ...]
+    ) -> list[Actor]:
         services = Services(
             store=seat.store,
             schemas=Schemas(seat.store, evaluator=EVALUATOR),
@@ -324,7 +331,7 @@ class KeysWorld(World):
         found = []
         for n in range(SESSIONS):
             name = f"{process.name}/c{n}"
-            client = Client(
+            client = ForeignKeyClient(
                 services, name, self.random, self.history, thinking_s, self.changes_are_over
             )
             found.append(Actor(name, client))
@@ -385,7 +392,9 @@ class _Making(World):
     def _teller(self, seed: int) -> None:
         return None
 
-    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+    def _clients(
+        self, seat: FrontSeat, process: SimulatedProcess, thinking_s: tuple[float, ...]
+    ) -> list[Actor]:
         return []
 
     def _judge(self, written: Iterable[bytes]) -> None:
@@ -407,6 +416,6 @@ def _template(keyed: bool) -> MemoryStore:
     return store
 
 
-def simulate(seed: int, plans: tuple[Plan, ...] = KEY_PLANS) -> Verdict:
+def simulate(seed: int, plans: tuple[ChangePlan, ...] = KEY_PLANS) -> SeedVerdict:
     """The verdict of a seed."""
     return play(KeysWorld(seed, plans), seed)

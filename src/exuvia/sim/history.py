@@ -9,19 +9,19 @@ from typing import NamedTuple
 from exuvia.sim.verdict import Broke
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """One row as its client left it: name -> value of the public columns, None if deleted."""
 
     number: int
     shown: dict[str, object] | None
 
 
-class Attempt(NamedTuple):
+class CommitAttempt(NamedTuple):
     """A commit under way."""
 
     name: str
     revision: int
-    changes: list[Change]
+    changes: list[RowChange]
 
 
 class History:
@@ -32,15 +32,15 @@ class History:
         self.trace: list[str] = []
         self.commits = 0
         self.refusals = 0
-        self._attempt: Attempt | None = None
+        self._attempt: CommitAttempt | None = None
 
     def note(self, text: str) -> None:
         """One more line of the trace."""
         self.trace.append(text)
 
-    def attempt(self, name: str, revision: int, changes: list[Change]) -> None:
+    def attempt(self, name: str, revision: int, changes: list[RowChange]) -> None:
         """A client is about to commit."""
-        self._attempt = Attempt(name, revision, changes)
+        self._attempt = CommitAttempt(name, revision, changes)
 
     @property
     def is_attempted(self) -> bool:
@@ -67,14 +67,14 @@ class History:
             self._apply(change)
         return revision_now - attempt.revision
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: RowChange) -> None:
         if change.shown is None:
             self.rows.pop(change.number, None)
         else:
             self.rows[change.number] = {**self.rows.get(change.number, {}), **change.shown}
 
 
-def _told(changes: list[Change]) -> str:
+def _told(changes: list[RowChange]) -> str:
     return ", ".join(
         f"-{c.number}" if c.shown is None else f"{c.number}={list(c.shown.values())}"
         for c in changes

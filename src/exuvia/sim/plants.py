@@ -136,9 +136,9 @@ def blind_release() -> Iterator[None]:
     honest = entry.judge
 
     def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
-        if kind == entry.Kind.RELEASE:
+        if kind == entry.WriteKind.RELEASE:
             return None
-        return entry.TOMBSTONE if kind == entry.Kind.BURY else honest(kind, key, payload, held)
+        return entry.TOMBSTONE if kind == entry.WriteKind.BURY else honest(kind, key, payload, held)
 
     with _replaced(transaction, "judge", judge), _replaced(validate, "judge", judge):
         yield

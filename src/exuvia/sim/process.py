@@ -18,28 +18,30 @@ from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl, FillLoop
-from exuvia.ddl.reorg_runner import Reorg as AnyReorg
+from exuvia.ddl.reorg_runner import RunningReorg as AnyReorg
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.check_reorg import CheckReorg
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, Plan
 from exuvia.pipeline.progress import Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
-from exuvia.pipeline.settings import Fixed, Settings
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.sim import news
 from exuvia.sim.faulty import NodeStore
 from exuvia.sim.history import History
-from exuvia.sim.seat import Seat
-from exuvia.sim.session import Rows, Session
+from exuvia.sim.seat import FrontSeat
+from exuvia.sim.session import Rows, SimulatedSession
 
 LEASE_S = 0.6
 SESSIONS = 2
-SETTINGS = Settings(workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full")
+SETTINGS = PipelineSettings(
+    workers=1, batch_rows=1, inline_rows=1 << 30, span_rows=2, verify="full"
+)
 THOUGHTS_S = (0.0, 0.01, 0.04)
 LATE_S = (0.01, 0.2)
 
 
-class Loop(Protocol):
+class SteppedLoop(Protocol):
     """Anything that is stepped."""
 
     def step(self, now: float) -> float:
@@ -49,7 +51,7 @@ class Loop(Protocol):
 class Actor:
     """A loop with its place in time."""
 
-    def __init__(self, name: str, loop: Loop) -> None:
+    def __init__(self, name: str, loop: SteppedLoop) -> None:
         self.name = name
         self.loop = loop
         self.channel: str = getattr(loop, "channel", "")
@@ -60,15 +62,15 @@ class Actor:
         self.may_wait = not isinstance(loop, Loader)  # who loads late serves nobody
 
 
-class Process:
+class SimulatedProcess:
     """See the module. `start` is called for each life of it."""
 
-    def __init__(self, name: str, start: Callable[["Process"], list[Actor]]) -> None:
+    def __init__(self, name: str, start: Callable[["SimulatedProcess"], list[Actor]]) -> None:
         self.name = name
         self._start = start
         self.store: NodeStore | None = None
         self.actors: list[Actor] = []
-        self.places: list[tuple[Process, Actor]] = []
+        self.places: list[tuple[SimulatedProcess, Actor]] = []
         self.clock: Clock | None = None
         self.paused_until = 0.0
         self.restart_at = 0.0
@@ -96,8 +98,8 @@ class Process:
 
 
 def clients(
-    seat: Seat,
-    process: Process,
+    seat: FrontSeat,
+    process: SimulatedProcess,
     random: Random,
     history: History,
     thinking_s: tuple[float, ...],
@@ -108,19 +110,19 @@ def clients(
     found = []
     for n in range(SESSIONS):
         client = f"{process.name}/c{n}"
-        session = Session(seat, client, random, history, thinking_s, rows, versions)
+        session = SimulatedSession(seat, client, random, history, thinking_s, rows, versions)
         found.append(Actor(client, session))
     return found
 
 
-def front(process: Process, clients: Callable[[Seat], list[Actor]]) -> list[Actor]:
+def front(process: SimulatedProcess, clients: Callable[[FrontSeat], list[Actor]]) -> list[Actor]:
     """A front's life, with its clients."""
     assert process.store is not None and process.clock is not None
     store, clock = process.store, process.clock
     name = f"{process.name}.{process.lives}"
     member = Member.join(store, clock, "front", name, LEASE_S, identity=lambda: name)
     schemas, locks = Schemas(store), MetadataLocks(clock)
-    seat = Seat(store, schemas, member, locks, clock)
+    seat = FrontSeat(store, schemas, member, locks, clock)
     actors = [
         Actor("ack", Acknowledger(store, member, locks)),
         Actor("load", Loader(schemas, member.loaded, LEASE_S / 4)),
@@ -156,7 +158,10 @@ class Stragglers:
 
 
 def back(
-    process: Process, random: Random, settings: Settings, news_random: Random | None = None
+    process: SimulatedProcess,
+    random: Random,
+    settings: PipelineSettings,
+    news_random: Random | None = None,
 ) -> list[Actor]:
     """A back's life. With `news_random` it tells events too."""
     assert process.store is not None and process.clock is not None

@@ -7,8 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
 
-from exuvia.sim.change import PLANS, Plan
-from exuvia.sim.verdict import Broke, Verdict, broken_by
+from exuvia.sim.change import PLANS, ChangePlan
+from exuvia.sim.verdict import Broke, SeedVerdict, broken_by
 from exuvia.sim.world import World
 
 FAULTY_STEPS = 260
@@ -16,12 +16,12 @@ MOST_STEPS = 20_000
 BATCH_SEEDS = 20
 
 
-def simulate(seed: int, plans: Sequence[Plan] = PLANS) -> Verdict:
+def simulate(seed: int, plans: Sequence[ChangePlan] = PLANS) -> SeedVerdict:
     """The verdict of a seed, its change one of `plans`."""
     return play(World(seed, plans), seed)
 
 
-def play(world: World, seed: int) -> Verdict:
+def play(world: World, seed: int) -> SeedVerdict:
     """The verdict of a world. Only what is found in the store decides."""
     steps, broken = 0, None
     try:
@@ -39,7 +39,7 @@ def play(world: World, seed: int) -> Verdict:
         broken = broken_by(error)
     jobs = [asker.ended() for asker in world.askers]
     endings = [job.state.name.lower() if job is not None else "unfinished" for job in jobs]
-    return Verdict(
+    return SeedVerdict(
         seed,
         world.plan.title,
         ", ".join(endings),
@@ -52,7 +52,9 @@ def play(world: World, seed: int) -> Verdict:
     )
 
 
-def search(seeds: Iterable[int], judge: Callable[[int], Verdict] = simulate) -> Iterator[Verdict]:
+def search(
+    seeds: Iterable[int], judge: Callable[[int], SeedVerdict] = simulate
+) -> Iterator[SeedVerdict]:
     """Verdicts one by one, in the seeds' order. Every core takes part: seeds share nothing.
 
     `judge`: a function of a module, which other processes import."""
@@ -74,13 +76,13 @@ def _batches(seeds: Iterable[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _all(judge: Callable[[int], Verdict], seeds: Sequence[int]) -> list[Verdict]:
+def _all(judge: Callable[[int], SeedVerdict], seeds: Sequence[int]) -> list[SeedVerdict]:
     return [judged(judge, seed) for seed in seeds]
 
 
-def judged(judge: Callable[[int], Verdict], seed: int) -> Verdict:
+def judged(judge: Callable[[int], SeedVerdict], seed: int) -> SeedVerdict:
     """The seed's verdict, also where its world could not even be made."""
     try:
         return judge(seed)
     except Exception as error:
-        return Verdict(seed, "no world", "unmade", 0, 0, 0, broken_by(error), ())
+        return SeedVerdict(seed, "no world", "unmade", 0, 0, 0, broken_by(error), ())

@@ -9,7 +9,7 @@ from exuvia.cluster.member import Member
 from exuvia.kv.store import Store
 
 
-class Seat(NamedTuple):
+class FrontSeat(NamedTuple):
     """A front's parts, as a session uses them."""
 
     store: Store

@@ -15,8 +15,8 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
-from exuvia.sim.history import Change, History
-from exuvia.sim.seat import Seat
+from exuvia.sim.history import History, RowChange
+from exuvia.sim.seat import FrontSeat
 
 HANDLES = ((1,), (1, 2), (1, 2, 3, 4))
 LONG, LONG_S = 0.5, 0.2
@@ -34,15 +34,15 @@ class Open(NamedTuple):
 
     txn: Transaction
     table: Table
-    changes: list[Change]
+    changes: list[RowChange]
 
 
-class Session:
+class SimulatedSession:
     """See the module. `seat` is what its node gives it: store, schemas, member, locks."""
 
     def __init__(
         self,
-        seat: Seat,
+        seat: FrontSeat,
         name: str,
         random: Random,
         history: History,
@@ -121,16 +121,16 @@ class Session:
             if old is None:
                 row = self._row(table, number)
                 writer.insert(txn, table, row)
-                current.changes.append(Change(number, self._shown(table, row)))
+                current.changes.append(RowChange(number, self._shown(table, row)))
             elif self._random.random() < self._deletes:
                 writer.delete(txn, table, handle, old)
-                current.changes.append(Change(number, None))
+                current.changes.append(RowChange(number, None))
             else:
                 row = self._changed(table, old)
                 if row == old:
                     return  # writes nothing, so it is not validated either
                 writer.update(txn, table, handle, old, row)
-                current.changes.append(Change(number, self._shown(table, row)))
+                current.changes.append(RowChange(number, self._shown(table, row)))
         except Refused:
             txn.back_to(mark)
             return

@@ -29,11 +29,11 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.changer import Changer
 from exuvia.sim.clock import SkewedClock, TrueClock
-from exuvia.sim.counts import Counts, jobs_of, metas_of
+from exuvia.sim.counts import RowCountModel, jobs_of, metas_of
 from exuvia.sim.faulty import Killed, NodeStore
 from exuvia.sim.laws import touched
-from exuvia.sim.process import LEASE_S, Actor, Process
-from exuvia.sim.verdict import Broke, Verdict, broken_by
+from exuvia.sim.process import LEASE_S, Actor, SimulatedProcess
+from exuvia.sim.verdict import Broke, SeedVerdict, broken_by
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.owner import Stats
@@ -64,7 +64,7 @@ def template() -> MemoryStore:
     return store
 
 
-class World:
+class StatisticsWorld:
     """See the module. Raises verdict.Broke. `fate` says what becomes of each commit of a process;
     without it, and with `faults`, the seed does."""
 
@@ -76,7 +76,7 @@ class World:
         self._fate_of = fate or self._drawn
         self.crashes = self.commits = 0
         self.trace: list[str] = []
-        self.counts = Counts()
+        self.counts = RowCountModel()
         self.changer = Changer(self.shared, self.random, self.counts)
         self._logged = 0
         self._position = 0  # of the log, up to which it is right
@@ -85,13 +85,13 @@ class World:
         self._owners: dict[str, Stats] = {}
         people = Actor("people", self.changer)
         self._outside = people
-        self.processes = [Process(f"back{n}", self._life) for n in (1, 2)]
+        self.processes = [SimulatedProcess(f"back{n}", self._life) for n in (1, 2)]
         for each in self.processes:
             self._start(each)
 
     # -- processes ---------------------------------------------------------------------------------
 
-    def _life(self, process: Process) -> list[Actor]:
+    def _life(self, process: SimulatedProcess) -> list[Actor]:
         assert process.store is not None and process.clock is not None
         store, clock = process.store, process.clock
         title = f"{process.name}.{process.lives}"
@@ -101,14 +101,14 @@ class World:
         loops = [Actor(type(loop).__name__, loop) for loop in stats.loops()]
         return [Actor("beat", member), *loops]
 
-    def _start(self, each: Process) -> None:
+    def _start(self, each: SimulatedProcess) -> None:
         view = NodeStore(self.shared, self._fate, self._committed, lambda keys, before: None)
         try:
             each.start(view, SkewedClock(self.true, 1.0, 0.0))
         except Killed:
             self._crashed(each)
 
-    def _crashed(self, each: Process) -> None:
+    def _crashed(self, each: SimulatedProcess) -> None:
         self.crashes += 1
         self.trace.append(f"{each.name} is killed")
         each.kill(self.true.now_s + self.random.random() * LEASE_S)
@@ -197,7 +197,7 @@ class World:
         if self.faults and self.random.random() < PAUSES_A_STEP:
             paused = self.random.choice(self.processes)
             paused.paused_until = now + self.random.random() * 4 * LEASE_S
-        ready: list[tuple[Process | None, Actor]] = [(None, self._outside)]
+        ready: list[tuple[SimulatedProcess | None, Actor]] = [(None, self._outside)]
         for each in self.processes:
             if each.alive and not (self.faults and each.paused_until > now):
                 ready += [(each, actor) for actor in each.actors]
@@ -208,7 +208,7 @@ class World:
         self.true.now_s += self.random.random() * 0.002
         self._run(*self.random.choice(due))
 
-    def _run(self, process: Process | None, actor: Actor) -> None:
+    def _run(self, process: SimulatedProcess | None, actor: Actor) -> None:
         now = self.true.now_s
         if process is None or process.clock is None:
             actor.due = now + actor.loop.step(now)
@@ -258,26 +258,28 @@ class World:
             self.true.now_s += LONG_S
 
 
-def simulate(seed: int) -> Verdict:
+def simulate(seed: int) -> SeedVerdict:
     """The verdict of a seed: faults drawn."""
-    return _verdict(seed, World(seed), lambda world: world.run(True))
+    return _verdict(seed, StatisticsWorld(seed), lambda world: world.run(True))
 
 
 def boundaries(seed: int) -> int:
     """How many commits the processes of a seed make where nobody is killed."""
-    world = World(seed, lambda: "")
+    world = StatisticsWorld(seed, lambda: "")
     world.run(False, *FEW)
     return world.commits
 
 
-def killed_at(seed: int, boundary: int, fate: str) -> Verdict:
+def killed_at(seed: int, boundary: int, fate: str) -> SeedVerdict:
     """The verdict of a seed where one process is killed once, before or after that commit."""
     left = iter(range(boundary, -1, -1))
-    world = World(seed, lambda: fate if next(left, -1) == 0 else "")
+    world = StatisticsWorld(seed, lambda: fate if next(left, -1) == 0 else "")
     return _verdict(seed, world, lambda world: world.run(False, *FEW))
 
 
-def _verdict(seed: int, world: World, run: Callable[[World], None]) -> Verdict:
+def _verdict(
+    seed: int, world: StatisticsWorld, run: Callable[[StatisticsWorld], None]
+) -> SeedVerdict:
     broken = None
     try:
         run(world)
@@ -286,4 +288,4 @@ def _verdict(seed: int, world: World, run: Callable[[World], None]) -> Verdict:
     kinds = ", ".join(sorted(kind.value for kind in world.changer.kinds))
     told = len(world.changer.told)
     trace = tuple(world.trace)
-    return Verdict(seed, "statistics", kinds, told, world.commits, world.crashes, broken, trace)
+    return SeedVerdict(seed, "statistics", kinds, told, world.commits, world.crashes, broken, trace)

@@ -27,7 +27,7 @@ def broken_by(error: Exception) -> str:
     return "\n    ".join([f"a fault nobody foresaw: {error!r}", *lines[-DEEPEST:]])
 
 
-class Verdict(NamedTuple):
+class SeedVerdict(NamedTuple):
     """One seed's outcome. `broken` is None or "law: evidence"; the trace's last lines led to it."""
 
     seed: int

@@ -31,14 +31,14 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim import laws, news, process
-from exuvia.sim.change import PLANS, Asker, Plan, table_of_the_world
+from exuvia.sim.change import PLANS, Asker, ChangePlan, table_of_the_world
 from exuvia.sim.clock import SkewedClock, TrueClock
 from exuvia.sim.faulty import Killed, NodeStore
 from exuvia.sim.history import History
-from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, Process
+from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, SimulatedProcess
 from exuvia.sim.process import clients as process_clients
-from exuvia.sim.seat import Seat
-from exuvia.sim.session import HANDLES, PACES_S, VALUES, Session
+from exuvia.sim.seat import FrontSeat
+from exuvia.sim.session import HANDLES, PACES_S, VALUES, SimulatedSession
 
 PUBLIC = SchemaState.PUBLIC
 Visit = tuple[str, str, int, str]
@@ -65,7 +65,7 @@ GOES_ON = 0.6
 IMPATIENT_S = 0.02
 
 
-class Window(NamedTuple):
+class ClientWindow(NamedTuple):
     """See the module. `between`: the chance of a few steps of clients after one of a task."""
 
     between: float
@@ -98,7 +98,7 @@ def template(indexed: bool) -> tuple[MemoryStore, int]:
 class World:
     """See the module. Raises verdict.Broke from `step` when a law does not hold."""
 
-    def __init__(self, seed: int, plans: Sequence[Plan] = PLANS) -> None:
+    def __init__(self, seed: int, plans: Sequence[ChangePlan] = PLANS) -> None:
         self.random = Random(seed)
         self.true = TrueClock()
         self.history = History()
@@ -117,16 +117,16 @@ class World:
         self.is_busy = self.random.random() < BUSY_SHARE
         self.focus = self.random.choice(FOCUS)
         self.versions = 0
-        self.window = Window(0.0, 1, frozenset())
-        self.latest: tuple[Process | None, Actor] | None = None  # in a window
+        self.window = ClientWindow(0.0, 1, frozenset())
+        self.latest: tuple[SimulatedProcess | None, Actor] | None = None  # in a window
         self.left = 0  # steps of clients until the owners go on
         self.until_window = self.random.choice(TASK_STEPS)  # steps of tasks
         self._unquiet_at = -1
         self._lock_metadata(self.random.random() < 0.5)
         self.people = NodeStore(self.shared, lambda: "", self._committed, self._filled)
-        self.processes: list[Process] = []
+        self.processes: list[SimulatedProcess] = []
         self.askers = self._askers()
-        self._outside: list[tuple[Process | None, Actor]] = []
+        self._outside: list[tuple[SimulatedProcess | None, Actor]] = []
         self._people = [Actor("person", asker) for asker in self.askers]
         for person in self._people:
             person.due = self.random.random() * ASKED_S
@@ -161,7 +161,9 @@ class World:
         """Who asks for schema changes."""
         return [Asker(self.people, self.plan, self.table_id, self.random)]
 
-    def _clients(self, seat: Seat, process: Process, thinking_s: tuple[float, ...]) -> list[Actor]:
+    def _clients(
+        self, seat: FrontSeat, process: SimulatedProcess, thinking_s: tuple[float, ...]
+    ) -> list[Actor]:
         """Who reads and writes rows at a front."""
         return process_clients(
             seat,
@@ -192,18 +194,20 @@ class World:
 
     # -- processes ------------------------------------------------------------------
 
-    def _process(self, title: str) -> Process:
+    def _process(self, title: str) -> SimulatedProcess:
         if title.startswith("front"):
             thinking_s = self.random.choice(PACES_S)
-            return Process(
+            return SimulatedProcess(
                 title, lambda p: process.front(p, lambda seat: self._clients(seat, p, thinking_s))
             )
         verify = "full" if self.verifies else "off"
         settings = process.SETTINGS._replace(verify=verify, span_rows=self.span_rows)
         news_random = self._news_random if self.teller is not None else None
-        return Process(title, lambda p: process.back(p, self.random, settings, news_random))
+        return SimulatedProcess(
+            title, lambda p: process.back(p, self.random, settings, news_random)
+        )
 
-    def _start(self, each: Process) -> None:
+    def _start(self, each: SimulatedProcess) -> None:
         view = NodeStore(self.shared, self._fate, self._committed, self._filled)
         clock = SkewedClock(
             self.true, self.random.choice((0.5, 1.0, 2.0)), self.random.random() * 1000
@@ -213,7 +217,7 @@ class World:
         except Killed:
             self._crashed(each)
 
-    def _crashed(self, each: Process) -> None:
+    def _crashed(self, each: SimulatedProcess) -> None:
         self.crashes += 1
         self.accident = f"{'back' if each.is_back else 'front'} killed"
         self.history.note(f"{each.name} is killed")
@@ -288,7 +292,7 @@ class World:
         fronts = (each.name for each in self.processes if not each.is_back)
         held = frozenset(each for each in fronts if self.random.random() < HELD_SHARE)
         between = self.random.choice(BETWEEN) if near == 0 or self.focus < 0 else 0.0
-        self.window = Window(between, self.random.choice(FEW), held)
+        self.window = ClientWindow(between, self.random.choice(FEW), held)
 
     def _come_to_window(self) -> None:
         """One more step of a task: it may be where a window opens."""
@@ -316,12 +320,12 @@ class World:
         self.true.now_s += self.random.random() * 0.002
         self._run(owner, actor)
 
-    def _pause(self, each: Process) -> None:
+    def _pause(self, each: SimulatedProcess) -> None:
         self.accident = f"{'back' if each.is_back else 'front'} stopped"
         each.paused_until = self.true.now_s + self.random.random() * PAUSED_S
         self.history.note(f"{each.name} is stopped")
 
-    def _choose(self) -> tuple[Process | None, Actor]:
+    def _choose(self) -> tuple[SimulatedProcess | None, Actor]:
         """One of those that are due, seldom anybody. While nobody is, time goes on."""
         if self.left > 0:
             self.left -= 1
@@ -331,7 +335,7 @@ class World:
         early = self.random.random() < EARLY_STEPS
         while True:
             now, later = self.true.now_s, math.inf
-            ready: list[tuple[Process | None, Actor]] = [*self._outside]
+            ready: list[tuple[SimulatedProcess | None, Actor]] = [*self._outside]
             for each in self.processes:
                 runs_at = self._runs_at(each)
                 if runs_at > now:
@@ -345,11 +349,11 @@ class World:
                 return self.random.choice(due)
             self.true.now_s = min([later, *[place[1].due for place in ready]])
 
-    def _in_window(self) -> tuple[Process | None, Actor] | None:
+    def _in_window(self) -> tuple[SimulatedProcess | None, Actor] | None:
         """A client, often the one before: all at once would only refuse each other. Or what else
         of its front is due and not held."""
         now = self.true.now_s
-        found: list[tuple[Process | None, Actor]] = []
+        found: list[tuple[SimulatedProcess | None, Actor]] = []
         for each in self.processes:
             if not each.is_back and each.places and self._runs_at(each) <= now:
                 held = each.name in self.window.held
@@ -365,15 +369,17 @@ class World:
         return self.latest
 
     def _sleeps(self, actor: Actor) -> bool:
-        return isinstance(actor.loop, Session) and actor.loop.sleeps(self.versions, self.left)
+        return isinstance(actor.loop, SimulatedSession) and actor.loop.sleeps(
+            self.versions, self.left
+        )
 
-    def _runs_at(self, each: Process) -> float:
+    def _runs_at(self, each: SimulatedProcess) -> float:
         """Not before it is started again, nor while it is paused."""
         if not each.places:
             return each.restart_at
         return each.paused_until if self.faults else 0.0
 
-    def _run(self, owner: Process | None, actor: Actor) -> None:
+    def _run(self, owner: SimulatedProcess | None, actor: Actor) -> None:
         clock_s, before = self.true.now_s, self.shared.sequence
         if owner is None or owner.clock is None:
             actor.due = clock_s + actor.loop.step(clock_s)
@@ -404,7 +410,7 @@ class World:
             return wanted_s
         if not self.faults and self.changes_are_over():
             return math.inf
-        if not isinstance(actor.loop, Session):
+        if not isinstance(actor.loop, SimulatedSession):
             return wanted_s
         return self.random.random() * CALM_S if self.is_busy and self.faults else math.inf
 

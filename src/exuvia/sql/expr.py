@@ -66,7 +66,7 @@ class Parameter(Expr, frozen=True, kw_only=True):
     index: int
 
 
-class Variable(Expr, frozen=True, kw_only=True):
+class VariableRef(Expr, frozen=True, kw_only=True):
     """@name (scope 'user'), @@name (scope '', 'session' or 'global')."""
 
     name: str

@@ -32,7 +32,7 @@ from exuvia.pipeline.sampling import Distinct, Sample
 from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of, positions_of
 from exuvia.stats import records
 from exuvia.stats.histogram import Built, begins_of, build
-from exuvia.stats.records import Bucket, Statistics
+from exuvia.stats.records import Statistics, StoredBucket
 
 _LONG = frozenset({TypeCode.JSON, TypeCode.MEDIUM_BLOB, TypeCode.LONG_BLOB})
 SKETCH_WORDS = 2048
@@ -145,7 +145,9 @@ def _of_part(
         sketch=summary.distinct.smallest[:SKETCH_WORDS].tobytes(),
         top=tuple((texts[common.at], common.rows) for common in built.top),
         buckets=tuple(
-            Bucket(each.rows, each.repeats, texts[each.lower], texts[each.upper], each.distinct)
+            StoredBucket(
+                each.rows, each.repeats, texts[each.lower], texts[each.upper], each.distinct
+            )
             for each in built.buckets
         ),
     )
@@ -269,7 +271,9 @@ def _merge(
         sketch=distinct.smallest.tobytes(),
         top=tuple((values[common.at], common.rows) for common in built.top),
         buckets=tuple(
-            Bucket(each.rows, each.repeats, values[each.lower], values[each.upper], each.distinct)
+            StoredBucket(
+                each.rows, each.repeats, values[each.lower], values[each.upper], each.distinct
+            )
             for each in built.buckets
         ),
     )

@@ -42,7 +42,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from exuvia.stats.cache import Counts, StatsCache
+from exuvia.stats.cache import RowCounts, StatsCache
 from exuvia.stats.facts import Facts
 from exuvia.stats.meta import Meta
 
@@ -64,7 +64,7 @@ class Indicators(NamedTuple):
     age_s: float
 
 
-class Parts(NamedTuple):
+class ScoreParts(NamedTuple):
     """A score, taken apart."""
 
     change: float
@@ -78,11 +78,11 @@ class Parts(NamedTuple):
         return self.change + self.size + self.age + self.event
 
 
-def parts(indicators: Indicators, has_new_index: bool = False) -> Parts:
+def parts(indicators: Indicators, has_new_index: bool = False) -> ScoreParts:
     """The four summands. Raises ValueError for a negative indicator."""
     if min(indicators) < 0:
         raise ValueError(f"an indicator is negative: {indicators}")
-    return Parts(
+    return ScoreParts(
         CHANGE_WEIGHT * math.log10(1 + indicators.change),
         SIZE_WEIGHT * (1 - math.log10(1 + indicators.size)),
         AGE_WEIGHT * math.log10(1 + math.sqrt(indicators.age_s)),
@@ -123,7 +123,7 @@ class Rules(NamedTuple):
     locked: frozenset[int] = frozenset()
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
+class AnalysisJob(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     """One analysis to be done. The more urgent is less: of equal weights, the one with the lower
     key.
 
@@ -160,7 +160,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
         return Indicators(self.change, self.size, _age(self.analyzed_at, now_s))
 
 
-def rescored(job: Job, now_s: float) -> Job:
+def rescored(job: AnalysisJob, now_s: float) -> AnalysisJob:
     """The job at its present age."""
     weight = score(job.indicators(now_s), job.has_new_index)
     return msgspec.structs.replace(job, minus_weight=-weight)
@@ -181,7 +181,7 @@ class _Need(NamedTuple):
 
 def judge(
     facts: Facts, metas: Callable[[Sequence[int]], list[Meta | None]], rules: Rules, now_s: float
-) -> list[Job]:
+) -> list[AnalysisJob]:
     """The jobs of a table: none, one, or one a partition."""
     if facts.table_id in rules.locked:
         return []
@@ -196,7 +196,7 @@ def judge(
     return [_dynamic(facts, needs, now_s)] if needs else []
 
 
-def judge_plain(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> Job | None:
+def judge_plain(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> AnalysisJob | None:
     """`judge` for a table without partitions whose row counts are at hand."""
     if facts.table_id in rules.locked:
         return None
@@ -232,10 +232,10 @@ def _need(facts: Facts, meta: Meta | None, rules: Rules, now_s: float) -> _Need 
     return _Need(100 * change, size, float(meta.analyzed_at or 0), missing)
 
 
-def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0) -> Job:
+def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0) -> AnalysisJob:
     indicators = Indicators(need.change, need.size, _age(need.analyzed_at, now_s))
     weight = score(indicators, bool(need.missing))
-    return Job(
+    return AnalysisJob(
         minus_weight=-weight,
         key=key,
         table_id=table_id,
@@ -247,7 +247,7 @@ def _job(key: int, table_id: int, need: _Need, now_s: float, partition: int = 0)
     )
 
 
-def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> Job:
+def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> AnalysisJob:
     """One job for the partitions that need it; indicators are their averages."""
     number = len(needs)
     average = _Need(
@@ -269,7 +269,7 @@ def _dynamic(facts: Facts, needs: list[tuple[int, _Need]], now_s: float) -> Job:
 
 def judge_many(
     known: Sequence[Facts], cache: StatsCache, rules: Rules, now_s: float
-) -> Iterator[Job]:
+) -> Iterator[AnalysisJob]:
     """The jobs of tables without partitions, in their order; many have none."""
     counts = cache.counts([each.rows_id for each in known])
     never = counts.analyzed < 0
@@ -288,7 +288,7 @@ def judge_many(
         facts = known[n]
         if facts.table_id in rules.locked:
             continue
-        yield Job(
+        yield AnalysisJob(
             minus_weight=-weight,
             key=facts.rows_id if rules.is_static else facts.table_id,
             table_id=facts.table_id,
@@ -299,7 +299,7 @@ def judge_many(
         )
 
 
-def rescored_many(jobs: Sequence[Job], now_s: float) -> Iterator[Job]:
+def rescored_many(jobs: Sequence[AnalysisJob], now_s: float) -> Iterator[AnalysisJob]:
     """Jobs at their present ages."""
     many = len(jobs)
     change = np.fromiter((job.change for job in jobs), np.float64, many)
@@ -316,7 +316,7 @@ def _ages(analyzed_at: Numbers, now_s: float) -> Numbers:
     return np.where(analyzed_at == NEVER, NEVER_ANALYZED_AGE_S, since)
 
 
-def _change(counts: Counts, never: np.typing.NDArray[np.bool_], rules: Rules) -> Numbers:
+def _change(counts: RowCounts, never: np.typing.NDArray[np.bool_], rules: Rules) -> Numbers:
     """In percent; 0 where it does not exceed the ratio."""
     base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
     change: Numbers = counts.modified / base
@@ -327,7 +327,7 @@ def _change(counts: Counts, never: np.typing.NDArray[np.bool_], rules: Rules) ->
 
 
 def _missing(
-    known: Sequence[Facts], counts: Counts, looked_at: np.typing.NDArray[np.bool_]
+    known: Sequence[Facts], counts: RowCounts, looked_at: np.typing.NDArray[np.bool_]
 ) -> list[tuple[int, ...]]:
     """Indexes without statistics, of tables that were analyzed."""
     none: tuple[int, ...] = ()

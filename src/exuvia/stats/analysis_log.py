@@ -107,7 +107,7 @@ SUCCESSES = 5
 NEVER_SUCCEEDED_S = 1800.0
 
 
-class Place(NamedTuple):
+class PhysicalName(NamedTuple):
     """How a row names a physical table."""
 
     database: str
@@ -123,9 +123,9 @@ class _Attempt(NamedTuple):
     took_s: float
 
 
-def has_just_failed(txn: Transaction, places: frozenset[Place], wall_s: float) -> bool:
+def has_just_failed(txn: Transaction, places: frozenset[PhysicalName], wall_s: float) -> bool:
     """Whether an analysis of one of those physical tables failed too short a time ago."""
-    newest: dict[Place, list[_Attempt]] = {}
+    newest: dict[PhysicalName, list[_Attempt]] = {}
     for place, attempt in _attempts(txn, places):
         newest.setdefault(place, []).append(attempt)
     return any(_just_failed(attempts, wall_s) for attempts in newest.values())
@@ -141,13 +141,15 @@ def _just_failed(attempts: list[_Attempt], wall_s: float) -> bool:
     return wall_s - failed.began_s < pause_s
 
 
-def _attempts(txn: Transaction, places: frozenset[Place]) -> Iterator[tuple[Place, _Attempt]]:
+def _attempts(
+    txn: Transaction, places: frozenset[PhysicalName]
+) -> Iterator[tuple[PhysicalName, _Attempt]]:
     table = planned(txn, TABLE)
     names = ("table_schema", "table_name", "partition_name", "state", "start_time", "end_time")
     at = [table.position(name) for name in names]
     for _, row in islice(reader.scan(txn, table, reverse=True), MOST_READ):
         database, name, partition, state, began, ended = (row[n] for n in at)
-        place = Place(database, name, partition)
+        place = PhysicalName(database, name, partition)
         if place in places and state in (FINISHED, FAILED) and began is not None:
             began_s = _seconds(began)
             took_s = max(0.0, _seconds(ended) - began_s) if ended is not None else 0.0

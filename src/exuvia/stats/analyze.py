@@ -38,18 +38,18 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import task
-from exuvia.pipeline.kernels import Attempt
+from exuvia.pipeline.kernels import TaskAttempt
 from exuvia.pipeline.sampling import ROWS, limit_of
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.spark import Spark, Wave
+from exuvia.pipeline.spark import Spark, SparkTasks
 from exuvia.pipeline.summary import Summary, types_of
 from exuvia.pipeline.task import DONE, Outcome, Task
 from exuvia.pipeline.throttle import Batch
 from exuvia.stats import analysis, analysis_log, locked, meta, records
 from exuvia.stats.analysis import Subject, statistics_of, subject_of
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
-from exuvia.stats.analyze_requests import Gone, Order, Stopped
+from exuvia.stats.analyze_requests import AnalyzeOrder, Gone, Stopped
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
@@ -63,7 +63,7 @@ Tell = Callable[[int], None]
 Fields = Sequence[FieldType]  # of the columns that are looked at
 
 
-class Reading:
+class AnalyzeSettings:
     """How tables are read."""
 
     def __init__(self, store: Store, spark: Spark | None, clock: Clock) -> None:
@@ -94,7 +94,7 @@ class Reading:
         return found
 
     def _here(self, asked: Task, found: Summary, fields: Fields, stopped: Stop, tell: Tell) -> None:
-        attempt = Attempt(self._store, asked, Fixed(), self._clock.monotonic)
+        attempt = TaskAttempt(self._store, asked, Fixed(), self._clock.monotonic)
         rows = 0
         try:
             while isinstance(reached := attempt.advance(), Batch):
@@ -117,7 +117,7 @@ class Reading:
     ) -> None:
         each = spark.at_once * TASKS_EACH
         pieces = [tasks[first : first + each] for first in range(0, len(tasks), each)]
-        waves: deque[tuple[list[Task], Wave]] = deque()
+        waves: deque[tuple[list[Task], SparkTasks]] = deque()
         try:
             while pieces or waves:
                 while pieces and len(waves) < WAVES:
@@ -136,14 +136,14 @@ class Reading:
                 wave.cancel()
 
 
-def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], Wave]:
+def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], SparkTasks]:
     few = [msgspec.structs.replace(asked, ordinal=n) for n, asked in enumerate(tasks)]
     tag = f"exuvia-analyze-{few[0].order.table_id}"
     return few, spark.start(tag, [task.encode(asked) for asked in few])
 
 
-def _order(table: Table, subject: Subject) -> task.Order:
-    return task.Order(
+def _order(table: Table, subject: Subject) -> task.TaskOrder:
+    return task.TaskOrder(
         job_id=0,
         epoch=0,
         info=table.info,
@@ -157,7 +157,7 @@ def _order(table: Table, subject: Subject) -> task.Order:
 
 
 def _task(
-    order: task.Order, subject: Subject, samples: int, limit: float, span: Span, number: int
+    order: task.TaskOrder, subject: Subject, samples: int, limit: float, span: Span, number: int
 ) -> Task:
     return Task(
         kind="summarize",
@@ -207,9 +207,9 @@ class Analyzer:
         self._schemas = schemas
         self._campaign = campaign
         self._clock = clock
-        self._reading = Reading(store, spark, clock)
+        self._reading = AnalyzeSettings(store, spark, clock)
 
-    def analyze(self, order: Order, stopped: Callable[[], bool] = _never) -> None:
+    def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool] = _never) -> None:
         """All of it. Raises Stopped, Gone, Deposed, Unavailable; the job rows say so too."""
         table, chosen = self._chosen(order)
         subject = subject_of(table, order.columns)
@@ -224,7 +224,7 @@ class Analyzer:
             self._failed(numbers, str(error) or "[executor:1317]Query execution was interrupted")
             raise
 
-    def _chosen(self, order: Order) -> tuple[Table, list[Table]]:
+    def _chosen(self, order: AnalyzeOrder) -> tuple[Table, list[Table]]:
         """The table, and the physical ones to be read. Raises Gone."""
         txn = self._store.begin()
         try:
@@ -244,7 +244,7 @@ class Analyzer:
 
     def _one(
         self,
-        order: Order,
+        order: AnalyzeOrder,
         table: Table,
         subject: Subject,
         number: int,
@@ -316,7 +316,7 @@ class Analyzer:
 
     def _whole(
         self,
-        order: Order,
+        order: AnalyzeOrder,
         table: Table,
         subject: Subject,
         number: int,
@@ -345,7 +345,7 @@ class Analyzer:
     # -- mysql.analyze_jobs ------------------------------------------------------------------------
 
     def _begin(
-        self, order: Order, table: Table, chosen: list[Table], subject: Subject
+        self, order: AnalyzeOrder, table: Table, chosen: list[Table], subject: Subject
     ) -> list[int]:
         """Put the rows; their ids. Raises Gone where statistics are locked."""
         info = table.info
@@ -409,7 +409,7 @@ class Analyzer:
                 txn.rollback()
 
 
-def job_info(order: Order, subject: Subject) -> str:
+def job_info(order: AnalyzeOrder, subject: Subject) -> str:
     """What is done, in the words of SHOW ANALYZE STATUS."""
     names = ", ".join(column.name.O for column in subject.columns)
     columns = f"columns {names}" if order.columns or subject.skipped else "all columns"
@@ -422,5 +422,5 @@ def job_info(order: Order, subject: Subject) -> str:
     return f"{head} {indexes}{columns} with {tail}, {_sampled(order)}"
 
 
-def _sampled(order: Order) -> str:
+def _sampled(order: AnalyzeOrder) -> str:
     return f"{order.samples} samples" if order.samples else "1 samplerate"

@@ -31,7 +31,7 @@ BUCKETS = 256
 TOP_N = 100
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class AnalyzeOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One analysis. `partitions`: physical ids, () for all there are; `indexes`: ids, () for all.
 
     `columns` are ids, () for all that tidb_analyze_skip_column_types leaves. `instance` and
@@ -60,7 +60,7 @@ class Stopped(Exception):
 class Analyzes(Protocol):
     """Who does analyses: stats/analyze.py."""
 
-    def analyze(self, order: Order, stopped: Callable[[], bool]) -> None:
+    def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
         """Do one to the end. Raises Gone, Stopped."""
 
 
@@ -77,7 +77,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One asked analysis. `done`: answered, `code` 0 where it went well."""
 
     member: str
-    order: Order
+    order: AnalyzeOrder
     stop: bool = False
     done: bool = False
     code: int = 0
@@ -104,7 +104,7 @@ def put(txn: Transaction, number: int, request: Request) -> None:
     txn.put(key_of(number), msgspec.json.encode(request))
 
 
-def ask(txn: Transaction, member: str, order: Order) -> int:
+def ask(txn: Transaction, member: str, order: AnalyzeOrder) -> int:
     """Put a new request; its number."""
     prefix = keys.meta("analyze")
     number = 1
@@ -159,7 +159,7 @@ class Requests:
         finally:
             txn.rollback()
 
-    def _next(self) -> tuple[int, Order] | None:
+    def _next(self) -> tuple[int, AnalyzeOrder] | None:
         """The next to do; those that nobody waits for are removed."""
         prefix = keys.meta("analyze")
         txn = self._store.begin()
@@ -178,7 +178,7 @@ class Requests:
         finally:
             txn.rollback()
 
-    def _do(self, number: int, order: Order) -> None:
+    def _do(self, number: int, order: AnalyzeOrder) -> None:
         try:
             self._analyzer.analyze(order, self._stopped(number))
         except Stopped:

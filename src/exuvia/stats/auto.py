@@ -30,9 +30,9 @@ from exuvia.cluster.owner import Campaign
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import Job
-from exuvia.stats.analysis_log import Place, has_just_failed
-from exuvia.stats.analyze_requests import Gone, Order
+from exuvia.stats.analysis_jobs import AnalysisJob
+from exuvia.stats.analysis_log import PhysicalName, has_just_failed
+from exuvia.stats.analyze_requests import AnalyzeOrder, Gone
 from exuvia.stats.queue import Queue
 
 DAY_MINUTES = 24 * 60
@@ -78,11 +78,11 @@ Spawn = Callable[[Callable[[], None]], None]
 class Analyst(Protocol):
     """Does one analysis to its end in the calling thread; stats/analyze.py."""
 
-    def analyze(self, order: Order, stopped: Callable[[], bool]) -> None:
+    def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
         """Raises Stopped, Gone, or why it failed."""
 
 
-class Settings(NamedTuple):
+class AutoAnalyzeSettings(NamedTuple):
     """What people set. `is_open`: something may begin now."""
 
     is_open: bool
@@ -94,7 +94,7 @@ class Settings(NamedTuple):
 class _Task:
     """A job under way. `error` is set before `has_ended`."""
 
-    def __init__(self, job: Job, orders: list[Order], began: float) -> None:
+    def __init__(self, job: AnalysisJob, orders: list[AnalyzeOrder], began: float) -> None:
         self.job, self.orders, self.began = job, orders, began
         self.stop = threading.Event()
         self.has_ended = threading.Event()
@@ -186,12 +186,12 @@ class Runner:
             if most_s and now - task.began >= most_s:
                 task.stop.set()
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> AutoAnalyzeSettings:
         txn = self._store.begin()
         try:
             start = variables.get_global(txn, "tidb_auto_analyze_start_time")
             end = variables.get_global(txn, "tidb_auto_analyze_end_time")
-            return Settings(
+            return AutoAnalyzeSettings(
                 is_open=is_open(start, end, self._wall_s()),
                 concurrency=variables.read_int(txn, "tidb_auto_analyze_concurrency"),
                 batch=variables.read_int(txn, "tidb_auto_analyze_partition_batch_size"),
@@ -202,7 +202,7 @@ class Runner:
 
     # -- what begins -------------------------------------------------------------------------------
 
-    def _fill(self, now: float, settings: Settings) -> None:
+    def _fill(self, now: float, settings: AutoAnalyzeSettings) -> None:
         for _ in range(MOST_LOOKED_AT):
             if self.running >= settings.concurrency:
                 return
@@ -216,7 +216,7 @@ class Runner:
             self._tasks.append(task)
             self._spawn(lambda task=task: task.work(self._analyst))  # type: ignore[misc]
 
-    def _may_run(self, job: Job) -> bool:
+    def _may_run(self, job: AnalysisJob) -> bool:
         """Its table and partitions are there, and none of them has just failed."""
         txn = self._store.begin()
         try:
@@ -226,7 +226,7 @@ class Runner:
             txn.rollback()
 
 
-def places_of(txn: Transaction, job: Job) -> frozenset[Place] | None:
+def places_of(txn: Transaction, job: AnalysisJob) -> frozenset[PhysicalName] | None:
     """What the job analyzes, by names; None where some of it is gone."""
     table = catalog.get_table(txn, job.table_id)
     database = None if table is None else catalog.get_database(txn, table.exuvia_db)
@@ -234,19 +234,21 @@ def places_of(txn: Transaction, job: Job) -> frozenset[Place] | None:
         return None
     wanted = job.partitions or ((job.partition,) if job.partition else ())
     if not wanted:
-        return frozenset({Place(database.db_name.O, table.name.O)})
+        return frozenset({PhysicalName(database.db_name.O, table.name.O)})
     cut = table.partition.definitions if table.partition is not None else ()
     names = {each.id: each.name.O for each in cut}
     if not names.keys() >= set(wanted):
         return None
-    return frozenset(Place(database.db_name.O, table.name.O, names[each]) for each in wanted)
+    return frozenset(PhysicalName(database.db_name.O, table.name.O, names[each]) for each in wanted)
 
 
-def orders(job: Job, batch: int) -> Iterator[Order]:
+def orders(job: AnalysisJob, batch: int) -> Iterator[AnalyzeOrder]:
     """What the analyzer is asked for, in turn."""
 
-    def order(partitions: tuple[int, ...] = (), indexes: tuple[int, ...] = ()) -> Order:
-        return Order(table_id=job.table_id, partitions=partitions, indexes=indexes, automatic=True)
+    def order(partitions: tuple[int, ...] = (), indexes: tuple[int, ...] = ()) -> AnalyzeOrder:
+        return AnalyzeOrder(
+            table_id=job.table_id, partitions=partitions, indexes=indexes, automatic=True
+        )
 
     if not job.partitions:
         only = (job.partition,) if job.partition else ()
@@ -265,7 +267,7 @@ def _batches(ids: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
         yield tuple(ids[first : first + size])
 
 
-def _by_index(job: Job) -> dict[int, list[int]]:
+def _by_index(job: AnalysisJob) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for partition, indexes in job.missing:
         for index in indexes:

@@ -47,7 +47,7 @@ _COUNTS = ("count", "modify_count", "exuvia_analyzed_count", "exuvia_analyzed_at
 Array = NDArray[np.integer[Any]]
 
 
-class Counts(NamedTuple):
+class RowCounts(NamedTuple):
     """What is known of many tables, an entry each; rows 0 and analyzed -1 where nothing is.
 
     `analyzed`: rows at the last analysis, -1 for none; `analyzed_at`: seconds since 1970;
@@ -60,7 +60,7 @@ class Counts(NamedTuple):
     indexes: list[str]
 
 
-class Columns:
+class RowCountColumns:
     """The whole table as columns, ordered by table id; -1 where NULL. Shape (tables,) each.
 
     `texts` are the few different ones there are of analyzed indexes, by the numbers in `text`."""
@@ -109,7 +109,7 @@ class Columns:
         }
         return {**found, "text": text}
 
-    def counts(self, table_ids: Sequence[int]) -> Counts:
+    def counts(self, table_ids: Sequence[int]) -> RowCounts:
         """As arrays."""
         at, found = self._places(table_ids)
         rows, modified, analyzed, analyzed_at, text = (
@@ -117,7 +117,7 @@ class Columns:
             for name, absent in zip(_COUNTS, (0, 0, -1, -1, 0), strict=True)
         )
         indexes = list(map(self.texts.__getitem__, text.tolist()))
-        return Counts(rows, modified, analyzed, analyzed_at, indexes)
+        return RowCounts(rows, modified, analyzed, analyzed_at, indexes)
 
     def find(self, table_ids: Sequence[int]) -> list[Meta | None]:
         """The rows of tables, None where there is none."""
@@ -151,10 +151,10 @@ class Columns:
         return at, self.ids[at] == wanted
 
 
-def _no_table() -> Columns:
+def _no_table() -> RowCountColumns:
     """Columns are never empty."""
     numbers: dict[str, Array] = {name: np.full(1, -1, np.int64) for name in _NUMBERS}
-    return Columns({**numbers, "text": np.zeros(1, np.int32)})
+    return RowCountColumns({**numbers, "text": np.zeros(1, np.int32)})
 
 
 def _or_none(number: int) -> int | None:
@@ -223,7 +223,7 @@ class StatsCache:
             found = self._columns.find(table_ids)
         return [new or old for new, old in zip(newer, found, strict=True)]
 
-    def counts(self, table_ids: Sequence[int]) -> Counts:
+    def counts(self, table_ids: Sequence[int]) -> RowCounts:
         """Likewise for very many, a tenth of that."""
         with self._lock:
             recent = self._recent
@@ -235,14 +235,14 @@ class StatsCache:
         return found
 
 
-def _put(counts: Counts, n: int, known: Meta) -> None:
+def _put(counts: RowCounts, n: int, known: Meta) -> None:
     counts.rows[n], counts.modified[n] = known.rows, known.modified
     counts.analyzed[n] = -1 if known.analyzed_count is None else known.analyzed_count
     counts.analyzed_at[n] = -1 if known.analyzed_at is None else known.analyzed_at
     counts.indexes[n] = known.analyzed_indexes
 
 
-def read_columns(store: Store) -> tuple[Columns, int]:
+def read_columns(store: Store) -> tuple[RowCountColumns, int]:
     """mysql.stats_meta of one snapshot, and the greatest version in it."""
     from exuvia.catalog.codec import row_batch
 
@@ -270,7 +270,7 @@ def read_columns(store: Store) -> tuple[Columns, int]:
     if not end:
         return _no_table(), 0
     _resize(columns, end)
-    return Columns(columns, list(numbers)), int(columns["version"].max())
+    return RowCountColumns(columns, list(numbers)), int(columns["version"].max())
 
 
 def _resize(columns: dict[str, Array], size: int) -> None:

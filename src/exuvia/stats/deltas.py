@@ -23,7 +23,7 @@ FLUSH_S = 3.0
 BATCH = 1000
 
 
-class Ledger:
+class TransactionDeltas:
     """What one transaction did so far; entries bear the transaction's mark they were made at, so
     that a savepoint, or the undoing of a statement, takes its entries with it."""
 

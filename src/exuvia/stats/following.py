@@ -30,7 +30,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.stats import locked, meta, records
 from exuvia.stats.analysis import is_skipped
 from exuvia.stats.meta import Delta, Meta
-from exuvia.stats.records import Bucket, Statistics
+from exuvia.stats.records import Statistics, StoredBucket
 
 RETAINED_S = 600
 MOST_REMOVED = 20
@@ -219,5 +219,5 @@ def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
     if value is None:
         return Statistics(*place, distinct=0, nulls=known.rows, is_analyzed=False)
     raw = records.dump(value, column.type)
-    bucket = Bucket(known.rows, known.rows, raw, raw)
+    bucket = StoredBucket(known.rows, known.rows, raw, raw)
     return Statistics(*place, distinct=1, buckets=(bucket,), is_analyzed=False)

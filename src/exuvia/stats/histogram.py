@@ -21,7 +21,7 @@ import numpy as np
 from exuvia.catalog.columns import Array
 
 
-class Common(NamedTuple):
+class CommonValue(NamedTuple):
     """A value that stands out: where it is in the sorted sample, and its rows."""
 
     at: int
@@ -42,7 +42,7 @@ class Bucket(NamedTuple):
 class Built(NamedTuple):
     """A column's or index's distribution."""
 
-    top: list[Common]
+    top: list[CommonValue]
     buckets: list[Bucket]
 
 
@@ -84,7 +84,7 @@ def build(begins: Array, rows: int, distinct: int, most_top: int, most: int) -> 
     is_rest = np.ones(len(runs.at), dtype=bool)
     is_rest[top] = False
     common = [
-        Common(at, round(number * factor))
+        CommonValue(at, round(number * factor))
         for at, number in zip(runs.at[top].tolist(), runs.rows[top].tolist(), strict=True)
     ]
     return Built(common, _buckets(runs.take(is_rest), factor, most))

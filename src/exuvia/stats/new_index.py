@@ -16,7 +16,7 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.summary import Summary, parts_of
-from exuvia.pipeline.task import Order
+from exuvia.pipeline.task import TaskOrder
 from exuvia.stats import locked, meta, records
 from exuvia.stats.analysis import Subject, statistics_of
 from exuvia.stats.analyze_requests import BUCKETS, TOP_N
@@ -32,7 +32,7 @@ class NewIndexes:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def __call__(self, order: Order, table: Table, found: Summary) -> None:
+    def __call__(self, order: TaskOrder, table: Table, found: Summary) -> None:
         """Write it. Raises Deposed when the reorg was left; gives way to whoever writes too."""
         indexes = tuple(each for each in table.info.indexes if each.id in order.index_ids)
         parts = tuple(parts_of(table, (), [each.id for each in indexes]))
@@ -67,6 +67,6 @@ def _write(txn: Transaction, place: int, made: list[Statistics], rows: int) -> N
     txn.notify(meta.CHANNEL)
 
 
-def _say(txn: Transaction, order: Order) -> None:
+def _say(txn: Transaction, order: TaskOrder) -> None:
     for index_id in order.index_ids:
         txn.put(keys.index_statistics(order.info.id, index_id), b"")

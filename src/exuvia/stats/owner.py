@@ -28,9 +28,9 @@ from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.following import Following
 from exuvia.stats.queue import Queue
-from exuvia.stats.queue_rpc import Answering
+from exuvia.stats.queue_rpc import QueueAnswering
 
-Loop = Campaign | Notifier | Webhook | StatsCache | Queue | Runner | Answering | Requests
+Loop = Campaign | Notifier | Webhook | StatsCache | Queue | Runner | QueueAnswering | Requests
 
 
 class Stats:
@@ -59,7 +59,7 @@ class Stats:
         self.analyst = analyst or analyzer
         self.requests = Requests(store, campaign, analyzer, clock)
         self.runner = Runner(store, campaign, self.queue, self.analyst, spawn, wall_s)
-        self.answering = Answering(store, campaign, self.queue, clock)
+        self.answering = QueueAnswering(store, campaign, self.queue, clock)
         self.notifier = Notifier(store, campaign)
         for number, handler in (
             (notifier.STATS_META, Following(clock)),

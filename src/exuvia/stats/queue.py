@@ -43,7 +43,7 @@ from exuvia.events.schema_change import Kind, SchemaChange
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import facts, meta
-from exuvia.stats.analysis_jobs import Job, Rules, judge, judge_many, rescored_many
+from exuvia.stats.analysis_jobs import AnalysisJob, Rules, judge, judge_many, rescored_many
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.facts import Facts
 from exuvia.stats.heap import Empty, Heap
@@ -118,8 +118,8 @@ class Shown(NamedTuple):
     """The queue as people see it: jobs by weight, the first of `total`; those to be retried as
     key -> table id."""
 
-    waiting: list[Job]
-    running: list[Job]
+    waiting: list[AnalysisJob]
+    running: list[AnalysisJob]
     must_retry: dict[int, int]
     total: int
 
@@ -144,8 +144,8 @@ class Queue:
         self._clear()
 
     def _clear(self) -> None:
-        self._heap: Heap[int, Job] = Heap(lambda job: job.key)
-        self._running: dict[int, Job] = {}
+        self._heap: Heap[int, AnalysisJob] = Heap(lambda job: job.key)
+        self._running: dict[int, AnalysisJob] = {}
         self._must_retry: dict[int, int] = {}  # key -> table id
         self._owner: dict[int, int] = {}  # partition -> table
         self._ready_in = 0  # the term it was built in
@@ -212,7 +212,7 @@ class Queue:
         )
         self._rows_at = self._scored_at = self._retried_at = now
 
-    def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[Job]:
+    def _judged(self, known: Sequence[Facts], wall_s: float) -> Iterator[AnalysisJob]:
         """The jobs of tables."""
         for each in known:
             if each.partitions or each.rows_id != each.table_id:
@@ -255,13 +255,13 @@ class Queue:
         there = [known for known in tables.values() if known is not None]
         for known in there:
             self._note(known)
-        found: dict[int, dict[int, Job]] = {}
+        found: dict[int, dict[int, AnalysisJob]] = {}
         for job in self._judged(there, self._wall_s()):
             found.setdefault(job.table_id, {})[job.key] = job
         for table_id, each in tables.items():
             self._replace(table_id, each, found.get(table_id, {}))
 
-    def _replace(self, table_id: int, known: Facts | None, found: dict[int, Job]) -> None:
+    def _replace(self, table_id: int, known: Facts | None, found: dict[int, AnalysisJob]) -> None:
         keys = [table_id, *((*known.partitions, known.rows_id) if known is not None else ())]
         for key in keys:
             held = None if key in found else self._heap.get_key(key)
@@ -313,7 +313,7 @@ class Queue:
 
     # -- taking ------------------------------------------------------------------------------------
 
-    def pop(self) -> Job | None:
+    def pop(self) -> AnalysisJob | None:
         """The most urgent job, now running; None when there is none."""
         with self._lock:
             if not self.is_ready:
@@ -325,14 +325,14 @@ class Queue:
             self._running[job.key] = job
             return job
 
-    def ended(self, job: Job, well: bool) -> None:
+    def ended(self, job: AnalysisJob, well: bool) -> None:
         """An analysis is over; a failed one comes again."""
         with self._lock:
             known = self._running.pop(job.key, None)
             if known is not None and not well:
                 self._must_retry[job.key] = job.table_id
 
-    def give_up(self, job: Job) -> None:
+    def give_up(self, job: AnalysisJob) -> None:
         """A job that cannot be done any more, or not now, without a retry: its table is gone, or
         has just failed."""
         with self._lock:

@@ -25,7 +25,7 @@ from exuvia.base.errors import Conflict, Deposed, Unavailable
 from exuvia.cluster.owner import Campaign
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.stats.analysis_jobs import Job
+from exuvia.stats.analysis_jobs import AnalysisJob
 from exuvia.stats.queue import Queue
 
 CHANNEL = "queue"
@@ -37,7 +37,7 @@ _ASKED = keys.meta("queue", "asked")
 _ANSWER = keys.meta("queue", "answer")
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The queue at `at_s` (seconds since 1970): waiting jobs by weight, the first of `total`.
 
     `ready` is false while the owner has no queue: it builds one, or is told to have none."""
@@ -45,16 +45,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     at_s: float
     ready: bool
-    waiting: tuple[Job, ...] = ()
-    running: tuple[Job, ...] = ()
+    waiting: tuple[AnalysisJob, ...] = ()
+    running: tuple[AnalysisJob, ...] = ()
     must_retry: dict[int, int] = {}  # key -> table id
     total: int = 0
 
 
-_decoder = msgspec.json.Decoder(Answer)
+_decoder = msgspec.json.Decoder(QueueAnswer)
 
 
-class Answering:
+class QueueAnswering:
     """The owner's side."""
 
     channel = CHANNEL
@@ -88,12 +88,12 @@ class Answering:
             txn.rollback()
         return IDLE_S
 
-    def _answer(self, asked: int) -> Answer:
+    def _answer(self, asked: int) -> QueueAnswer:
         at_s = self._clock.wall_ns() / 1e9
         if not self._queue.is_ready:
-            return Answer(asked=asked, at_s=at_s, ready=False)
+            return QueueAnswer(asked=asked, at_s=at_s, ready=False)
         shown = self._queue.shown(MOST_LINES)
-        return Answer(
+        return QueueAnswer(
             asked=asked,
             at_s=at_s,
             ready=True,
@@ -104,7 +104,7 @@ class Answering:
         )
 
 
-def ask(store: Store, clock: Clock, patience_s: float = ANSWER_S) -> Answer | None:
+def ask(store: Store, clock: Clock, patience_s: float = ANSWER_S) -> QueueAnswer | None:
     """The queue as its owner has it now; an older answer, or None, when no owner answers."""
     asked = _ask(store)
     deadline = clock.monotonic() + patience_s
@@ -134,7 +134,7 @@ def _ask(store: Store) -> int:
     raise AssertionError("not reached")
 
 
-def _read(store: Store) -> Answer | None:
+def _read(store: Store) -> QueueAnswer | None:
     txn = store.begin()
     try:
         raw = txn.get(_ANSWER)
@@ -159,7 +159,7 @@ def priority_queue(store: Store, clock: Clock) -> dict[str, Any]:
     }
 
 
-def _job(job: Job, at_s: float) -> dict[str, Any]:
+def _job(job: AnalysisJob, at_s: float) -> dict[str, Any]:
     indicators = job.indicators(at_s)
     return {
         "type": kind_of(job),
@@ -177,7 +177,7 @@ def _job(job: Job, at_s: float) -> dict[str, Any]:
     }
 
 
-def kind_of(job: Job) -> str:
+def kind_of(job: AnalysisJob) -> str:
     """What is analyzed: TiDB's words."""
     if job.partitions:
         return "analyzeDynamicPartition" if job.change else "analyzeDynamicPartitionIndex"

@@ -37,7 +37,7 @@ _STATS_VERSION = 2
 _LAST = keys.meta("freshstats")
 
 
-class Bucket(NamedTuple):
+class StoredBucket(NamedTuple):
     """`rows` rows from `lower` to `upper`, `repeats` of which are the upper value."""
 
     rows: int
@@ -61,7 +61,7 @@ class Statistics(NamedTuple):
     sketch: bytes = b""
     is_analyzed: bool = True
     top: tuple[tuple[bytes, int], ...] = ()
-    buckets: tuple[Bucket, ...] = ()
+    buckets: tuple[StoredBucket, ...] = ()
 
 
 class Handles:
@@ -110,10 +110,10 @@ def remove(txn: Transaction, table_id: int, *place: int) -> None:
 
 def read(txn: Transaction, table_id: int, *place: int) -> list[Statistics]:
     """Likewise, whole; in the order of (is_index, hist_id)."""
-    buckets: dict[tuple[int, int], list[Bucket]] = {}
+    buckets: dict[tuple[int, int], list[StoredBucket]] = {}
     top: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
     for _, row in _rows(txn, BUCKETS, (table_id, *place)):
-        bucket = Bucket(row[4], row[5], row[7] or b"", row[6], row[8])
+        bucket = StoredBucket(row[4], row[5], row[7] or b"", row[6], row[8])
         buckets.setdefault((row[1], row[2]), []).append(bucket)
     for _, row in _rows(txn, TOP_N, (table_id, *place)):
         top.setdefault((row[1], row[2]), []).append((row[3] or b"", row[4]))

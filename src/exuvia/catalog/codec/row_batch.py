@@ -39,7 +39,7 @@ from exuvia.catalog.columns import (
 from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
-from exuvia.catalog.virtual import Virtual
+from exuvia.catalog.virtual import VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
 
@@ -297,7 +297,9 @@ def texts_of(
 assert SIZES.keys() - {"I"} == DTYPES.keys(), "every stored form has a numpy type"
 
 
-def virtual_vector(info: TableInfo, virtual: Virtual, position: int, columns: Columns) -> Vector:
+def virtual_vector(
+    info: TableInfo, virtual: VirtualColumns, position: int, columns: Columns
+) -> Vector:
     """The column at that position; `columns` gives the stored ones it reads."""
     wanted = virtual.needed([position])
     steps = [step for step in virtual.steps if step.position in wanted]

@@ -71,7 +71,7 @@ _TIMES = (TypeCode.DATETIME, TypeCode.TIMESTAMP, TypeCode.TIME)
 _FIXED_POINT = (TypeCode.FLOAT, TypeCode.DOUBLE)
 
 
-class Kind(IntEnum):
+class ChangeKind(IntEnum):
     """See the module."""
 
     METADATA = 0
@@ -81,40 +81,42 @@ class Kind(IntEnum):
     PRECHECKED = 4
 
 
-def kind_of(old: FieldType, new: FieldType, indexed: bool = False, strict: bool = True) -> Kind:
+def kind_of(
+    old: FieldType, new: FieldType, indexed: bool = False, strict: bool = True
+) -> ChangeKind:
     """The kind of a change of type; `indexed`: some index holds the column."""
     kind = _of_types(old, new, indexed)
-    if kind == Kind.METADATA and new.not_null and not old.not_null:
-        return Kind.CHECKED
-    if kind != Kind.METADATA and not strict:
-        return Kind.ROWS
+    if kind == ChangeKind.METADATA and new.not_null and not old.not_null:
+        return ChangeKind.CHECKED
+    if kind != ChangeKind.METADATA and not strict:
+        return ChangeKind.ROWS
     return kind
 
 
-def _of_types(old: FieldType, new: FieldType, indexed: bool) -> Kind:
+def _of_types(old: FieldType, new: FieldType, indexed: bool) -> ChangeKind:
     if old.Tp in INTEGER_BITS and new.Tp in INTEGER_BITS:
         return _of_integers(old, new, indexed)
     if is_string(old) and is_string(new) and old.family == new.family:
         return _of_strings(old, new)
     if old.Tp != new.Tp or old.family != new.family:
-        return Kind.ROWS
-    return Kind.METADATA if _holds(old, new) else Kind.ROWS
+        return ChangeKind.ROWS
+    return ChangeKind.METADATA if _holds(old, new) else ChangeKind.ROWS
 
 
-def _of_integers(old: FieldType, new: FieldType, indexed: bool) -> Kind:
+def _of_integers(old: FieldType, new: FieldType, indexed: bool) -> ChangeKind:
     if old.unsigned != new.unsigned:
-        return Kind.INDEXES if indexed else Kind.CHECKED
+        return ChangeKind.INDEXES if indexed else ChangeKind.CHECKED
     wider = INTEGER_BITS[TypeCode(new.Tp)] >= INTEGER_BITS[TypeCode(old.Tp)]
-    return Kind.METADATA if wider else Kind.CHECKED
+    return ChangeKind.METADATA if wider else ChangeKind.CHECKED
 
 
-def _of_strings(old: FieldType, new: FieldType) -> Kind:
+def _of_strings(old: FieldType, new: FieldType) -> ChangeKind:
     fixed = TypeCode.STRING in (old.Tp, new.Tp)
     if old.family == Family.BYTES and fixed:
-        return Kind.METADATA if (old.Tp, old.Flen) == (new.Tp, new.Flen) else Kind.ROWS
+        return ChangeKind.METADATA if (old.Tp, old.Flen) == (new.Tp, new.Flen) else ChangeKind.ROWS
     if old.Tp != new.Tp and fixed:
-        return Kind.PRECHECKED if new.Tp == TypeCode.STRING else Kind.CHECKED
-    return Kind.METADATA if _fits(old, new) else Kind.CHECKED
+        return ChangeKind.PRECHECKED if new.Tp == TypeCode.STRING else ChangeKind.CHECKED
+    return ChangeKind.METADATA if _fits(old, new) else ChangeKind.CHECKED
 
 
 def _fits(old: FieldType, new: FieldType) -> bool:
@@ -170,7 +172,7 @@ _MOMENTS = {
 }
 
 
-class Change(NamedTuple):
+class ColumnChange(NamedTuple):
     """What a writer owes one column, see the module. `null`: what NULL becomes, None: refused."""
 
     position: int
@@ -191,7 +193,7 @@ class Change(NamedTuple):
         return self.null
 
 
-def changes_of(info: TableInfo) -> tuple[Change, ...]:
+def changes_of(info: TableInfo) -> tuple[ColumnChange, ...]:
     """What writers of the table owe columns that are changing; nearly always nothing."""
     found = [
         _narrowing(at, each)
@@ -202,12 +204,12 @@ def changes_of(info: TableInfo) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def coming_changes_of(info: TableInfo) -> tuple[Change, ...]:
+def coming_changes_of(info: TableInfo) -> tuple[ColumnChange, ...]:
     """What writers will owe columns that they do not write yet: whose state does not add."""
     return tuple(_hidden_changes(info, adds=False))
 
 
-def _hidden_changes(info: TableInfo, adds: bool) -> list[Change]:
+def _hidden_changes(info: TableInfo, adds: bool) -> list[ColumnChange]:
     return [
         _hidden(info, at, each)
         for at, each in enumerate(info.cols)
@@ -215,23 +217,23 @@ def _hidden_changes(info: TableInfo, adds: bool) -> list[Change]:
     ]
 
 
-def _narrowing(at: int, column: ColumnInfo) -> Change:
+def _narrowing(at: int, column: ColumnInfo) -> ColumnChange:
     new = column.exuvia_changing_type
     assert new is not None
     convert_it = converter(column.type, new, column.name.O)
-    return Change(at, at, convert_it, new.not_null, column.name.O, None, column.type, new)
+    return ColumnChange(at, at, convert_it, new.not_null, column.name.O, None, column.type, new)
 
 
-def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> Change:
+def _hidden(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
     said = column.change_state_info or {}
     source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == said[OLD_COLUMN])
     name = old.name.O
     convert_it = converter(old.type, column.type, name, lenient=LENIENT in said)
     null = said.get(NULL_VALUE)
-    return Change(at, source, convert_it, column.not_null, name, null, old.type, column.type)
+    return ColumnChange(at, source, convert_it, column.not_null, name, null, old.type, column.type)
 
 
-def applied(changes: Sequence[Change], row: list[Value]) -> list[Value]:
+def applied(changes: Sequence[ColumnChange], row: list[Value]) -> list[Value]:
     """The row as it is to be written: every changing column converted. A new list."""
     changed = list(row)
     for change in changes:

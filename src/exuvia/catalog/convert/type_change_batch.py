@@ -24,14 +24,14 @@ from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeC
 from exuvia.catalog import decimals
 from exuvia.catalog.columns import Array, Vector, vector_of
 from exuvia.catalog.convert.to_numeric import bounds_of
-from exuvia.catalog.convert.type_change import Change
+from exuvia.catalog.convert.type_change import ColumnChange
 
 Value = Any
 
 _DOUBLE_DIGITS = 1 << 53
 
 
-def changed(change: Change, vector: Vector) -> Vector:
+def changed(change: ColumnChange, vector: Vector) -> Vector:
     """The values converted. Refused as the first of them that does not fit is."""
     new = change.new
     assert new is not None, change.name
@@ -47,7 +47,7 @@ def null_refused(name: str) -> Refused:
     return WarnDataTruncated(name, 1)
 
 
-def offenders(change: Change, vector: Vector) -> list[int]:
+def offenders(change: ColumnChange, vector: Vector) -> list[int]:
     """Positions of the values that are refused."""
     try:
         changed(change, vector)
@@ -56,14 +56,14 @@ def offenders(change: Change, vector: Vector) -> list[int]:
     return []
 
 
-def error_of(change: Change, value: Value) -> Refused:
+def error_of(change: ColumnChange, value: Value) -> Refused:
     """The refusal of a value that `offenders` named."""
     found = _error(change, value)
     assert found is not None, value
     return found
 
 
-def _error(change: Change, value: Value) -> Refused | None:
+def _error(change: ColumnChange, value: Value) -> Refused | None:
     if value is None:
         return null_refused(change.name) if change.not_null and change.null is None else None
     try:
@@ -73,7 +73,7 @@ def _error(change: Change, value: Value) -> Refused | None:
     return None
 
 
-def _fast(change: Change, vector: Vector, new: FieldType) -> Vector | None:
+def _fast(change: ColumnChange, vector: Vector, new: FieldType) -> Vector | None:
     old = vector.field
     if old.Tp in INTEGER_BITS:
         return _of_integers(vector, new)
@@ -125,7 +125,7 @@ def _of_texts(vector: Vector, new: FieldType) -> Vector | None:
     return Vector(new, values, vector.nulls)
 
 
-def _each_once(change: Change, vector: Vector, new: FieldType) -> Vector:
+def _each_once(change: ColumnChange, vector: Vector, new: FieldType) -> Vector:
     known: dict[Value, Value] = {None: None}
     found = []
     for value in vector.to_list():

@@ -73,7 +73,7 @@ COMBINED_MODES = {
 _UNITS = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 
 
-class Kind(Enum):
+class VariableKind(Enum):
     """See the table above."""
 
     BOOL = auto()
@@ -90,14 +90,14 @@ class Kind(Enum):
     NAME = auto()
 
 
-class Variable(NamedTuple):
+class SysVar(NamedTuple):
     """A definition. `scope` is a subset of "GS": global, session. `read_only`: only shown;
     `idle`: kept and shown, and nothing reads it."""
 
     name: str
     default: str
     scope: str = "GS"
-    kind: Kind = Kind.TEXT
+    kind: VariableKind = VariableKind.TEXT
     least: float = 0
     most: float = 0
     choices: tuple[str, ...] = ()
@@ -108,9 +108,9 @@ class Variable(NamedTuple):
     @property
     def type_code(self) -> TypeCode:
         """MySQL's type of `@@name`."""
-        if self.kind in (Kind.INTEGER, Kind.BOOL, Kind.SIZE):
+        if self.kind in (VariableKind.INTEGER, VariableKind.BOOL, VariableKind.SIZE):
             return TypeCode.LONGLONG
-        return TypeCode.DOUBLE if self.kind is Kind.REAL else TypeCode.VAR_STRING
+        return TypeCode.DOUBLE if self.kind is VariableKind.REAL else TypeCode.VAR_STRING
 
 
 class Checked(NamedTuple):
@@ -120,7 +120,7 @@ class Checked(NamedTuple):
     warning: Refused | None = None
 
 
-def check(variable: Variable, value: Setting) -> Checked:
+def check(variable: SysVar, value: Setting) -> Checked:
     """The value as text. Raises Refused by the table above; clamps with a warning."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -129,53 +129,55 @@ def check(variable: Variable, value: Setting) -> Checked:
             return Checked("")
         raise ErrWrongValueForVar(variable.name, "NULL")
     match variable.kind:
-        case Kind.INTEGER | Kind.REAL | Kind.SIZE:
+        case VariableKind.INTEGER | VariableKind.REAL | VariableKind.SIZE:
             return _number(variable, value)
-        case Kind.BOOL:
+        case VariableKind.BOOL:
             return _kept_on(variable, _bool(variable, value))
-        case Kind.CHOICE:
+        case VariableKind.CHOICE:
             return Checked(_choice(variable, value))
-        case Kind.CHARSET:
+        case VariableKind.CHARSET:
             return Checked(_known(str(value), CHARSETS, ErrUnknownCharacterSet))
-        case Kind.COLLATION:
+        case VariableKind.COLLATION:
             return Checked(_known(str(value), tuple(COLLATIONS), ErrUnknownCollation))
-        case Kind.MODES:
+        case VariableKind.MODES:
             return Checked(_modes(variable, value))
-        case Kind.ZONE:
+        case VariableKind.ZONE:
             return Checked(_zone(str(value)))
-        case Kind.DAYTIME:
+        case VariableKind.DAYTIME:
             return Checked(_daytime(variable, str(value)))
-        case Kind.NAME:
+        case VariableKind.NAME:
             return _name(variable, str(value))
-        case Kind.TEXT:
+        case VariableKind.TEXT:
             return Checked(str(value))
 
 
-def _number(variable: Variable, value: str | float | Decimal) -> Checked:
+def _number(variable: SysVar, value: str | float | Decimal) -> Checked:
     wanted = _read_number(variable, value)
-    if variable.kind is Kind.INTEGER and abs(wanted) >= 1 << 64:
+    if variable.kind is VariableKind.INTEGER and abs(wanted) >= 1 << 64:
         raise ErrWrongTypeForVar(variable.name)
     clamped = min(max(wanted, variable.least), variable.most)
-    text = f"{clamped:.15g}" if variable.kind is Kind.REAL else str(int(clamped))
+    text = f"{clamped:.15g}" if variable.kind is VariableKind.REAL else str(int(clamped))
     if clamped == wanted:
         return Checked(text)
     return Checked(text, ErrTruncatedWrongValue(variable.name, value))
 
 
-def _read_number(variable: Variable, value: str | float | Decimal) -> float:
+def _read_number(variable: SysVar, value: str | float | Decimal) -> float:
     text = str(value).strip()
     if re.fullmatch(r"[+-]?\d+", text):
         return whole(text)
-    if variable.kind is Kind.SIZE:
+    if variable.kind is VariableKind.SIZE:
         found = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
         if found:
             return whole(found[1]) << _UNITS[found[2]]
-    if variable.kind is Kind.REAL and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
+    if variable.kind is VariableKind.REAL and re.fullmatch(
+        r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text
+    ):
         return float(text)
     raise ErrWrongTypeForVar(variable.name)
 
 
-def _bool(variable: Variable, value: Setting) -> str:
+def _bool(variable: SysVar, value: Setting) -> str:
     text = str(value).upper()
     if text in ("ON", "1", "TRUE"):
         return "ON"
@@ -193,12 +195,12 @@ _ALWAYS_ON = frozenset(
 )
 
 
-def _name(variable: Variable, text: str) -> Checked:
+def _name(variable: SysVar, text: str) -> Checked:
     kept = text[: int(variable.most)].rstrip()
     return Checked(kept, None if kept == text else ErrTruncatedWrongValue(variable.name, text))
 
 
-def _kept_on(variable: Variable, text: str) -> Checked:
+def _kept_on(variable: SysVar, text: str) -> Checked:
     """What can no longer be turned off stays on, and a warning says so."""
     if text == "ON" or variable.name not in _ALWAYS_ON:
         return Checked(text)
@@ -206,7 +208,7 @@ def _kept_on(variable: Variable, text: str) -> Checked:
     return Checked("ON", ErrUnknown(f"{variable.name} {said}future releases"))
 
 
-def _choice(variable: Variable, value: Setting) -> str:
+def _choice(variable: SysVar, value: Setting) -> str:
     text = str(value)
     for n, choice in enumerate(variable.choices):
         if text.upper() == choice.upper() or text == str(n):
@@ -220,7 +222,7 @@ def _known(text: str, names: tuple[str, ...], unknown: MySQLError) -> str:
     raise unknown(text)
 
 
-def _modes(variable: Variable, value: Setting) -> str:
+def _modes(variable: SysVar, value: Setting) -> str:
     text = str(value).upper()
     if text.isdigit():
         bits = whole(text)
@@ -234,7 +236,7 @@ def _modes(variable: Variable, value: Setting) -> str:
     return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
 
 
-def _daytime(variable: Variable, text: str) -> str:
+def _daytime(variable: SysVar, text: str) -> str:
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)(?: ([+-]\d{4}))?", text.strip())
     if found is None:
         raise ErrWrongValueForVar(variable.name, text)
@@ -260,29 +262,31 @@ def _zone(text: str) -> str:
 # -- definitions --
 
 
-def flag(name: str, default: str, scope: str = "GS", read_only: bool = False) -> Variable:
+def flag(name: str, default: str, scope: str = "GS", read_only: bool = False) -> SysVar:
     """ON or OFF."""
-    return Variable(name, default, scope, Kind.BOOL, read_only=read_only)
+    return SysVar(name, default, scope, VariableKind.BOOL, read_only=read_only)
 
 
-def count(name: str, default: int, least: float, most: float, scope: str = "GS") -> Variable:
+def count(name: str, default: int, least: float, most: float, scope: str = "GS") -> SysVar:
     """A whole number."""
-    return Variable(name, str(default), scope, Kind.INTEGER, least, most)
+    return SysVar(name, str(default), scope, VariableKind.INTEGER, least, most)
 
 
-def choice(name: str, default: str, *choices: str, scope: str = "GS") -> Variable:
+def choice(name: str, default: str, *choices: str, scope: str = "GS") -> SysVar:
     """One of the choices."""
-    return Variable(name, default, scope, Kind.CHOICE, choices=choices)
+    return SysVar(name, default, scope, VariableKind.CHOICE, choices=choices)
 
 
-def fixed(name: str, default: str, scope: str = "G", kind: Kind = Kind.TEXT) -> Variable:
+def fixed(
+    name: str, default: str, scope: str = "G", kind: VariableKind = VariableKind.TEXT
+) -> SysVar:
     """What is only shown."""
-    return Variable(name, default, scope, kind, read_only=True)
+    return SysVar(name, default, scope, kind, read_only=True)
 
 
-def charset(name: str, default: str, nullable: bool = False) -> Variable:
+def charset(name: str, default: str, nullable: bool = False) -> SysVar:
     """A character set."""
-    return Variable(name, default, "GS", Kind.CHARSET, nullable=nullable)
+    return SysVar(name, default, "GS", VariableKind.CHARSET, nullable=nullable)
 
 
 def _entries(table: str) -> list[tuple[str, str, str]]:
@@ -297,45 +301,45 @@ def _entries(table: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def flags(table: str) -> list[Variable]:
+def flags(table: str) -> list[SysVar]:
     """ON or OFF."""
-    return [Variable(name, value, scope, Kind.BOOL) for name, value, scope in _entries(table)]
+    return [SysVar(name, value, scope, VariableKind.BOOL) for name, value, scope in _entries(table)]
 
 
-def numbers(table: str) -> list[Variable]:
+def numbers(table: str) -> list[SysVar]:
     """name=default:least:most, whole numbers."""
-    return _bounded(table, Kind.INTEGER)
+    return _bounded(table, VariableKind.INTEGER)
 
 
-def reals(table: str) -> list[Variable]:
+def reals(table: str) -> list[SysVar]:
     """name=default:least:most."""
-    return _bounded(table, Kind.REAL)
+    return _bounded(table, VariableKind.REAL)
 
 
-def texts(table: str) -> list[Variable]:
+def texts(table: str) -> list[SysVar]:
     """Any text."""
-    return [Variable(*each) for each in _entries(table)]
+    return [SysVar(*each) for each in _entries(table)]
 
 
-def all_fixed(table: str) -> list[Variable]:
+def all_fixed(table: str) -> list[SysVar]:
     """What is only shown, in both scopes."""
     return [each._replace(read_only=True) for each in texts(table)]
 
 
-def choices(table: str) -> list[Variable]:
+def choices(table: str) -> list[SysVar]:
     """name=default:choice:choice ..."""
     return [_chosen(*each) for each in _entries(table)]
 
 
-def _bounded(table: str, kind: Kind) -> list[Variable]:
-    number = int if kind is Kind.INTEGER else float
+def _bounded(table: str, kind: VariableKind) -> list[SysVar]:
+    number = int if kind is VariableKind.INTEGER else float
     found = []
     for name, value, scope in _entries(table):
         default, least, most = value.split(":")
-        found.append(Variable(name, default, scope, kind, number(least), number(most)))
+        found.append(SysVar(name, default, scope, kind, number(least), number(most)))
     return found
 
 
-def _chosen(name: str, value: str, scope: str) -> Variable:
+def _chosen(name: str, value: str, scope: str) -> SysVar:
     default, *rest = value.split(":")
-    return Variable(name, default, scope, Kind.CHOICE, choices=tuple(rest))
+    return SysVar(name, default, scope, VariableKind.CHOICE, choices=tuple(rest))

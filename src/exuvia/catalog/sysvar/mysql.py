@@ -9,8 +9,8 @@ their names, scopes and defaults are those of the MySQL 5.7 manual, as TiDB has 
 from exuvia import __version__
 from exuvia.base import limits
 from exuvia.catalog.sysvar.definition import (
-    Kind,
-    Variable,
+    SysVar,
+    VariableKind,
     all_fixed,
     charset,
     choice,
@@ -37,10 +37,10 @@ _IDENTITY = (
     fixed("version_compile_machine", "x86_64"),
     fixed("version_compile_os", "Linux"),
     fixed("version_compile_zlib", "1.3"),
-    fixed("protocol_version", "10", kind=Kind.INTEGER),
+    fixed("protocol_version", "10", kind=VariableKind.INTEGER),
     fixed("license", "Apache License 2.0"),
     fixed("hostname", "localhost"),
-    fixed("port", "4000", kind=Kind.INTEGER),
+    fixed("port", "4000", kind=VariableKind.INTEGER),
     fixed("socket", ""),
     fixed("bind_address", "*"),
     fixed("datadir", ""),
@@ -50,8 +50,8 @@ _IDENTITY = (
     fixed("server_uuid", "00000000-0000-0000-0000-000000000000"),
     count("server_id", 0, 0, _U32, "G"),
     fixed("system_time_zone", "UTC"),
-    fixed("lower_case_table_names", "2", kind=Kind.INTEGER),
-    fixed("lower_case_file_system", "OFF", kind=Kind.BOOL),
+    fixed("lower_case_table_names", "2", kind=VariableKind.INTEGER),
+    fixed("lower_case_file_system", "OFF", kind=VariableKind.BOOL),
     fixed("have_ssl", "DISABLED"),
     fixed("have_openssl", "DISABLED"),
     fixed("have_profiling", "NO"),
@@ -65,9 +65,9 @@ _IDENTITY = (
     fixed("plugin_dir", ""),
     fixed("character_sets_dir", ""),
     fixed("default_authentication_plugin", "mysql_native_password"),
-    fixed("performance_schema", "OFF", kind=Kind.BOOL),
-    fixed("large_page_size", "0", kind=Kind.INTEGER),
-    fixed("log_bin", "OFF", kind=Kind.BOOL),
+    fixed("performance_schema", "OFF", kind=VariableKind.BOOL),
+    fixed("large_page_size", "0", kind=VariableKind.INTEGER),
+    fixed("log_bin", "OFF", kind=VariableKind.BOOL),
     fixed("log_bin_basename", ""),
     fixed("ndbinfo_version", ""),
 )
@@ -80,21 +80,21 @@ _TEXTS = (
     charset("character_set_database", "utf8mb4"),
     charset("character_set_filesystem", "binary"),
     fixed("character_set_system", "utf8"),
-    Variable("collation_connection", "utf8mb4_bin", "GS", Kind.COLLATION),
-    Variable("collation_database", "utf8mb4_bin", "GS", Kind.COLLATION),
-    Variable("collation_server", "utf8mb4_bin", "GS", Kind.COLLATION),
-    Variable("default_collation_for_utf8mb4", "utf8mb4_bin", "GS", Kind.COLLATION),
-    Variable("lc_messages", "en_US", "GS"),
-    Variable("lc_time_names", "en_US", "GS"),
-    Variable("time_zone", "SYSTEM", "GS", Kind.ZONE),
-    Variable("sql_mode", SQL_MODE, "GS", Kind.MODES),
-    Variable("init_connect", "", "G"),
-    Variable("optimizer_switch", "", "GS"),
-    Variable("default_week_format", "0", "GS", Kind.INTEGER, 0, 7),
-    Variable("div_precision_increment", "4", "GS", Kind.INTEGER, 0, 30),
-    Variable("timestamp", "0", "S", Kind.REAL, 0, 2147483647),
-    Variable("debug", "", "GS"),
-    Variable("session_track_system_variables", "", "GS"),
+    SysVar("collation_connection", "utf8mb4_bin", "GS", VariableKind.COLLATION),
+    SysVar("collation_database", "utf8mb4_bin", "GS", VariableKind.COLLATION),
+    SysVar("collation_server", "utf8mb4_bin", "GS", VariableKind.COLLATION),
+    SysVar("default_collation_for_utf8mb4", "utf8mb4_bin", "GS", VariableKind.COLLATION),
+    SysVar("lc_messages", "en_US", "GS"),
+    SysVar("lc_time_names", "en_US", "GS"),
+    SysVar("time_zone", "SYSTEM", "GS", VariableKind.ZONE),
+    SysVar("sql_mode", SQL_MODE, "GS", VariableKind.MODES),
+    SysVar("init_connect", "", "G"),
+    SysVar("optimizer_switch", "", "GS"),
+    SysVar("default_week_format", "0", "GS", VariableKind.INTEGER, 0, 7),
+    SysVar("div_precision_increment", "4", "GS", VariableKind.INTEGER, 0, 30),
+    SysVar("timestamp", "0", "S", VariableKind.REAL, 0, 2147483647),
+    SysVar("debug", "", "GS"),
+    SysVar("session_track_system_variables", "", "GS"),
 )
 
 _ISOLATION = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
@@ -134,9 +134,9 @@ _TRANSACTIONS = (
     flag("session_track_state_change", "OFF"),
     choice("rbr_exec_mode", "STRICT", "STRICT", "IDEMPOTENT", scope="S"),
     choice("gtid_mode", "OFF", "OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON", scope="G"),
-    Variable("gtid_next", "AUTOMATIC", "S"),
+    SysVar("gtid_next", "AUTOMATIC", "S"),
     fixed("gtid_executed", ""),
-    Variable("gtid_purged", "", "G"),
+    SysVar("gtid_purged", "", "G"),
     choice("binlog_format", "ROW", "STATEMENT", "ROW", "MIXED"),
     choice("binlog_row_image", "FULL", "MINIMAL", "FULL", "NOBLOB"),
 )
@@ -173,7 +173,7 @@ _SIZES = (
     count("long_query_time", 10, 0, _YEAR_S),
     count("profiling_history_size", 15, 0, 100),
     count("information_schema_stats_expiry", 86400, 0, _YEAR_S),
-    fixed("innodb_page_size", "16384", kind=Kind.INTEGER),
+    fixed("innodb_page_size", "16384", kind=VariableKind.INTEGER),
     fixed("innodb_version", "8.0.33"),
     count("innodb_buffer_pool_size", 134217728, 5242880, _LARGE, "G"),
     flag("innodb_file_per_table", "ON", "G"),
@@ -187,9 +187,9 @@ _CIPHERS = tuple(
 )
 
 _FEATURES = (
-    Variable("default_storage_engine", "InnoDB"),
-    Variable("default_tmp_storage_engine", "InnoDB"),
-    Variable("storage_engine", "InnoDB"),
+    SysVar("default_storage_engine", "InnoDB"),
+    SysVar("default_tmp_storage_engine", "InnoDB"),
+    SysVar("storage_engine", "InnoDB"),
     flag("local_infile", "ON", "G"),
     flag("event_scheduler", "OFF", "G"),
     flag("general_log", "OFF", "G"),
@@ -214,20 +214,20 @@ _FEATURES = (
 )
 
 _COMPUTED = (
-    Variable("last_insert_id", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
-    Variable("identity", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
-    Variable("insert_id", "0", "S", Kind.INTEGER, 0, (1 << 64) - 1),
-    fixed("warning_count", "0", "S", Kind.INTEGER),
-    fixed("error_count", "0", "S", Kind.INTEGER),
+    SysVar("last_insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
+    SysVar("identity", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
+    SysVar("insert_id", "0", "S", VariableKind.INTEGER, 0, (1 << 64) - 1),
+    fixed("warning_count", "0", "S", VariableKind.INTEGER),
+    fixed("error_count", "0", "S", VariableKind.INTEGER),
     fixed("proxy_user", "", "S"),
     fixed("external_user", "", "S"),
     count("pseudo_thread_id", 0, 0, _LARGE, "S"),
     flag("pseudo_slave_mode", "OFF", "S"),
-    Variable("rand_seed1", "0", "S", Kind.INTEGER, 0, _U32),
-    Variable("rand_seed2", "0", "S", Kind.INTEGER, 0, _U32),
+    SysVar("rand_seed1", "0", "S", VariableKind.INTEGER, 0, _U32),
+    SysVar("rand_seed2", "0", "S", VariableKind.INTEGER, 0, _U32),
 )
 
-MYSQL: tuple[Variable, ...] = (
+MYSQL: tuple[SysVar, ...] = (
     *_IDENTITY,
     *_TEXTS,
     *_TRANSACTIONS,
@@ -385,7 +385,7 @@ _ENGINE_FIXED = """
     time_format=%H:%i:%s
 """
 
-ENGINE: tuple[Variable, ...] = tuple(
+ENGINE: tuple[SysVar, ...] = tuple(
     each._replace(idle=True)
     for each in (
         *flags(_ENGINE_FLAGS),

@@ -8,8 +8,8 @@ here reads them.
 
 from exuvia.base import limits
 from exuvia.catalog.sysvar.definition import (
-    Kind,
-    Variable,
+    SysVar,
+    VariableKind,
     choice,
     choices,
     count,
@@ -28,7 +28,7 @@ _BATCH = limits.REORG_BATCH_ROWS
 _SCHEMA_CHANGES = (
     count("tidb_ddl_reorg_worker_cnt", _WORKERS[1], _WORKERS[0], _WORKERS[2]),
     count("tidb_ddl_reorg_batch_size", _BATCH[1], _BATCH[0], _BATCH[2]),
-    Variable("tidb_ddl_reorg_max_write_speed", "0", "G", Kind.SIZE, 0, 1 << 50),
+    SysVar("tidb_ddl_reorg_max_write_speed", "0", "G", VariableKind.SIZE, 0, 1 << 50),
     choice(
         "tidb_ddl_reorg_priority",
         "PRIORITY_LOW",
@@ -36,11 +36,11 @@ _SCHEMA_CHANGES = (
         scope="S",
     ),
     count("tidb_ddl_error_count_limit", limits.ERROR_COUNT_LIMIT, 0, _LARGE, "G"),
-    Variable("tidb_ddl_disk_quota", str(100 << 30), "G", Kind.SIZE, 100 << 30, 1 << 50),
+    SysVar("tidb_ddl_disk_quota", str(100 << 30), "G", VariableKind.SIZE, 100 << 30, 1 << 50),
     flag("tidb_ddl_enable_fast_reorg", "ON", "G"),
     flag("tidb_enable_dist_task", "OFF", "G"),
     count("tidb_max_dist_task_nodes", -1, -1, 128),
-    Variable("tidb_cloud_storage_uri", "", "G"),
+    SysVar("tidb_cloud_storage_uri", "", "G"),
     flag("tidb_enable_metadata_lock", "ON", "G"),
     flag("tidb_enable_fast_create_table", "ON", "G"),
     flag("tidb_enable_fast_table_check", "ON"),
@@ -48,26 +48,26 @@ _SCHEMA_CHANGES = (
     flag("tidb_enable_concurrent_ddl", "ON", "G"),
     flag("tidb_allow_remove_auto_inc", "OFF", "S"),
     count("tidb_max_delta_schema_count", 1024, 100, 16384, "G"),
-    Variable("tidb_scatter_region", "", "GS"),
+    SysVar("tidb_scatter_region", "", "GS"),
     flag("tidb_stats_update_during_ddl", "ON", "G"),
     flag("tidb_enable_check_constraint", "ON", "G"),
     flag("tidb_enable_auto_increment_in_generated", "OFF"),
     flag("tidb_enable_foreign_key", "ON", "G"),
     count("tidb_ddl_flashback_concurrency", 64, 1, 256, "G"),
-    Variable("mandatory_roles", "", "G"),
-    Variable("tidb_last_ddl_info", '{"query":"","seq_num":0}', "S", read_only=True),
-    Variable("tidb_last_txn_info", "", "S", read_only=True),
-    Variable("tidb_last_query_info", "", "S", read_only=True),
-    Variable("tidb_current_ts", "0", "S", Kind.INTEGER, read_only=True),
-    Variable("tidb_config", "", "S", read_only=True),
+    SysVar("mandatory_roles", "", "G"),
+    SysVar("tidb_last_ddl_info", '{"query":"","seq_num":0}', "S", read_only=True),
+    SysVar("tidb_last_txn_info", "", "S", read_only=True),
+    SysVar("tidb_last_query_info", "", "S", read_only=True),
+    SysVar("tidb_current_ts", "0", "S", VariableKind.INTEGER, read_only=True),
+    SysVar("tidb_config", "", "S", read_only=True),
 )
 
 _STATISTICS = (
     flag("tidb_enable_auto_analyze", "ON", "G"),
     flag("tidb_enable_auto_analyze_priority_queue", "ON", "G"),
-    Variable("tidb_auto_analyze_ratio", "0.5", "G", Kind.REAL, 0.00001, 1e9),
-    Variable("tidb_auto_analyze_start_time", "00:00 +0000", "G", Kind.DAYTIME),
-    Variable("tidb_auto_analyze_end_time", "23:59 +0000", "G", Kind.DAYTIME),
+    SysVar("tidb_auto_analyze_ratio", "0.5", "G", VariableKind.REAL, 0.00001, 1e9),
+    SysVar("tidb_auto_analyze_start_time", "00:00 +0000", "G", VariableKind.DAYTIME),
+    SysVar("tidb_auto_analyze_end_time", "23:59 +0000", "G", VariableKind.DAYTIME),
     count("tidb_auto_analyze_concurrency", 1, 0, (1 << 31) - 1, "G"),
     count("tidb_auto_analyze_partition_batch_size", 8192, 1, 8192, "G"),
     count("tidb_max_auto_analyze_time", 43200, 0, (1 << 31) - 1, "G"),
@@ -77,7 +77,7 @@ _STATISTICS = (
     count("tidb_sysproc_scan_concurrency", 1, 0, (1 << 32) - 1, "G"),
     count("tidb_analyze_version", 2, 1, 2),
     choice("tidb_analyze_column_options", "ALL", "ALL", "PREDICATE", scope="G"),
-    Variable("tidb_analyze_skip_column_types", "json,blob,mediumblob,longblob,mediumtext,longtext"),
+    SysVar("tidb_analyze_skip_column_types", "json,blob,mediumblob,longblob,mediumtext,longtext"),
     choice(
         "tidb_partition_prune_mode",
         "dynamic",
@@ -103,16 +103,16 @@ _HABITS = (
     count("tidb_distsql_scan_concurrency", 15, 1, 256),
     count("tidb_index_lookup_concurrency", -1, -1, 256),
     count("tidb_executor_concurrency", 5, 1, 256),
-    Variable("tidb_mem_quota_query", str(1 << 30), "GS", Kind.SIZE, -1, _LARGE),
+    SysVar("tidb_mem_quota_query", str(1 << 30), "GS", VariableKind.SIZE, -1, _LARGE),
     flag("tidb_allow_mpp", "OFF"),
-    Variable("tidb_isolation_read_engines", "tikv,tiflash,tidb", "S"),
-    Variable("tidb_snapshot", "", "S"),
-    Variable("tidb_gc_life_time", "10m0s", "G"),
-    Variable("tidb_gc_run_interval", "10m0s", "G"),
+    SysVar("tidb_isolation_read_engines", "tikv,tiflash,tidb", "S"),
+    SysVar("tidb_snapshot", "", "S"),
+    SysVar("tidb_gc_life_time", "10m0s", "G"),
+    SysVar("tidb_gc_run_interval", "10m0s", "G"),
     flag("tidb_gc_enable", "ON", "G"),
     count("tidb_slow_log_threshold", 300, -1, _LARGE, "G"),
     flag("tidb_general_log", "OFF", "G"),
-    Variable("tidb_redact_log", "OFF", "G"),
+    SysVar("tidb_redact_log", "OFF", "G"),
     count("tidb_row_format_version", 2, 1, 2, "G"),
 )
 
@@ -126,20 +126,20 @@ _OWN = (
     count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G"),
     count("exuvia_max_snapshot_s", int(limits.SNAPSHOT_QUERY_S), 1, 86400, "G"),
     count("exuvia_max_idle_snapshot_s", int(limits.SNAPSHOT_IDLE_S), 1, 86400, "G"),
-    Variable(
+    SysVar(
         "exuvia_txn_total_size_limit",
         str(limits.TRANSACTION_BYTES),
-        *("G", Kind.SIZE, 1 << 20, 1 << 40),
+        *("G", VariableKind.SIZE, 1 << 20, 1 << 40),
     ),
     count("exuvia_retry_limit", 20, 0, 1000),
     count("exuvia_ddl_feed_retention_s", 604800, 0, 31536000, "G"),
-    Variable("exuvia_ddl_webhook_url", "", "G"),
+    SysVar("exuvia_ddl_webhook_url", "", "G"),
     count("exuvia_drop_retention_s", 600, 0, 31536000, "G"),
     count("exuvia_history_shown", 10, 0, 2048),
     choice("exuvia_compatibility", "tidb", "tidb", "mysql"),
 )
 
-TIDB: tuple[Variable, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_HABITS, *_OWN)
+TIDB: tuple[SysVar, ...] = (*_SCHEMA_CHANGES, *_STATISTICS, *_HABITS, *_OWN)
 
 
 # -- variables that tune parts which work another way here --
@@ -342,10 +342,10 @@ _CHOICES = """
 """
 
 
-TUNING: tuple[Variable, ...] = (
-    Variable("last_plan_from_binding", "OFF", "S", Kind.BOOL, read_only=True),
-    Variable("last_plan_from_cache", "OFF", "S", Kind.BOOL, read_only=True),
-    Variable("tidb_session_alias", "", "S", Kind.NAME, most=64),
+TUNING: tuple[SysVar, ...] = (
+    SysVar("last_plan_from_binding", "OFF", "S", VariableKind.BOOL, read_only=True),
+    SysVar("last_plan_from_cache", "OFF", "S", VariableKind.BOOL, read_only=True),
+    SysVar("tidb_session_alias", "", "S", VariableKind.NAME, most=64),
     *flags(_FLAGS),
     *numbers(_NUMBERS),
     *reals(_REALS),

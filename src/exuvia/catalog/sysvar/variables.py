@@ -15,7 +15,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownSystemVariable,
 )
 from exuvia.catalog import system_rows, writer
-from exuvia.catalog.sysvar.definition import Checked, Setting, Variable, check
+from exuvia.catalog.sysvar.definition import Checked, Setting, SysVar, check
 from exuvia.catalog.sysvar.mysql import ENGINE, MYSQL
 from exuvia.catalog.sysvar.tidb import TIDB, TUNING
 from exuvia.kv import keys
@@ -26,7 +26,7 @@ __all__ = [
     "VARIABLES",
     "Checked",
     "Setting",
-    "Variable",
+    "SysVar",
     "all_globals",
     "canonical",
     "check",
@@ -42,7 +42,7 @@ __all__ = [
     "set_global",
 ]
 
-VARIABLES: dict[str, Variable] = {
+VARIABLES: dict[str, SysVar] = {
     each.name: each for each in sorted((*ENGINE, *TUNING, *MYSQL, *TIDB), key=lambda v: v.name)
 }
 ALIASES = {
@@ -58,7 +58,7 @@ def canonical(name: str) -> str:
     return ALIASES.get(lower, lower)
 
 
-def find(name: str) -> Variable:
+def find(name: str) -> SysVar:
     """The definition. Refused 1193."""
     found = VARIABLES.get(canonical(name))
     if found is None:
@@ -66,7 +66,7 @@ def find(name: str) -> Variable:
     return found
 
 
-def find_settable(name: str, is_global: bool) -> Variable:
+def find_settable(name: str, is_global: bool) -> SysVar:
     """The definition, if SET may change it in that scope. Refused 1193, 1238, 1228, 1229."""
     found = find(name)
     if found.read_only:
@@ -78,7 +78,7 @@ def find_settable(name: str, is_global: bool) -> Variable:
     return found
 
 
-def find_readable(name: str, scope: str) -> Variable:
+def find_readable(name: str, scope: str) -> SysVar:
     """The definition, if `@@scope.name` may be read; "" is either scope. Refused 1193, 1238."""
     found = find(name)
     if scope and scope not in found.scope:

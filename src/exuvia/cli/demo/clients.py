@@ -35,7 +35,7 @@ INSERT = (
 )
 
 
-class Client:
+class DemoClient:
     """A connection, the rows it inserted itself, and the report it gathers."""
 
     def __init__(self, port: int, seed: int, orders: int, pause_s: float) -> None:
@@ -160,7 +160,7 @@ class Client:
 def main() -> None:
     """Arguments: port, seed, highest order key, pause between writes in seconds."""
     port, seed, orders, pause_s = sys.argv[1:5]
-    Client(int(port), int(seed), int(orders), float(pause_s)).run()
+    DemoClient(int(port), int(seed), int(orders), float(pause_s)).run()
 
 
 if __name__ == "__main__":

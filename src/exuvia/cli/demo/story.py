@@ -28,7 +28,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from exuvia.cli.demo.watch import Change, Clients, Progress, Window
+from exuvia.cli.demo.watch import Clients, ClientsWindow, WatchedChange, WatchedProgress
 
 if TYPE_CHECKING:
     import pyarrow
@@ -113,7 +113,7 @@ READY_S = 60.0
 STOP_S = 10.0
 
 
-class Node(NamedTuple):
+class DemoNode(NamedTuple):
     """A running `exuvia serve`."""
 
     process: subprocess.Popen[str]
@@ -132,7 +132,7 @@ class Node(NamedTuple):
                 self.process.wait()
 
 
-def start(store: str, log: Path) -> Node:
+def start(store: str, log: Path) -> DemoNode:
     """Start one node and wait for its ready line. Raises RuntimeError with the end of its log."""
     command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
     command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
@@ -146,7 +146,7 @@ def start(store: str, log: Path) -> Node:
     if len(ports) < 2:
         process.kill()
         raise RuntimeError(f"a node did not start: {log.read_text()[-2000:]}")
-    return Node(process, int(ports[0]), int(ports[1]), log)
+    return DemoNode(process, int(ports[0]), int(ports[1]), log)
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:
@@ -176,7 +176,7 @@ class Screen:
         if self.live:
             self.live.stop()
 
-    def draw(self, changes: list[Progress], window: Window) -> None:
+    def draw(self, changes: list[WatchedProgress], window: ClientsWindow) -> None:
         """Show how far every change is and how the clients fare."""
         if self.live:
             self.live.update(Group(_clients(window), _jobs_table(changes)))
@@ -192,14 +192,14 @@ class Screen:
                     )
 
 
-def _clients(window: Window) -> Text:
+def _clients(window: ClientsWindow) -> Text:
     return Text(
         f"clients: {window.statements_per_s:6.0f} writes/s   p99 {window.p99_ms:6.1f} ms",
         style="bold cyan",
     )
 
 
-def _jobs_table(changes: list[Progress]) -> Table:
+def _jobs_table(changes: list[WatchedProgress]) -> Table:
     table = Table("schema change", "state", "rows", "now", "seconds", expand=False)
     for progress in changes:
         state = list(progress.states)[-1] if progress.states else "waiting"
@@ -235,7 +235,7 @@ class Proof(NamedTuple):
     lines: tuple[str, ...]
 
 
-def prove(connection: Any, clients: Clients, changes: list[Progress]) -> Proof:
+def prove(connection: Any, clients: Clients, changes: list[WatchedProgress]) -> Proof:
     """Check everything; `connection` is a pymysql connection in the database `tpch`."""
     return Proof(
         (
@@ -248,7 +248,7 @@ def prove(connection: Any, clients: Clients, changes: list[Progress]) -> Proof:
     )
 
 
-def _finished(changes: list[Progress]) -> str:
+def _finished(changes: list[WatchedProgress]) -> str:
     failed = [f"{p.change.title}: {p.error}" for p in changes if p.error]
     assert not failed, failed
     return "; ".join(f"{p.change.title} in {p.seconds:.1f} s" for p in changes)
@@ -264,7 +264,7 @@ def _served(clients: Clients) -> str:
     )
 
 
-def _wrote_meanwhile(clients: Clients, changes: list[Progress]) -> str:
+def _wrote_meanwhile(clients: Clients, changes: list[WatchedProgress]) -> str:
     counts = {
         p.change.title: clients.committed_between(*p.time_in("write reorganization"))
         for p in changes
@@ -311,13 +311,15 @@ def _checked(connection: Any) -> str:
 # -- story -----------------------------------------------------------------------------------------
 
 CHANGES = (
-    Change("ALTER TABLE lineitem ADD INDEX shipped (l_shipdate, l_discount)", "add index shipped"),
-    Change(
+    WatchedChange(
+        "ALTER TABLE lineitem ADD INDEX shipped (l_shipdate, l_discount)", "add index shipped"
+    ),
+    WatchedChange(
         "ALTER TABLE lineitem ADD UNIQUE INDEX part_line "
         "(l_partkey, l_suppkey, l_orderkey, l_linenumber)",
         "add unique index part_line",
     ),
-    Change(
+    WatchedChange(
         "ALTER TABLE lineitem ADD COLUMN l_channel VARCHAR(16) NOT NULL DEFAULT 'web'",
         "add column l_channel",
     ),
@@ -361,7 +363,7 @@ def _load(port: int, store: str, folder: Path, console: Console) -> None:
     console.print(f"2. loaded {rows:,} rows in {seconds:.1f} s ({rows / seconds:,.0f} rows/s)")
 
 
-def _change_and_prove(running: list[Node], console: Console) -> None:
+def _change_and_prove(running: list[DemoNode], console: Console) -> None:
     with connect(running[0].port, "tpch") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT MAX(o_orderkey) FROM orders")
         orders = int(cursor.fetchone()[0])
@@ -369,7 +371,7 @@ def _change_and_prove(running: list[Node], console: Console) -> None:
     for seed in range(4):
         clients.start(running[seed % 2].port, seed, orders, PAUSE_S)
     console.print("3. four clients insert, update and delete lineitems on both nodes; meanwhile:")
-    changes = [Progress(change) for change in CHANGES]
+    changes = [WatchedProgress(change) for change in CHANGES]
     try:
         with Screen(console) as screen:
             for n, progress in enumerate(changes):
@@ -384,7 +386,11 @@ def _change_and_prove(running: list[Node], console: Console) -> None:
 
 
 def _run(
-    progress: Progress, port: int, shown: list[Progress], clients: Clients, screen: Screen
+    progress: WatchedProgress,
+    port: int,
+    shown: list[WatchedProgress],
+    clients: Clients,
+    screen: Screen,
 ) -> None:
     worker = threading.Thread(target=_alter, args=(progress, port), daemon=True)
     with connect(port, "tpch") as connection, connection.cursor() as cursor:
@@ -398,7 +404,7 @@ def _run(
     screen.draw(shown, clients.window())
 
 
-def _alter(progress: Progress, port: int) -> None:
+def _alter(progress: WatchedProgress, port: int) -> None:
     started = time.monotonic()
     try:
         with connect(port, "tpch") as connection, connection.cursor() as cursor:
@@ -415,7 +421,7 @@ def _jobs(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _observe(cursor: Any, progress: Progress) -> None:
+def _observe(cursor: Any, progress: WatchedProgress) -> None:
     """Look at the one job that is newer than all that were there before this change."""
     for job in _jobs(cursor):
         if int(job["JOB_ID"]) > progress.after_job:
@@ -423,7 +429,7 @@ def _observe(cursor: Any, progress: Progress) -> None:
             progress.saw(job["SCHEMA_STATE"], rows, job["COMMENTS"] or "")
 
 
-def _stay(running: list[Node], console: Console) -> None:
+def _stay(running: list[DemoNode], console: Console) -> None:
     for node in running:
         console.print(
             f"   mysql -h 127.0.0.1 -P {node.port} -u root tpch     "

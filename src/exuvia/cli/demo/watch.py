@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 WINDOW_S = 5.0
 
 
-class Window(NamedTuple):
+class ClientsWindow(NamedTuple):
     """The clients' last seconds."""
 
     statements_per_s: float
@@ -76,14 +76,14 @@ class Clients:
         for reader in self._readers:
             reader.join(5)
 
-    def window(self) -> Window:
+    def window(self) -> ClientsWindow:
         """Rate and p99 of the last seconds."""
         since = time.time() - WINDOW_S
         with self._lock:
             self._timed = [pair for pair in self._timed if pair[0] >= since]
             latencies = sorted(latency for _, latency in self._timed)
         p99 = latencies[int(len(latencies) * 0.99)] if latencies else 0.0
-        return Window(len(latencies) / WINDOW_S, p99)
+        return ClientsWindow(len(latencies) / WINDOW_S, p99)
 
     def committed_between(self, start: float, end: float) -> int:
         """Writes committed between two wall-clock times. Unit: s since 1970."""
@@ -92,17 +92,17 @@ class Clients:
         return bisect_left(times, end) - bisect_left(times, start)
 
 
-class Change(NamedTuple):
+class WatchedChange(NamedTuple):
     """A schema change."""
 
     statement: str
     title: str
 
 
-class Progress:
+class WatchedProgress:
     """What ADMIN SHOW DDL JOBS said of one change, as it ran."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: WatchedChange) -> None:
         self.change = change
         self.after_job = 0
         self.states: dict[str, tuple[float, float]] = {}

@@ -20,7 +20,7 @@ from exuvia.ddl.action import Action, Element, Judged, Step, load
 from exuvia.ddl.actions.paths import add_constraint_path, rows_obey
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, Wait
+from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
 
@@ -28,13 +28,13 @@ ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
-class NamedCheck(NamedTuple):
+class NamedCheckArgs(NamedTuple):
     """What DROP CHECK is asked."""
 
     name: str
 
 
-class AlterCheck(NamedTuple):
+class AlterCheckArgs(NamedTuple):
     """What ALTER CHECK is asked."""
 
     name: str
@@ -50,14 +50,14 @@ def add_check(
 
 def drop_check(database: DatabaseInfo, table: TableInfo, check: str, *, query: str = "") -> Job:
     """DROP CHECK."""
-    return job_for(ActionCode.DROP_CHECK, database, table, NamedCheck(check), query)
+    return job_for(ActionCode.DROP_CHECK, database, table, NamedCheckArgs(check), query)
 
 
 def alter_check(
     database: DatabaseInfo, table: TableInfo, check: str, enforced: bool, *, query: str = ""
 ) -> Job:
     """ALTER CHECK ENFORCED and NOT ENFORCED."""
-    return job_for(ActionCode.ALTER_CHECK, database, table, AlterCheck(check, enforced), query)
+    return job_for(ActionCode.ALTER_CHECK, database, table, AlterCheckArgs(check, enforced), query)
 
 
 def wanted_check(job: Job) -> ConstraintInfo:
@@ -70,7 +70,7 @@ def check_to_obey(job: Job, table: TableInfo) -> ConstraintInfo | None:
     if job.type == ActionCode.ADD_CHECK:
         wanted = wanted_check(job)
         return evolve(wanted, id=table.max_cst_id + 1) if wanted.enforced else None
-    asked = arguments(job, AlterCheck)
+    asked = arguments(job, AlterCheckArgs)
     found = (each for each in table.checks if each.constraint_name.L == asked.name.lower())
     return next(found, None) if asked.enforced else None
 
@@ -169,7 +169,7 @@ def relax(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     return job, _enforced(job, snapshot, enforced=False)
 
 
-def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """3819 with the rows that do not."""
     (element,) = job.exuvia_elements
     found = next(each for each in the_table(snapshot).checks if each.id == element)
@@ -225,7 +225,7 @@ _GIVE_UP = load(
 
 def chosen_alter(job: Job) -> Action:
     """By its second argument."""
-    return ALTER_CHECK if arguments(job, AlterCheck).enforced else RELAX_CHECK
+    return ALTER_CHECK if arguments(job, AlterCheckArgs).enforced else RELAX_CHECK
 
 
 ALTER_CHECK = load(

@@ -31,7 +31,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
     indexes_in,
     indexes_on_only,
@@ -57,33 +57,33 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 # -- arguments -------------------------------------------------------------------------------------
 
 
-class Place(msgspec.Struct, frozen=True):
+class ColumnPosition(msgspec.Struct, frozen=True):
     """`after`: a column's name, "" for FIRST, None for the end."""
 
     after: str | None = None
 
 
-class AddColumn(NamedTuple):
+class AddColumnArgs(NamedTuple):
     """What ADD COLUMN is asked; the first step puts in the column's id.
 
     `origin_default` of the column is what rows written before it show; the caller puts it there."""
 
     column: ColumnInfo
-    place: Place
+    place: ColumnPosition
 
 
-class DropColumn(NamedTuple):
+class DropColumnArgs(NamedTuple):
     """What DROP COLUMN is asked; indexes on that column alone go along."""
 
     name: str
 
 
-def _added(job: Job) -> AddColumn:
-    return arguments(job, AddColumn)
+def _added(job: Job) -> AddColumnArgs:
+    return arguments(job, AddColumnArgs)
 
 
-def _dropped(job: Job) -> DropColumn:
-    return arguments(job, DropColumn)
+def _dropped(job: Job) -> DropColumnArgs:
+    return arguments(job, DropColumnArgs)
 
 
 def add_column(
@@ -95,13 +95,13 @@ def add_column(
     query: str = "",
 ) -> Job:
     """ADD COLUMN. `after`: as in Place."""
-    asked = AddColumn(column, Place(after))
+    asked = AddColumnArgs(column, ColumnPosition(after))
     return job_for(ActionCode.ADD_COLUMN, database, table, asked, query)
 
 
 def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query: str = "") -> Job:
     """DROP COLUMN."""
-    return job_for(ActionCode.DROP_COLUMN, database, table, DropColumn(column), query)
+    return job_for(ActionCode.DROP_COLUMN, database, table, DropColumnArgs(column), query)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -258,14 +258,14 @@ def ranges_of_its_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRa
     )
 
 
-def column_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def column_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see the column."""
-    return Event(type="add column", table=after.table, elements=job.exuvia_elements)
+    return JobEvent(type="add column", table=after.table, elements=job.exuvia_elements)
 
 
-def column_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def column_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The column is gone."""
-    return Event(
+    return JobEvent(
         type="drop column",
         table=after.table,
         dropped=before.table,

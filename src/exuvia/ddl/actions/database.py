@@ -23,7 +23,7 @@ from exuvia.ddl.actions.refusals import (
     table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE, ranges_of_database
 from exuvia.ddl.job import Job, arguments, job_for, raw
 
@@ -83,9 +83,9 @@ def ranges_of_its_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRan
     return ranges_of_database(job.schema_id)
 
 
-def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The database and its tables are gone."""
-    return Event(type="drop schema", database=before.database, elements=before.tables)
+    return JobEvent(type="drop schema", database=before.database, elements=before.tables)
 
 
 CREATE_DATABASE = load(

@@ -41,7 +41,7 @@ from exuvia.ddl.actions.paths import rows_obey
 from exuvia.ddl.actions.refusals import database_is_missing, table_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created, table_of
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, ReadSet, Wait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, ReadSet, StepWait
 from exuvia.ddl.elements import move_table, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.kv import keys
@@ -53,14 +53,14 @@ class Checks(msgspec.Struct, frozen=True):
     checks: bool
 
 
-class AddForeignKey(NamedTuple):
+class AddForeignKeyArgs(NamedTuple):
     """What ADD FOREIGN KEY is asked; the job asks for one id, the key's link."""
 
     key: FkInfo
     judged: Checks
 
 
-class DropForeignKey(NamedTuple):
+class DropForeignKeyArgs(NamedTuple):
     """What DROP FOREIGN KEY is asked."""
 
     name: str
@@ -71,13 +71,13 @@ def add_foreign_key(
 ) -> Job:
     """ADD FOREIGN KEY; the caller adds the parent to what the job involves, and asks for an id for
     the link."""
-    asked = AddForeignKey(key, Checks(checks))
+    asked = AddForeignKeyArgs(key, Checks(checks))
     return job_for(ActionCode.ADD_FOREIGN_KEY, database, table, asked, query)
 
 
 def drop_foreign_key(database: DatabaseInfo, table: TableInfo, key: str, *, query: str = "") -> Job:
     """DROP FOREIGN KEY; likewise."""
-    return job_for(ActionCode.DROP_FOREIGN_KEY, database, table, DropForeignKey(key), query)
+    return job_for(ActionCode.DROP_FOREIGN_KEY, database, table, DropForeignKeyArgs(key), query)
 
 
 def is_own(key: FkInfo, table: TableInfo, snapshot: CatalogSnapshot) -> bool:
@@ -174,7 +174,7 @@ WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 def wanted_key(job: Job) -> FkInfo:
     """The key ADD asks for."""
-    return arguments(job, AddForeignKey).key
+    return arguments(job, AddForeignKeyArgs).key
 
 
 def named_key(job: Job, snapshot: CatalogSnapshot) -> FkInfo | None:
@@ -286,9 +286,9 @@ def marks(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     )
 
 
-def every_child_has_a_parent(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def every_child_has_a_parent(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """1452 with the rows that have none; not looked at where foreign_key_checks was OFF."""
-    is_asked = arguments(job, AddForeignKey).judged.checks and wanted_key(job).version > 0
+    is_asked = arguments(job, AddForeignKeyArgs).judged.checks and wanted_key(job).version > 0
     return rows_obey(job, snapshot, "foreign key", is_asked)
 
 

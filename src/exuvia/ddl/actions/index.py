@@ -51,7 +51,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Judged, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.pipeline.plans import FillIndexes
@@ -71,14 +71,14 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 # -- arguments -------------------------------------------------------------------------------------
 
 
-class RenameIndex(NamedTuple):
+class RenameIndexArgs(NamedTuple):
     """What RENAME INDEX is asked."""
 
     name: str
     new_name: str
 
 
-class AlterIndex(NamedTuple):
+class AlterIndexArgs(NamedTuple):
     """What ALTER INDEX is asked."""
 
     name: str
@@ -129,14 +129,18 @@ def rename_index(
     database: DatabaseInfo, table: TableInfo, index: str, new_name: str, *, query: str = ""
 ) -> Job:
     """RENAME INDEX."""
-    return job_for(ActionCode.RENAME_INDEX, database, table, RenameIndex(index, new_name), query)
+    return job_for(
+        ActionCode.RENAME_INDEX, database, table, RenameIndexArgs(index, new_name), query
+    )
 
 
 def set_visibility(
     database: DatabaseInfo, table: TableInfo, index: str, visible: bool, *, query: str = ""
 ) -> Job:
     """ALTER INDEX VISIBLE or INVISIBLE."""
-    return job_for(ActionCode.INDEX_VISIBILITY, database, table, AlterIndex(index, visible), query)
+    return job_for(
+        ActionCode.INDEX_VISIBILITY, database, table, AlterIndexArgs(index, visible), query
+    )
 
 
 def add_primary_key(
@@ -340,13 +344,13 @@ def find_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     return evolve(job, exuvia_elements=tuple(index.id for index in named if index)), snapshot
 
 
-def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """Every row is in the index, and the pipeline has compared them (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled:
         return None
-    return Wait("", FillIndexes(job.exuvia_elements))
+    return StepWait("", FillIndexes(job.exuvia_elements))
 
 
 def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -362,9 +366,9 @@ def index_tombstones(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, 
     return tuple(evolve(each, tombstones_only=True) for each in index_ranges(job, snapshot))
 
 
-def index_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def index_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The indexes are there and full."""
-    return Event(type="add index", table=after.table, elements=job.exuvia_elements)
+    return JobEvent(type="add index", table=after.table, elements=job.exuvia_elements)
 
 
 _DROP_PATH = (
@@ -462,7 +466,7 @@ def index_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 def new_index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1061."""
-    source, target = arguments(job, RenameIndex)
+    source, target = arguments(job, RenameIndexArgs)
     held = the_table(snapshot).index(target)
     taken = held is not None and held.idx_name.L != source.lower()
     return ErrDupKeyName(target) if taken else None
@@ -471,7 +475,7 @@ def new_index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another name, for its hidden columns too."""
     table = the_table(snapshot)
-    asked = arguments(job, RenameIndex)
+    asked = arguments(job, RenameIndexArgs)
     found = table.index(asked.name)
     if found is None:
         return job, snapshot
@@ -495,7 +499,7 @@ def _new_name(column: ColumnInfo, old: IndexInfo, new: IndexInfo) -> Name:
 def change_visibility(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Seen by plans or not."""
     table = the_table(snapshot)
-    asked = arguments(job, AlterIndex)
+    asked = arguments(job, AlterIndexArgs)
     found = table.index(asked.name)
     if found is None:
         return job, snapshot

@@ -17,7 +17,7 @@ from exuvia.ddl.actions.foreign_key import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, DROP_TABLE, place_table, table_created
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, ReadSet, Wait
+from exuvia.ddl.decision import CatalogSnapshot, ReadSet, StepWait
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
 from exuvia.pipeline.plans import FillIndexes
@@ -36,18 +36,18 @@ def looks_at_its_loader(job: Job) -> ReadSet:
     return ReadSet(loader=loader_of(job), own_name="table")
 
 
-def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """Every row is in the table, or will never be; then every entry (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if not snapshot.is_loaded:
         if not snapshot.loader_lives:
             return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
-        return Wait("waiting: rows of the query")
+        return StepWait("waiting: rows of the query")
     indexes = tuple(each.id for each in the_table(snapshot).indexes if not each.exuvia_clustered)
     if snapshot.table_is_empty or snapshot.filled or not indexes:
         return None
-    return Wait("", FillIndexes(indexes))
+    return StepWait("", FillIndexes(indexes))
 
 
 CREATE_LOADED = load(

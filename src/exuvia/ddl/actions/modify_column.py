@@ -41,7 +41,14 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
 )
 from exuvia.base.types import Family, FieldType, Flag
-from exuvia.catalog.convert.type_change import LEFT, LENIENT, NULL_VALUE, OLD_COLUMN, Kind, kind_of
+from exuvia.catalog.convert.type_change import (
+    LEFT,
+    LENIENT,
+    NULL_VALUE,
+    OLD_COLUMN,
+    ChangeKind,
+    kind_of,
+)
 from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import (
     ColumnInfo,
@@ -57,7 +64,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
 from exuvia.ddl.actions.refusals import computed_from, table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
 from exuvia.pipeline.plans import ChangeColumn
@@ -87,7 +94,7 @@ class Modification(msgspec.Struct, frozen=True, kw_only=True):
     column: ColumnInfo
     old_column_name: str
     old_type: FieldType
-    kind: Kind = Kind.METADATA
+    kind: ChangeKind = ChangeKind.METADATA
     strict: bool = True
     after: str | None = None
     null_value: int | None = None
@@ -110,7 +117,7 @@ def modify_column(
 ) -> Job:
     """MODIFY, CHANGE and RENAME COLUMN; `found.kind` says how (catalog/convert/type_change.py)."""
     job = job_for(ActionCode.MODIFY_COLUMN, database, table, (found,), query)
-    return job if found.kind == Kind.METADATA else evolve(job, reorg_meta={})
+    return job if found.kind == ChangeKind.METADATA else evolve(job, reorg_meta={})
 
 
 def set_default(
@@ -140,8 +147,8 @@ def is_still_meant(found: Modification, table: TableInfo, column: ColumnInfo) ->
         return False
     indexed = bool(indexes_with(table, column.id))
     kind = kind_of(column.type, found.column.type, indexed, found.strict)
-    if kind == Kind.PRECHECKED:
-        return found.kind in (Kind.CHECKED, Kind.ROWS)
+    if kind == ChangeKind.PRECHECKED:
+        return found.kind in (ChangeKind.CHECKED, ChangeKind.ROWS)
     return kind == found.kind
 
 
@@ -240,7 +247,7 @@ def with_hidden_elements(table: TableInfo, found: Modification) -> tuple[TableIn
     old = table.column_by_id(found.column.id)
     assert old is not None, found.column.id
     new = old
-    if found.kind == Kind.ROWS:
+    if found.kind == ChangeKind.ROWS:
         new = _hidden_column(table, found, old)
         table = evolve(table, cols=(*table.cols, new), max_col_id=new.id)
     else:
@@ -294,7 +301,7 @@ def _copy(index: IndexInfo, index_id: int, old: ColumnInfo, new: ColumnInfo) -> 
 def hidden_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
     """The hidden column and indexes in that state; ABSENT removes them."""
     ids = {hidden for _, hidden in found.changing_idxs}
-    column = found.changing_column_id if found.kind == Kind.ROWS else 0
+    column = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
     return _in_state(table, column, ids, state, state)
 
 
@@ -303,7 +310,7 @@ def swapped(table: TableInfo, found: Modification) -> TableInfo:
     old = table.column_by_id(found.column.id)
     assert old is not None, found.column.id
     table = evolve(table, index_info=_swapped_indexes(table, found) or None)
-    if found.kind == Kind.INDEXES:
+    if found.kind == ChangeKind.INDEXES:
         table = changed(table, found)
         new = table.column_by_id(old.id)
         assert new is not None, old.id
@@ -332,7 +339,7 @@ def _swapped_indexes(table: TableInfo, found: Modification) -> tuple[IndexInfo, 
             copy = _keyed_by(by_id[copies[index.id]], found.column.id, False)
             shown.append(evolve(copy, idx_name=index.idx_name, state=PUBLIC))
             hidden = name(f"_Tombstone$_{index.idx_name.O}_0")
-            original = _keyed_by(index, found.column.id, found.kind == Kind.INDEXES)
+            original = _keyed_by(index, found.column.id, found.kind == ChangeKind.INDEXES)
             gone.append(evolve(original, idx_name=hidden, state=DELETE_ONLY))
         elif index.id not in copies.values():
             shown.append(index)
@@ -353,16 +360,16 @@ def _keyed_by(index: IndexInfo, column_id: int, changing: bool) -> IndexInfo:
 def replaced_in_state(table: TableInfo, found: Modification, state: SchemaState) -> TableInfo:
     """What was replaced, in that state; ABSENT removes it."""
     ids = replaced_indexes(table, found)
-    column = found.column.id if found.kind == Kind.ROWS else 0
+    column = found.column.id if found.kind == ChangeKind.ROWS else 0
     index_state = ABSENT if state == ABSENT else DELETE_ONLY
-    if found.kind == Kind.INDEXES and state == ABSENT:
+    if found.kind == ChangeKind.INDEXES and state == ABSENT:
         table = _cleared(table, found.column.id)
     return _in_state(table, column, ids, state, index_state)
 
 
 def replaced_indexes(table: TableInfo, found: Modification) -> set[int]:
     """Indexes that go: all that hold a column that goes."""
-    if found.kind == Kind.ROWS:
+    if found.kind == ChangeKind.ROWS:
         return {index.id for index in indexes_with(table, found.column.id)}
     return {original for original, _ in found.changing_idxs}
 
@@ -477,7 +484,7 @@ def _walk(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
 # -- conditions, remains, events -------------------------------------------------------------------
 
 
-def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """Every row has been read, or written, and what was made of them compared (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
@@ -485,8 +492,8 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
         return None
     found = modification_of(job)
     hidden = tuple(index for _, index in found.changing_idxs)
-    changing = found.changing_column_id if found.kind == Kind.ROWS else 0
-    return Wait("", ChangeColumn(found.column.id, changing, hidden))
+    changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
+    return StepWait("", ChangeColumn(found.column.id, changing, hidden))
 
 
 def _ranges(job: Job, snapshot: CatalogSnapshot, ids: list[int]) -> tuple[DeleteRange, ...]:
@@ -510,10 +517,10 @@ def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     return _ranges(job, snapshot, sorted(replaced))
 
 
-def column_modified(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def column_modified(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The column is what was asked for."""
     found = modification_of(job)
-    return Event(
+    return JobEvent(
         type="modify column",
         table=after.table,
         elements=(found.changing_column_id or found.column.id,),
@@ -598,10 +605,10 @@ INDEXES = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves
 ROWS = _rebuilding(_removal(Step(DELETE_REORG, ABSENT, leaves=hidden_ranges)))
 
 BY_KIND = {
-    Kind.METADATA: METADATA,
-    Kind.CHECKED: CHECKED,
-    Kind.INDEXES: INDEXES,
-    Kind.ROWS: ROWS,
+    ChangeKind.METADATA: METADATA,
+    ChangeKind.CHECKED: CHECKED,
+    ChangeKind.INDEXES: INDEXES,
+    ChangeKind.ROWS: ROWS,
 }
 
 

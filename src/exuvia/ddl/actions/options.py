@@ -31,7 +31,7 @@ CACHED = 2  # TiDB's number for a table that is cached
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
-class TableCharset(NamedTuple):
+class TableCharsetArgs(NamedTuple):
     """What CONVERT TO and DEFAULT CHARSET are asked; `columns_too`: the former."""
 
     charset: str
@@ -39,20 +39,20 @@ class TableCharset(NamedTuple):
     columns_too: bool
 
 
-class RebaseAutoId(NamedTuple):
+class RebaseAutoIdArgs(NamedTuple):
     """What AUTO_INCREMENT = n is asked; `forced`: also below what was given."""
 
     following: int
     forced: bool
 
 
-class TableComment(NamedTuple):
+class TableCommentArgs(NamedTuple):
     """What COMMENT = '' is asked."""
 
     comment: str
 
 
-class SchemaLock(NamedTuple):
+class SchemaLockArgs(NamedTuple):
     """What EXUVIA_SCHEMA_LOCKED = ON | OFF is asked."""
 
     locked: bool
@@ -78,13 +78,13 @@ def change_option(
 def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another comment."""
     return job, _with(
-        snapshot, evolve(the_table(snapshot), comment=arguments(job, TableComment).comment)
+        snapshot, evolve(the_table(snapshot), comment=arguments(job, TableCommentArgs).comment)
     )
 
 
 def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Another default for columns to come and, if asked, for every text column there is."""
-    charset, collate, columns_too = arguments(job, TableCharset)
+    charset, collate, columns_too = arguments(job, TableCharsetArgs)
     table = evolve(the_table(snapshot), charset=charset, collate=collate)
     if columns_too:
         columns = tuple(_converted(each, charset, collate) for each in table.cols)
@@ -100,7 +100,7 @@ def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
 
 def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """Ids go on at another number; blocks that nodes hold are void."""
-    following, forced = arguments(job, RebaseAutoId)
+    following, forced = arguments(job, RebaseAutoIdArgs)
     table = the_table(snapshot)
     return job, _with(
         snapshot, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced))
@@ -129,7 +129,7 @@ def change_cached(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 
 def change_schema_lock(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """From now on it refuses changes, or takes them again."""
-    lock = SCHEMA_LOCK if arguments(job, SchemaLock).locked else None
+    lock = SCHEMA_LOCK if arguments(job, SchemaLockArgs).locked else None
     return job, _with(snapshot, evolve(the_table(snapshot), Lock=lock))
 
 

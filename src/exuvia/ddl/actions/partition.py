@@ -30,7 +30,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Element, Publish, Step, load
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import range_of_physical, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 
@@ -40,13 +40,13 @@ DELETE_REORG, REPLICA_ONLY = SchemaState.DELETE_REORG, SchemaState.REPLICA_ONLY
 _AT_REST = (ABSENT, PUBLIC)
 
 
-class AddPartition(NamedTuple):
+class AddPartitionArgs(NamedTuple):
     """What ADD PARTITION is asked; the job asks for an id for each."""
 
     definitions: tuple[PartitionDefinition, ...]
 
 
-class NamedPartitions(NamedTuple):
+class NamedPartitionsArgs(NamedTuple):
     """What DROP and TRUNCATE PARTITION are asked; TRUNCATE asks for an id for each."""
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ def add_partition(
     query: str = "",
 ) -> Job:
     """ADD PARTITION (definitions) of RANGE and LIST."""
-    asked = AddPartition(tuple(definitions))
+    asked = AddPartitionArgs(tuple(definitions))
     job = job_for(ActionCode.ADD_PARTITION, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * len(definitions))
 
@@ -69,7 +69,9 @@ def drop_partition(
     database: DatabaseInfo, table: TableInfo, names: Sequence[str], *, query: str = ""
 ) -> Job:
     """DROP PARTITION."""
-    return job_for(ActionCode.DROP_PARTITION, database, table, NamedPartitions(tuple(names)), query)
+    return job_for(
+        ActionCode.DROP_PARTITION, database, table, NamedPartitionsArgs(tuple(names)), query
+    )
 
 
 def truncate_partition(
@@ -77,7 +79,7 @@ def truncate_partition(
 ) -> Job:
     """TRUNCATE PARTITION."""
     job = job_for(
-        ActionCode.TRUNCATE_PARTITION, database, table, NamedPartitions(tuple(names)), query
+        ActionCode.TRUNCATE_PARTITION, database, table, NamedPartitionsArgs(tuple(names)), query
     )
     return evolve(job, exuvia_ids=(0,) * len(names))
 
@@ -118,12 +120,12 @@ def named(names: tuple[str, ...], table: TableInfo) -> tuple[PartitionDefinition
 
 
 def _names(job: Job) -> tuple[str, ...]:
-    return arguments(job, NamedPartitions).names
+    return arguments(job, NamedPartitionsArgs).names
 
 
 def definitions_of(job: Job) -> tuple[PartitionDefinition, ...]:
     """The partitions that ADD asks for, under the ids the job was given."""
-    pairs = zip(arguments(job, AddPartition).definitions, job.exuvia_ids, strict=True)
+    pairs = zip(arguments(job, AddPartitionArgs).definitions, job.exuvia_ids, strict=True)
     return tuple(evolve(each, id=number) for each, number in pairs)
 
 
@@ -190,9 +192,9 @@ def forget_changes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
     return job, with_partition(snapshot, partition)
 
 
-def partitions_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def partitions_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see them."""
-    return Event(type="add partition", table=after.table, added=definitions_of(job))
+    return JobEvent(type="add partition", table=after.table, added=definitions_of(job))
 
 
 # -- DROP ------------------------------------------------------------------------------------------
@@ -232,10 +234,10 @@ def _emptied(event: Publish) -> tuple[Step, ...]:
     )
 
 
-def partitions_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def partitions_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """They are gone."""
     gone = partition_of(before).dropping_definitions
-    return Event(type="drop partition", table=after.table, removed=gone)
+    return JobEvent(type="drop partition", table=after.table, removed=gone)
 
 
 # -- TRUNCATE --------------------------------------------------------------------------------------
@@ -260,11 +262,11 @@ def use_empty(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
     )
 
 
-def partitions_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def partitions_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """They are empty, under new ids."""
     gone = partition_of(before).dropping_definitions
     new = named(_names(job), the_table(after))
-    return Event(type="truncate partition", table=after.table, added=new, removed=gone)
+    return JobEvent(type="truncate partition", table=after.table, added=new, removed=gone)
 
 
 FORGET_ADDED = Action(

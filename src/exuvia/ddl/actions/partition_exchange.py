@@ -40,7 +40,7 @@ from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, Event, ReadSet, Wait
+from exuvia.ddl.decision import CatalogSnapshot, JobEvent, ReadSet, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.pipeline.plans import FitRows
@@ -219,7 +219,7 @@ def close_both(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
     return job, _replaced(snapshot, closing(the_table(snapshot)), closing(plain_of(job, snapshot)))
 
 
-def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """1737, unless WITHOUT VALIDATION."""
     if snapshot.failure is not None:
         return snapshot.failure
@@ -228,7 +228,7 @@ def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     sides = plain.physical_ids[0], _definition(job, snapshot).id
     checks = bool(_obeyed(job, table) or _obeyed(job, plain))
-    return Wait("", FitRows(asked(job).router, *sides, checks))
+    return StepWait("", FitRows(asked(job).router, *sides, checks))
 
 
 def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -267,11 +267,11 @@ def both_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
     return (job.table_id, asked(job).table_id)
 
 
-def partition_exchanged(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def partition_exchanged(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """They have changed places."""
     came = _definition(job, after)
     table, plain = after.table, plain_of(job, after)
-    return Event(type="exchange partition", table=table, added=(came,), dropped=plain)
+    return JobEvent(type="exchange partition", table=table, added=(came,), dropped=plain)
 
 
 KEEP_PLACES = Action(

@@ -42,7 +42,7 @@ from exuvia.ddl.actions.partition import (
 )
 from exuvia.ddl.actions.refusals import table_is_missing
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, Wait
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
 from exuvia.pipeline.plans import MoveRows
@@ -53,7 +53,7 @@ WRITE_REORG, DELETE_REORG = SchemaState.WRITE_REORG, SchemaState.DELETE_REORG
 WHOLE_TABLE = "pFullTable"
 
 
-class MovePartitions(NamedTuple):
+class MovePartitionsArgs(NamedTuple):
     """What is asked: the partitions to move, () for all; the new ones and how they are cut; who
     finds a row's partition (pipeline/routing.py). The job asks for an id for each new one."""
 
@@ -73,14 +73,14 @@ def move_rows(
     query: str = "",
 ) -> Job:
     """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `router`: pipeline/routing.py."""
-    asked = MovePartitions(tuple(names), target, router)
+    asked = MovePartitionsArgs(tuple(names), target, router)
     job = job_for(code, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * len(target.definitions))
 
 
 def target_of(job: Job) -> PartitionInfo:
     """The new set and how it is cut, under the ids the job was given."""
-    return arguments(job, MovePartitions).target.with_ids(job.exuvia_ids)
+    return arguments(job, MovePartitionsArgs).target.with_ids(job.exuvia_ids)
 
 
 def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
@@ -94,7 +94,7 @@ def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
 
 def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1505, 1567."""
-    wanted, partition = arguments(job, MovePartitions).names, the_table(snapshot).partition
+    wanted, partition = arguments(job, MovePartitionsArgs).names, the_table(snapshot).partition
     if partition is None:
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None
     known = all(partition.definition(text) is not None for text in wanted)
@@ -104,7 +104,7 @@ def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused
 def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The new set stands beside the old one."""
     partition, target = as_partitioned(snapshot), target_of(job)
-    names = arguments(job, MovePartitions).names
+    names = arguments(job, MovePartitionsArgs).names
     gone = tuple(each for each in partition.definitions if not names or each.name.L in names)
     placed = evolve(
         partition,
@@ -189,7 +189,7 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
     )
 
 
-def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | None:
+def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """Every row is in both sets, and they have been compared (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
@@ -198,7 +198,7 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | Wait | Non
     partition = partition_of(snapshot)
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
-    return Wait("", MoveRows(arguments(job, MovePartitions).router, sources, targets))
+    return StepWait("", MoveRows(arguments(job, MovePartitionsArgs).router, sources, targets))
 
 
 def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -211,7 +211,7 @@ def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     return ranges_of(partition_of(snapshot).adding_definitions)
 
 
-def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Readers have other partitions."""
     kinds = {
         ActionCode.REORGANIZE_PARTITION: "reorganize partition",
@@ -219,7 +219,7 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
         ActionCode.REMOVE_PARTITIONING: "remove partitioning",
     }
     partition = partition_of(before)
-    return Event(
+    return JobEvent(
         type=kinds[job.type],
         table=after.table,
         elements=(job.table_id,),

@@ -3,7 +3,7 @@
 from exuvia.base.errors import Refused
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import After, Edit, Leave, Publish, Step
-from exuvia.ddl.decision import CatalogSnapshot, Wait
+from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.job import Job
 from exuvia.pipeline.plans import CheckRows
 
@@ -33,11 +33,11 @@ def add_constraint_path(place: Edit, judge: After) -> tuple[Step, ...]:
 
 def rows_obey(
     job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
-) -> Refused | Wait | None:
+) -> Refused | StepWait | None:
     """Whether the rows that stand obey the job's rule, of that kind (pipeline/verify/rows.py)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled or not is_asked:
         return None
     (element,) = job.exuvia_elements
-    return Wait("", CheckRows(kind, element))
+    return StepWait("", CheckRows(kind, element))

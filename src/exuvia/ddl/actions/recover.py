@@ -22,7 +22,7 @@ from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import (
     DATABASE_IN_PLACE,
     TABLE_IN_PLACE,
@@ -40,7 +40,7 @@ class Drop(msgspec.Struct, frozen=True):
     drop_job: int
 
 
-class RecoverTable(NamedTuple):
+class RecoverTableArgs(NamedTuple):
     """What RECOVER and FLASHBACK TABLE are asked: the table as it was, under the name it is to
     have."""
 
@@ -48,7 +48,7 @@ class RecoverTable(NamedTuple):
     table: TableInfo
 
 
-class FlashbackDatabase(NamedTuple):
+class FlashbackDatabaseArgs(NamedTuple):
     """Likewise."""
 
     drop: Drop
@@ -66,7 +66,11 @@ def recover_table(
     """RECOVER and FLASHBACK TABLE: the table as it was before that job, under another name."""
     renamed = evolve(table, name=name(new_name))
     return job_for(
-        ActionCode.RECOVER_TABLE, database, renamed, RecoverTable(Drop(drop_job), renamed), query
+        ActionCode.RECOVER_TABLE,
+        database,
+        renamed,
+        RecoverTableArgs(Drop(drop_job), renamed),
+        query,
     )
 
 
@@ -79,7 +83,7 @@ def flashback_database(
         ActionCode.FLASHBACK_SCHEMA,
         renamed,
         None,
-        FlashbackDatabase(Drop(drop_job), renamed),
+        FlashbackDatabaseArgs(Drop(drop_job), renamed),
         query,
     )
 
@@ -116,7 +120,7 @@ def database_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | 
 
 def rows_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8055."""
-    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTable).table), snapshot)
+    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTableArgs).table), snapshot)
 
 
 def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -136,25 +140,30 @@ def _unless_all_are_left(
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The table as it was, under the name asked for."""
     table = evolve(
-        arguments(job, RecoverTable).table, id=job.table_id, exuvia_db=job.schema_id, state=PUBLIC
+        arguments(job, RecoverTableArgs).table,
+        id=job.table_id,
+        exuvia_db=job.schema_id,
+        state=PUBLIC,
     )
     return job, evolve(snapshot, table=table)
 
 
 def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The database as it was, under the name asked for."""
-    database = evolve(arguments(job, FlashbackDatabase).database, id=job.schema_id, state=PUBLIC)
+    database = evolve(
+        arguments(job, FlashbackDatabaseArgs).database, id=job.schema_id, state=PUBLIC
+    )
     return job, evolve(snapshot, database=database)
 
 
-def table_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def table_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see the table: a new one to those who heard of the drop."""
-    return Event(type="create table", table=after.table)
+    return JobEvent(type="create table", table=after.table)
 
 
-def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see its tables again: new ones to those who heard of the drop."""
-    return Event(type="flashback schema", database=after.database)
+    return JobEvent(type="flashback schema", database=after.database)
 
 
 RECOVER_TABLE = load(

@@ -30,7 +30,7 @@ from exuvia.ddl.actions.refusals import (
     table_to_drop_is_missing,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, arguments, job_for
 
@@ -183,19 +183,21 @@ def table_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     return ranges_of_table(the_table(snapshot))
 
 
-def tables_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Event, ...]:
+def tables_created(
+    job: Job, before: CatalogSnapshot, after: CatalogSnapshot
+) -> tuple[JobEvent, ...]:
     """Clients see all of them."""
-    return tuple(Event(type="create table", table=each) for each in after.others)
+    return tuple(JobEvent(type="create table", table=each) for each in after.others)
 
 
-def table_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def table_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see the table."""
-    return Event(type="create table", table=after.table)
+    return JobEvent(type="create table", table=after.table)
 
 
-def table_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def table_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The table is gone."""
-    return Event(type="drop table", table=before.table)
+    return JobEvent(type="drop table", table=before.table)
 
 
 CREATE_TABLE = load(

@@ -22,7 +22,7 @@ from exuvia.ddl.actions.refusals import (
     truncated_table_is_referred_to,
 )
 from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, Event, ReadSet
+from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
 from exuvia.ddl.job import Job, job_for
 
@@ -64,10 +64,10 @@ def old_table(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
     return (job.table_id,)
 
 
-def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Event:
+def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """Clients see an empty table, which is another one."""
     old: TableInfo = the_table(before)
-    return Event(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
+    return JobEvent(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
 
 
 TRUNCATE_TABLE = load(

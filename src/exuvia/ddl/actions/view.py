@@ -25,7 +25,7 @@ from exuvia.ddl.job import Job, job_for
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
-class CreateView(NamedTuple):
+class CreateViewArgs(NamedTuple):
     """What CREATE VIEW is asked; `former`: id of the view it replaces, 0 for none."""
 
     view: TableInfo
@@ -37,7 +37,7 @@ def create_view(
     database: DatabaseInfo, view: TableInfo, former: int = 0, *, query: str = ""
 ) -> Job:
     """CREATE VIEW; `former`: id of the view it replaces (OR REPLACE), 0 for none."""
-    asked = CreateView(view, bool(former), former)
+    asked = CreateViewArgs(view, bool(former), former)
     job = job_for(ActionCode.CREATE_VIEW, database, view, asked, query)
     return evolve(job, exuvia_tables=(former,) if former else ())
 

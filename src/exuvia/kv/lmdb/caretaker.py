@@ -134,7 +134,7 @@ class Caretaker:
         }
 
 
-class Loop:
+class CaretakerThread:
     """A thread that runs `step(now) -> seconds` until it is closed."""
 
     def __init__(self, step: Callable[[float], float], clock: Clock) -> None:

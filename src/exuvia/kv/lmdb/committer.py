@@ -56,7 +56,7 @@ class _Ticket:
         return self.result
 
 
-class Committer:
+class GroupCommitter:
     """`run(work)` calls work(transaction) and returns what it returned, once it is durable."""
 
     def __init__(self, environment: Environment) -> None:

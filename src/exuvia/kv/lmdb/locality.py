@@ -26,7 +26,7 @@ _NETWORK = ("nfs", "cifs", "smb", "ceph", "9p", "afs", "lustre", "gfs2", "ocfs2"
 _LOCAL_FUSE = ("fuse.fuse-overlayfs",)
 
 
-class Place(msgspec.Struct, frozen=True):
+class StorePlace(msgspec.Struct, frozen=True):
     """Where a store is open, and how it was made.
 
     `id` is given when its files are made: another store at the same path is not this one."""
@@ -38,11 +38,11 @@ class Place(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-def here(map_bytes: int, id: str) -> Place:
+def here(map_bytes: int, id: str) -> StorePlace:
     """This process's place."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
-    return Place(FORMAT, boot, os.readlink("/proc/self/ns/pid"), map_bytes, id)
+    return StorePlace(FORMAT, boot, os.readlink("/proc/self/ns/pid"), map_bytes, id)
 
 
 def file_system(path: str) -> str:
@@ -64,18 +64,18 @@ def require_local(path: str) -> None:
         raise Unavailable(f"the store {path} is on {kind}; it needs a disk of this host")
 
 
-def read_place(path: str) -> Place | None:
+def read_place(path: str) -> StorePlace | None:
     """What is recorded; None if nothing is."""
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=Place)
+            return msgspec.json.decode(file.read(), type=StorePlace)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
         raise Unavailable(f"{path} is not a store's record: {error}") from error
 
 
-def record_place(path: str, place: Place) -> None:
+def record_place(path: str, place: StorePlace) -> None:
     """Replace the record, durably."""
     draft = path + ".new"
     with open(draft, "wb") as file:
@@ -96,7 +96,7 @@ def require_id(path: str, record: str, wanted: str) -> None:
         )
 
 
-def compare(path: str, recorded: Place, ours: Place) -> None:
+def compare(path: str, recorded: StorePlace, ours: StorePlace) -> None:
     """Raises Unavailable unless we are where the others are."""
     if recorded.boot != ours.boot:
         raise Unavailable(f"the store {path} is open on another host; one host at a time")

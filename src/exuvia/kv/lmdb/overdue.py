@@ -15,7 +15,7 @@ import logging
 
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, readers_of
-from exuvia.kv.lmdb.process import Process, end, identify, is_stopped
+from exuvia.kv.lmdb.process import HostProcess, end, identify, is_stopped
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Overdue:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._seen: dict[Reader, float] = {}
-        self.ended: list[Process] = []
+        self.ended: list[HostProcess] = []
 
     def step(self, elapsed_s: float, most_s: float, growth: Growth, most_bytes: int) -> None:
         """Look once. `most_s`, `most_bytes`: how long a snapshot may last, and what it may keep."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Process(NamedTuple):
+class HostProcess(NamedTuple):
     """A process that can be told from a later one with its pid.
 
     `started` is in clock ticks since boot."""
@@ -30,10 +30,10 @@ def _stat(path: str) -> list[str] | None:
     return text[text.rindex(")") + 2 :].split()
 
 
-def identify(pid: int) -> Process | None:
+def identify(pid: int) -> HostProcess | None:
     """The process that has the pid now; None if there is none."""
     fields = _stat(str(pid))
-    return None if fields is None else Process(pid, int(fields[19]))
+    return None if fields is None else HostProcess(pid, int(fields[19]))
 
 
 class Motion(NamedTuple):
@@ -70,7 +70,7 @@ def is_stopped(pid: int) -> bool:
     return fields is not None and fields[0] in ("T", "t")
 
 
-def end(process: Process, still: Callable[[], bool]) -> bool:
+def end(process: HostProcess, still: Callable[[], bool]) -> bool:
     """SIGKILL, if the pid is still that process and `still` holds.
 
     False if not so, PermissionError if we may not.

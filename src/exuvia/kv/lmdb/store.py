@@ -12,8 +12,8 @@ import lmdb
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.lmdb.caretaker import Caretaker, Loop
-from exuvia.kv.lmdb.committer import Committer
+from exuvia.kv.lmdb.caretaker import Caretaker, CaretakerThread
+from exuvia.kv.lmdb.committer import GroupCommitter
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.failures import translate
 from exuvia.kv.lmdb.native import Reading
@@ -61,14 +61,14 @@ class LmdbStore:
         self._environment = Environment(path, settings, clock)
         self._environment.before_closing = self._end_views
         self._caretaker = Caretaker(self._environment)
-        self._committer = Committer(self._environment)
+        self._committer = GroupCommitter(self._environment)
         self._presences = Presences(self._environment.file("presence"))
         self._wake = Wake(
             self._environment.file("wake"), self._counters, clock, settings.fallback_s
         )
         if self._environment.alone:
             self._wake.sweep()
-        self._loop = Loop(self._caretaker.step, clock)
+        self._loop = CaretakerThread(self._caretaker.step, clock)
         self._closed = self._forked = False
         self._opening = threading.Lock()
         self._table: LockTable | None = None

@@ -18,7 +18,7 @@ of the three, whatever it was doing."""
 import logging
 
 from exuvia.kv.lmdb.gate import Gate, Holders
-from exuvia.kv.lmdb.process import Motion, Process, end, identify, motion
+from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, motion
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ class Watchdog:
         self._last_s = 0.0
         self._waited_s = 0.0
         self._seen: Holders | None = None
-        self._suspect: Process | None = None
+        self._suspect: HostProcess | None = None
         self._motion: Motion | None = None
-        self.ended: list[Process] = []
+        self.ended: list[HostProcess] = []
 
     def step(self, now: float) -> None:
         """Look once. `now` is monotonic, in seconds."""
@@ -58,7 +58,7 @@ class Watchdog:
             self._end(seen, self._suspect)
             self._seen = None
 
-    def _end(self, seen: Holders, suspect: Process) -> None:
+    def _end(self, seen: Holders, suspect: HostProcess) -> None:
         fields = {"pid": suspect.pid, "waited_s": round(self._waited_s, 3)}
         try:
             if end(suspect, lambda: self._gate.holders() == seen):

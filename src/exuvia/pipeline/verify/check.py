@@ -22,11 +22,11 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.executor import Crew
+from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.verify.compare import verification
 from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.verify.rows import judge_named, refusal
@@ -64,9 +64,11 @@ def check_index(
     return Report(index.idx_name.O, faults)
 
 
-def order_for(table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0) -> Order:
+def order_for(
+    table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0
+) -> TaskOrder:
     """An order about a table as planned."""
-    return Order(
+    return TaskOrder(
         job_id=job_id,
         epoch=epoch,
         info=table.info,
@@ -93,7 +95,7 @@ def done_here(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """What a conversation of waves returns, all of them run in this process."""
-    crew = Crew(store, None, Fixed(), monotonic)
+    crew = Executor(store, None, Fixed(), monotonic)
     try:
         tasks = next(waves)
         while True:

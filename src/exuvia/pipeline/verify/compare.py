@@ -25,7 +25,7 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.order import Array
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
 
@@ -36,7 +36,7 @@ Waves = Generator[Wave, list[Outcome], list[Fault]]
 
 
 def verification(
-    store: Store, order: Order, span_rows: int, total: int | None = None, at_once: int = 1
+    store: Store, order: TaskOrder, span_rows: int, total: int | None = None, at_once: int = 1
 ) -> Waves:
     """Compare the order's indexes with the table: yields waves, returns the faults (at most
     MOST_FAULTS)."""
@@ -57,7 +57,7 @@ def verification(
 
 
 def differences(
-    store: Store, order: Order, span_rows: int, take: Callable[[list[Entry], list[Entry]], None]
+    store: Store, order: TaskOrder, span_rows: int, take: Callable[[list[Entry], list[Entry]], None]
 ) -> Generator[Wave, list[Outcome], int]:
     """All entries of the order's one index in buckets that differ, for `take(should, stand)`, a
     bounded number at a time; yields waves, returns how many rows there were."""
@@ -74,7 +74,7 @@ class _Scans:
     """The tasks of one comparison and what their outcomes add up to."""
 
     def __init__(
-        self, store: Store, order: Order, span_rows: int, total: int | None, at_once: int
+        self, store: Store, order: TaskOrder, span_rows: int, total: int | None, at_once: int
     ) -> None:
         table = order.table
         total = store.count(table.row_span()) if total is None else total

@@ -28,20 +28,20 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, Kind, is_live
+from exuvia.kv.entry import LIVE, WriteKind, is_live
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.entries import CHUNK_ROWS, positions_of
 from exuvia.pipeline.order import as_bytes
-from exuvia.pipeline.task import MOST_DUPLICATES, Found, Order
+from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, TaskOrder
 from exuvia.pipeline.verify.judge import row_name
 
 _TRIES = 20
 
 
-class Verdict(Enum):
+class DuplicateVerdict(Enum):
     """What became of a taken key."""
 
     SETTLED = 1
@@ -53,11 +53,11 @@ class Judge:
     """Judges keys of one unique index for a reorg."""
 
     store: Store
-    order: Order
+    order: TaskOrder
     table: Table
     index: IndexInfo
 
-    def taken(self, key: bytes, handle: bytes) -> Verdict | Found:
+    def taken(self, key: bytes, handle: bytes) -> DuplicateVerdict | FoundDuplicate:
         """Judge one key for the row of `handle`.
 
         Raises Conflict if writers never leave it alone, Deposed."""
@@ -68,31 +68,31 @@ class Judge:
                 continue
         return self._once(key, handle)
 
-    def _once(self, key: bytes, handle: bytes) -> Verdict | Found:
+    def _once(self, key: bytes, handle: bytes) -> DuplicateVerdict | FoundDuplicate:
         txn = self.store.begin()
         try:
             held = txn.get(key)
             mine = LIVE + handle
             if held == mine or not has_key(txn, self.table, self.index, handle, key):
-                return Verdict.SETTLED
+                return DuplicateVerdict.SETTLED
             if held is not None and is_live(held):
                 return self._against(txn, key, handle, held[1:])
             for fence in self.order.fences:
                 txn.require_equal(*fence)
             txn.require(self.table.row_prefix + handle)
             txn.require(key)
-            txn.write(Kind.CLAIM, key, mine)
+            txn.write(WriteKind.CLAIM, key, mine)
             txn.commit()
-            return Verdict.PLACED
+            return DuplicateVerdict.PLACED
         finally:
             txn.rollback()
 
     def _against(
         self, txn: Transaction, key: bytes, handle: bytes, other: bytes
-    ) -> Verdict | Found:
+    ) -> DuplicateVerdict | FoundDuplicate:
         if not has_key(txn, self.table, self.index, other, key):
-            return Verdict.SETTLED
-        return Found(self.index.id, key, handle, other, entry_text(self.table, key, other))
+            return DuplicateVerdict.SETTLED
+        return FoundDuplicate(self.index.id, key, handle, other, entry_text(self.table, key, other))
 
 
 def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
@@ -107,7 +107,7 @@ def entry_text(table: Table, key: bytes, handle: bytes) -> str:
 
 
 def refusal(
-    table: Table, found: Sequence[Found], number: int, *, at_least: bool = False
+    table: Table, found: Sequence[FoundDuplicate], number: int, *, at_least: bool = False
 ) -> Refused:
     """1062 with MySQL's text for the first, how many there are, and the others as notes."""
     first = found[0].text
@@ -118,7 +118,7 @@ def refusal(
     return counted(error, number, pairs, listing, noun, at_least=at_least)
 
 
-def _pair(table: Table, found: Found) -> str:
+def _pair(table: Table, found: FoundDuplicate) -> str:
     """'7' of id 3 and id 9."""
     value = found.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
     rows = sorted((found.other, found.handle))
@@ -132,7 +132,7 @@ class Look:
         self._table = table
         self._index = index
         self._holders: dict[bytes, bytes] = {}
-        self.found: list[Found] = []
+        self.found: list[FoundDuplicate] = []
         self.number = 0
         self.nulls: list[str] = []
         self.null_number = 0
@@ -163,7 +163,7 @@ class Look:
         self.number += 1
         if len(self.found) < MOST_DUPLICATES:
             text = writer.explain_duplicate(self._table, Duplicate(key, other)).message
-            self.found.append(Found(self._index.id, key, handle, other, text))
+            self.found.append(FoundDuplicate(self._index.id, key, handle, other, text))
 
     def refusal(self) -> Refused | None:
         """1138 for a primary key with a NULL, 1062 for keys that are there twice."""

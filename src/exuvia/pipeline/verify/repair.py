@@ -17,10 +17,10 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, Kind, is_live
+from exuvia.kv.entry import LIVE, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.verify.compare import differences
 from exuvia.pipeline.verify.scan import Entry
 
@@ -40,11 +40,11 @@ class Repair:
         self._guard = guard
         self.done = 0
 
-    def recover(self, order: Order) -> Waves:
+    def recover(self, order: TaskOrder) -> Waves:
         """Put what is missing: yields waves of tasks, returns how many rows were scanned."""
         return differences(self._store, order, SPAN_ROWS, self._put_missing)
 
-    def cleanup(self, order: Order) -> Waves:
+    def cleanup(self, order: TaskOrder) -> Waves:
         """Remove what has no row."""
         return differences(self._store, order, SPAN_ROWS, self._remove_orphans)
 
@@ -88,7 +88,7 @@ class Repair:
             return 0
         txn.require(self._table.row_prefix + handle)
         txn.require(key)
-        txn.write(Kind.CLAIM if unique else Kind.PLACE, key, wanted)
+        txn.write(WriteKind.CLAIM if unique else WriteKind.PLACE, key, wanted)
         return 1
 
     def _remove(self, txn: Transaction, key: bytes) -> int:

@@ -28,7 +28,7 @@ from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.convert import type_change_batch
-from exuvia.catalog.convert.type_change import Change, shown
+from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
@@ -48,7 +48,7 @@ Row = Sequence[Any]
 Steps = Generator[Batch, None, Outcome]
 
 
-class Rule(Protocol):
+class RowRule(Protocol):
     """What rows are held to, for one snapshot."""
 
     positions: list[int]  # of the columns that it reads and shows
@@ -63,7 +63,7 @@ class Rule(Protocol):
         """What the statement is told, without the rows."""
 
 
-Judge = Callable[[Transaction, Table, CheckRows], Rule]
+Judge = Callable[[Transaction, Table, CheckRows], RowRule]
 
 
 @cache
@@ -76,7 +76,7 @@ def judge_named(name: str) -> Judge:
     return found
 
 
-def refusal(rule: Rule, number: int, first: Sequence[Sequence[str]]) -> Refused:
+def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refused:
     """The rule's error with the rows counted; `first` are their names and texts."""
     first = first[:MOST_LISTED]
     more = ", ..." if number > len(first) else ""
@@ -88,7 +88,7 @@ def refusal(rule: Rule, number: int, first: Sequence[Sequence[str]]) -> Refused:
 class Breaches:
     """Rows that break a rule: chunks in, their number and the first 20 out."""
 
-    def __init__(self, rule: Rule, table: Table) -> None:
+    def __init__(self, rule: RowRule, table: Table) -> None:
         self._rule = rule
         self._table = table
         self.number = 0
@@ -132,7 +132,7 @@ def check_rows(store: Store, task: Task) -> Steps:
 class Offenders:
     """See the module."""
 
-    def __init__(self, table: Table, change: Change) -> None:
+    def __init__(self, table: Table, change: ColumnChange) -> None:
         self._table = table
         self._change = change
         self.number = 0

@@ -23,7 +23,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.kv.store import Store
 from exuvia.pipeline.entries import Entries, fresh_snapshot, of_index, of_rows
 from exuvia.pipeline.order import WORD, Array, Keys, as_bytes
-from exuvia.pipeline.task import Order, Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch
 
 ROWS_PER_BUCKET = 64
@@ -186,7 +186,7 @@ def _chosen(task: Task, entries: Entries) -> Iterator[Entry]:
     return ((keys[n], suffixes[n], handles[n]) for n in at)
 
 
-def index_of(order: Order, index_id: int) -> IndexInfo:
+def index_of(order: TaskOrder, index_id: int) -> IndexInfo:
     """The order's index of that id."""
     found = order.info.index_by_id(index_id)
     assert found is not None, index_id

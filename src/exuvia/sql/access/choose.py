@@ -24,7 +24,7 @@ from exuvia.sql.access.ranger import Match, Terms, match
 from exuvia.sql.access.selectivity import Shares
 
 
-class Wanted(NamedTuple):
+class WantedOrder(NamedTuple):
     """An order asked for: positions, all ascending or all descending.
 
     `limited`: only the first rows."""
@@ -38,7 +38,7 @@ def choose(
     table: Table,
     terms: Terms,
     hints: Sequence[exp.IndexTableHint],
-    wanted: Wanted,
+    wanted: WantedOrder,
     shares: Shares | None = None,
 ) -> Path:
     """The path for a WHERE. Raises 1176 for a hint that names no index."""
@@ -106,11 +106,11 @@ def _path(table: Table, found: Match, covers: bool) -> Path:
     return IndexRange(table, found, covers)
 
 
-def _handle_follows(table: Table, wanted: Wanted) -> bool:
+def _handle_follows(table: Table, wanted: WantedOrder) -> bool:
     return follows(Path(table, False), wanted)
 
 
-def follows(path: Path, wanted: Wanted) -> bool:
+def follows(path: Path, wanted: WantedOrder) -> bool:
     """Whether the path's own order is the one asked for."""
     if isinstance(path, Points) and path.name == "Point_Get":
         return True

@@ -17,12 +17,12 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.sql import expressions
 from exuvia.sql.access.by_expression import expressions_of
-from exuvia.sql.access.choose import Wanted, choose, follows
+from exuvia.sql.access.choose import WantedOrder, choose, follows
 from exuvia.sql.access.partitioned import in_partitions
-from exuvia.sql.access.paths import Found
+from exuvia.sql.access.paths import PathRows
 from exuvia.sql.access.ranger import Terms, terms_of
 from exuvia.sql.access.selectivity import Shares
-from exuvia.sql.access.single_table import Source
+from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.access.sorting import comparer
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expressions import Compiled, ConstantOf, constant_of
@@ -78,7 +78,7 @@ class Filter:
 
     def __init__(
         self,
-        source: Source,
+        source: TableSource,
         where: Tree | None,
         order: Sequence[SortKey],
         limit: Limit | None,
@@ -115,7 +115,7 @@ class Filter:
         context: Context,
         most: int = -1,
         skipped: Callable[[bytes], bool] | None = None,
-    ) -> tuple[Pairs, Found] | None:
+    ) -> tuple[Pairs, PathRows] | None:
         """(handle, row) pairs, and the opened path; None where more than `most` rows are met.
 
         A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
@@ -167,7 +167,7 @@ def _sort_key(
     return lambda pair: key(call(pair[1], context))
 
 
-def _terms(source: Source, where: Tree | None, zone: tzinfo | None) -> Terms:
+def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Terms:
     """What the WHERE offers; TIMESTAMPs are kept in UTC and compared as local time."""
     columns = source.table.info.cols
 
@@ -181,14 +181,14 @@ def _terms(source: Source, where: Tree | None, zone: tzinfo | None) -> Terms:
     return terms_of(where, resolve, expressions_of(source.table), zoned, zone)
 
 
-def _wanted(order: Sequence[SortKey], limited: bool) -> Wanted:
+def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:
     positions = [key.position for key in order]
     if not order or None in positions or len({key.descending for key in order}) > 1:
-        return Wanted()
-    return Wanted(tuple(p for p in positions if p is not None), order[0].descending, limited)
+        return WantedOrder()
+    return WantedOrder(tuple(p for p in positions if p is not None), order[0].descending, limited)
 
 
-def sort_keys(order: exp.Order | None, source: Source, context: Context) -> list[SortKey]:
+def sort_keys(order: exp.Order | None, source: TableSource, context: Context) -> list[SortKey]:
     """ORDER BY over the table's own columns. Raises 1054."""
     found = []
     for each in order.expressions if order is not None else ():

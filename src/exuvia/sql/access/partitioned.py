@@ -13,8 +13,8 @@ from copy import copy
 from exuvia.base.mysql_errors import ErrPartitionClauseOnNonpartitioned
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.sql.access.paths import Found, Path, Rows
-from exuvia.sql.access.pruning import Choice
+from exuvia.sql.access.paths import Path, PathRows, Rows
+from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import Terms
 from exuvia.sql.statement.context import Context
 
@@ -24,7 +24,7 @@ MOST_SHORT = 16
 class Everywhere(Path):
     """See the module. `path` is that of the logical table: it says how, and is never opened."""
 
-    def __init__(self, path: Path, choice: Choice) -> None:
+    def __init__(self, path: Path, choice: PartitionChoice) -> None:
         super().__init__(path.table, path.covers)
         self.path = path
         self.choice = choice
@@ -43,14 +43,14 @@ class Everywhere(Path):
         """The path's."""
         return self.path.fixed
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows of every partition left."""
         parts = self.choice.parts(context)
         opened = [self._in(part).open(context, reverse) for part in parts]
         asked = tuple(key for found in opened for key in found.keys)
         covered = all(found.covered for found in opened)
         ordered = len(opened) == 1 and opened[0].ordered
-        return Found(_chained(parts, opened), covered, asked, ordered)
+        return PathRows(_chained(parts, opened), covered, asked, ordered)
 
     def _in(self, part: Table) -> Path:
         found = self._paths.get(part.physical_id)
@@ -61,7 +61,7 @@ class Everywhere(Path):
         return found
 
 
-def _chained(parts: Sequence[Table], opened: Sequence[Found]) -> Rows:
+def _chained(parts: Sequence[Table], opened: Sequence[PathRows]) -> Rows:
     for part, found in zip(parts, opened, strict=True):
         yield from _qualified(keys.u64(part.physical_id), found.rows)
 
@@ -77,7 +77,7 @@ def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:
         if named:
             raise ErrPartitionClauseOnNonpartitioned()
         return path
-    return Everywhere(path, Choice(path.table, terms, named))
+    return Everywhere(path, PartitionChoice(path.table, terms, named))
 
 
 def has_equality(path: Path) -> bool:

@@ -30,7 +30,7 @@ from exuvia.sql.statement.context import Context
 Rows = Iterator[tuple[bytes, Row]]
 
 
-class Found(NamedTuple):
+class PathRows(NamedTuple):
     """An opened path. `keys` were asked for singly, also of rows that are not there: of rows, of
     entries of a unique index.
 
@@ -53,14 +53,14 @@ class Path:
         self.table = table
         self.covers = covers
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """All rows, by handle."""
-        return Found(reader.scan(context.txn, self.table, None, reverse), self.covers)
+        return PathRows(reader.scan(context.txn, self.table, None, reverse), self.covers)
 
-    def everything(self, context: Context, reverse: bool) -> Found:
+    def everything(self, context: Context, reverse: bool) -> PathRows:
         """What remains where a constant is no exact bound: all rows, in the path's order or not."""
         rows = reader.scan(context.txn, self.table, None, reverse)
-        return Found(rows, covered=False, ordered=False)
+        return PathRows(rows, covered=False, ordered=False)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Points(Matched):
         if any(term.operator == "in" for term in match.equal):
             self.name, self._single = "Batch_Point_Get", None
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows that are there."""
         table = self.table
         if self._single is not None:
@@ -132,7 +132,7 @@ class Points(Matched):
             given = {key_codec.handle_from(table, values) for values in rows}
             handles = sorted(given, reverse=reverse)
         prefix = table.row_prefix
-        return Found(
+        return PathRows(
             self._rows(context, handles),
             self.covers,
             tuple([prefix + handle for handle in handles]),
@@ -152,14 +152,14 @@ class UniquePoints(Matched):
     name = "Point_Get"
     short = True
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows whose entries are there."""
         rows = combinations(self.match, context)
         if rows is None:
             return self.everything(context, reverse)
         given = {key_codec.unique_key(self.table, self.match.key, values) for values in rows}
         wanted = sorted(given, reverse=reverse)
-        return Found(self._rows(context, wanted), self.covers, tuple(wanted))
+        return PathRows(self._rows(context, wanted), self.covers, tuple(wanted))
 
     def _rows(self, context: Context, wanted: list[bytes]) -> Rows:
         txn, table = context.txn, self.table
@@ -176,12 +176,14 @@ class KeyRange(Matched):
 
     name = "TableRangeScan"
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows of each range."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
             return self.everything(context, reverse)
-        return Found(self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers)
+        return PathRows(
+            self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers
+        )
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
         for span in ranges:
@@ -193,12 +195,14 @@ class IndexRange(Matched):
 
     name = "IndexRangeScan"
 
-    def open(self, context: Context, reverse: bool = False) -> Found:
+    def open(self, context: Context, reverse: bool = False) -> PathRows:
         """The rows of each range's entries."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
             return self.everything(context, reverse)
-        return Found(self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers)
+        return PathRows(
+            self._rows(context, ranges[::-1] if reverse else ranges, reverse), self.covers
+        )
 
     def _rows(self, context: Context, ranges: list[Span], reverse: bool) -> Rows:
         txn, table = context.txn, self.table

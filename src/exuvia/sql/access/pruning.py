@@ -38,7 +38,7 @@ class Side(NamedTuple):
     value: Any
 
 
-class Choice:
+class PartitionChoice:
     """Which partitions of a table a statement reads. `named`: None, or places in PARTITION ()."""
 
     def __init__(self, table: Table, terms: Terms, named: Sequence[str] = ()) -> None:

@@ -22,7 +22,7 @@ from exuvia.sql.statement.context import Context
 ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
 
 
-class Source(NamedTuple):
+class TableSource(NamedTuple):
     """`database` is as written, "" for the current one."""
 
     table: Table
@@ -86,14 +86,14 @@ def is_dual(tree: exp.Table) -> bool:
     return not tree.db and not quoted and tree.name.lower() == "dual"
 
 
-def source_of(tree: exp.Table, context: Context) -> Source:
+def source_of(tree: exp.Table, context: Context) -> TableSource:
     """The table named. Raises 1046, 1049, 1146."""
     table = context.table(tree.db, tree.name)
     hints = tuple(
         hint for hint in tree.args.get("hints") or () if isinstance(hint, exp.IndexTableHint)
     )
     alias = tree.alias or tree.name
-    return Source(table, tree.db, tree.name, alias, hints, partitions_of(tree))
+    return TableSource(table, tree.db, tree.name, alias, hints, partitions_of(tree))
 
 
 def partitions_of(tree: exp.Table) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.rows import put_account, put_column, put_database, put_table
 from exuvia.sql.accounts.users import Name, change, named
-from exuvia.sql.nodes.accounts import Grant, OnColumns, Place, Revoke
+from exuvia.sql.nodes.accounts import Grant, GrantLevel, OnColumns, Revoke
 from exuvia.sql.privileges.accounts import Account, Book, OnColumn, OnDatabase, OnTable
 from exuvia.sql.privileges.rights import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
 from exuvia.sql.result import Result
@@ -122,7 +122,7 @@ def _known(book: Book, name: Name) -> Account:
 # -- places ----------------------------------------------------------------------------------------
 
 
-def _resolved(session: SessionApi, place: Place) -> tuple[str, str]:
+def _resolved(session: SessionApi, place: GrantLevel) -> tuple[str, str]:
     """(database or *, table or *). Raises 1046."""
     database = session.database if place.database is None else place.database
     if not database:

@@ -28,7 +28,7 @@ from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 from exuvia.stats import analyze_requests, locked, meta, records
-from exuvia.stats.analyze_requests import BUCKETS, TOP_N, Order
+from exuvia.stats.analyze_requests import BUCKETS, TOP_N, AnalyzeOrder
 from exuvia.stats.meta import Delta
 
 WAIT_S = 0.5
@@ -89,7 +89,9 @@ def _refuse_unstored(table: Table) -> None:
         raise ErrUnknown(f"analyze {noun} {info.name.O} is not supported now")
 
 
-def _order(session: SessionApi, table: Table, node: AnalyzeTable, options: dict[str, int]) -> Order:
+def _order(
+    session: SessionApi, table: Table, node: AnalyzeTable, options: dict[str, int]
+) -> AnalyzeOrder:
     info = table.info
     columns = []
     for name in node.columns:
@@ -100,7 +102,7 @@ def _order(session: SessionApi, table: Table, node: AnalyzeTable, options: dict[
     for name in node.indexes or ():
         if info.index(name.lower()) is None:
             raise ErrAnalyzeMissIndex(name, info.name.O)
-    return Order(
+    return AnalyzeOrder(
         table_id=info.id,
         partitions=partition_ids(table, node.partitions),
         columns=tuple(columns),
@@ -124,7 +126,9 @@ def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(known[name.lower()] for name in names)
 
 
-def _unlocked(session: SessionApi, table: Table, order: Order, notes: list[Note]) -> Order | None:
+def _unlocked(
+    session: SessionApi, table: Table, order: AnalyzeOrder, notes: list[Note]
+) -> AnalyzeOrder | None:
     """The order without locked partitions; None where nothing is left of it."""
     txn = session.services.store.begin()
     try:
@@ -148,7 +152,7 @@ def _unlocked(session: SessionApi, table: Table, order: Order, notes: list[Note]
     return msgspec.structs.replace(order, partitions=left) if left else None
 
 
-def _rates(session: SessionApi, table: Table, order: Order) -> list[Note]:
+def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]:
     """What share of the rows is sampled, in TiDB's words."""
     if order.samples:
         return []
@@ -185,7 +189,7 @@ def _rates(session: SessionApi, table: Table, order: Order) -> list[Note]:
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def _do(session: SessionApi, order: Order) -> None:
+def _do(session: SessionApi, order: AnalyzeOrder) -> None:
     """Have it done. Raises what the owner refuses, 1317."""
     store, member = session.services.store, session.services.member
     number = 0

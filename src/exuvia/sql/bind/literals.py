@@ -14,7 +14,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType
 from exuvia.catalog.decimals import literal, whole
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Kind
+from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Scope
@@ -28,7 +28,7 @@ from exuvia.sql.expr import (
     Constant,
     Expr,
     Parameter,
-    Variable,
+    VariableRef,
 )
 from exuvia.sql.parse.literals import bytes_of
 from exuvia.sql.parse.placeholders import position_of
@@ -129,7 +129,7 @@ def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
     if scope.context is None:
         raise ErrNotSupportedYet("@" + name)
     _, kind = scope.context.session.user_variable(name)
-    return Variable(type=kind, coercibility=IMPLICIT, name=name, scope="user")
+    return VariableRef(type=kind, coercibility=IMPLICIT, name=name, scope="user")
 
 
 def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
@@ -140,16 +140,16 @@ def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
     definition = variables.find_readable(name, where[:1].upper())
     text = scope.context.variable(name)
     kind = _variable_type(definition.kind, text)
-    return Variable(type=kind, coercibility=SYSTEM, name=name, scope=where)
+    return VariableRef(type=kind, coercibility=SYSTEM, name=name, scope=where)
 
 
-def _variable_type(kind: Kind, text: str) -> FieldType:
+def _variable_type(kind: VariableKind, text: str) -> FieldType:
     """ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
-    if kind is Kind.BOOL:
+    if kind is VariableKind.BOOL:
         return types.integer(2)
-    if kind in (Kind.INTEGER, Kind.SIZE) and text.lstrip("-").isdigit():
+    if kind in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
         return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
-    return types.DOUBLE if kind is Kind.REAL else types.text(max(1, len(text)))
+    return types.DOUBLE if kind is VariableKind.REAL else types.text(max(1, len(text)))
 
 
 def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:

@@ -282,7 +282,7 @@ def exceeded(context: Any) -> Exception:
     return ErrMemoryExceedForQuery(context.session.connection_id)
 
 
-class Account:
+class MemoryAccount:
     """The memory of one statement's rows. Raises 8175 where it is more than the quota."""
 
     def __init__(self, context: Any) -> None:

@@ -28,7 +28,7 @@ from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.engine import Account, exceeded, quota_of
+from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.evaluate.shown import operation
 from exuvia.sql.expr import (
@@ -220,7 +220,7 @@ class Functions:
                 if not grows:
                     return _arrow([closure(row, env) for row in rows], kind)
                 made = (closure(row, env) for row in rows)
-                return _arrow(Account(env).texts(made), kind)
+                return _arrow(MemoryAccount(env).texts(made), kind)
             except BaseException as error:
                 holder.failure = error
                 raise

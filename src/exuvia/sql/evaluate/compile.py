@@ -27,7 +27,7 @@ from exuvia.sql.expr import (
     Constant,
     Expr,
     Parameter,
-    Variable,
+    VariableRef,
     chain,
     is_constant,
     walk,
@@ -52,7 +52,7 @@ def compile_expression(expr: Expr) -> Compiled:
 def is_volatile(expr: Expr) -> bool:
     """Whether two evaluations in one statement may differ, or have effects."""
     for node in walk(expr):
-        if isinstance(node, Assign) or (isinstance(node, Variable) and node.scope == "user"):
+        if isinstance(node, Assign) or (isinstance(node, VariableRef) and node.scope == "user"):
             return True
         if isinstance(node, Call):
             function = FUNCTIONS.get(node.function)
@@ -252,7 +252,7 @@ _MAKERS: dict[type, Callable[[Any], Compiled]] = {
     Column: _column,
     Constant: _constant,
     Parameter: _parameter,
-    Variable: _variable,
+    VariableRef: _variable,
     Assign: _assign,
     Cast: _cast,
     Call: _call,

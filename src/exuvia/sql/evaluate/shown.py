@@ -7,7 +7,7 @@ a - 1            (shop.t.a - 1)
 from collections.abc import Sequence
 
 from exuvia.sql.evaluate.texts import text_of
-from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, Variable, chain
+from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
 
 _NAMES = {
     "+": "plus",
@@ -39,7 +39,7 @@ def shown(expr: Expr) -> str:
         return "NULL" if expr.value is None else _text(expr)
     if isinstance(expr, Cast):
         return shown(expr.argument)
-    if isinstance(expr, Variable):
+    if isinstance(expr, VariableRef):
         return f"@{expr.name}"
     if isinstance(expr, Parameter):
         return "?"

@@ -21,7 +21,7 @@ from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql.information_schema import mysql_tables, privileges, server, statistics, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
-from exuvia.sql.statement.context import Context, Virtual
+from exuvia.sql.statement.context import Context, VirtualTable
 
 Rows = Callable[[Context], Iterable[Row]]
 
@@ -80,29 +80,29 @@ def _performance() -> dict[str, Definition]:
     }
 
 
-def performance_table(context: Context, wanted: str) -> Virtual | None:
+def performance_table(context: Context, wanted: str) -> VirtualTable | None:
     """A computed table of performance_schema, or None."""
     found = _performance().get(wanted.lower())
     if found is None:
         return None
     rows = found.rows
-    return Virtual("performance_schema", found.name, found.columns, lambda: rows(context))
+    return VirtualTable("performance_schema", found.name, found.columns, lambda: rows(context))
 
 
-def system_view(context: Context, wanted: str) -> Virtual | None:
+def system_view(context: Context, wanted: str) -> VirtualTable | None:
     """A computed table of the database `mysql`, or None."""
     name = wanted.lower()
     if name == mysql_tables.MDL_VIEW:
         columns = _columns(mysql_tables.MDL_VIEW_COLUMNS)
-        return Virtual("mysql", name, columns, lambda: mysql_tables.mdl_view_rows(context))
+        return VirtualTable("mysql", name, columns, lambda: mysql_tables.mdl_view_rows(context))
     line = mysql_tables.WITHOUT_ROWS.get(name)
-    return None if line is None else Virtual("mysql", name, _columns(line), lambda: ())
+    return None if line is None else VirtualTable("mysql", name, _columns(line), lambda: ())
 
 
-def table(context: Context, wanted: str) -> Virtual | None:
+def table(context: Context, wanted: str) -> VirtualTable | None:
     """The computed table of that name, or None."""
     found = definitions().get(wanted.lower())
     if found is None:
         return None
     rows = found.rows
-    return Virtual("information_schema", found.name, found.columns, lambda: rows(context))
+    return VirtualTable("information_schema", found.name, found.columns, lambda: rows(context))

@@ -11,7 +11,7 @@ from exuvia import __version__
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Kind, Variable
+from exuvia.catalog.sysvar.definition import SysVar, VariableKind
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.ddl import queue
@@ -20,7 +20,7 @@ from exuvia.sql.charsets import CHARSETS, COLLATIONS
 from exuvia.sql.information_schema.tables import nothing
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.services import Process
+from exuvia.sql.statement.services import ProcessInfo
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
 
@@ -53,7 +53,7 @@ def _applicability(context: Context) -> Iterable[Row]:
         yield [collate, charset]
 
 
-def processes_seen(context: Context) -> list[Process]:
+def processes_seen(context: Context) -> list[ProcessInfo]:
     """All with PROCESS, else those of the same user."""
     session, found = context.session, context.session.services.processes.list()
     if "PROCESS" in session.rights.everywhere:
@@ -61,7 +61,7 @@ def processes_seen(context: Context) -> list[Process]:
     return [each for each in found if each.user == session.user]
 
 
-def process_row(each: Process) -> Row:
+def process_row(each: ProcessInfo) -> Row:
     """The columns of PROCESSLIST."""
     about = [each.command, each.time_s, each.state, each.info or None]
     return [each.id, each.user, each.host, each.database or None, *about]
@@ -148,7 +148,7 @@ _TABLES_OF_NODES = (
 # -- variables -------------------------------------------------------------------------------------
 
 
-_NUMBERS = (Kind.INTEGER, Kind.REAL, Kind.SIZE)
+_NUMBERS = (VariableKind.INTEGER, VariableKind.REAL, VariableKind.SIZE)
 _SCOPES = {"GS": "SESSION,GLOBAL", "G": "GLOBAL", "S": "SESSION"}
 
 
@@ -166,17 +166,17 @@ def _info(context: Context) -> Iterator[Row]:
         yield [name, _scope(each), each.default, current, *_bounds(each), _choices(each), idle]
 
 
-def _scope(each: Variable) -> str:
+def _scope(each: SysVar) -> str:
     return "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope]
 
 
-def _bounds(each: Variable) -> Row:
+def _bounds(each: SysVar) -> Row:
     if each.kind not in _NUMBERS or (each.idle and not each.most):
         return [None, None]
     return [int(each.least), int(each.most)]
 
 
-def _choices(each: Variable) -> str | None:
+def _choices(each: SysVar) -> str | None:
     return ",".join(each.choices) or None
 
 

@@ -16,7 +16,7 @@ from exuvia.sql.information_schema.tables import all_tables, row_count
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.stats import analysis_log, queue_rpc
-from exuvia.stats.analysis_jobs import Job, parts
+from exuvia.stats.analysis_jobs import AnalysisJob, parts
 
 COLUMNS = (
     "TABLE_SCHEMA TABLE_NAME PARTITION_NAME TABLE_ID# STATE CHANGE_PERCENT% TABLE_SIZE%"
@@ -44,7 +44,7 @@ def rows(context: Context) -> Iterable[Row]:
         yield [*names.of(table_id, key, key), "must retry", *[None] * _UNSCORED]
 
 
-def _scored(job: Job, at_s: float) -> Iterator[object]:
+def _scored(job: AnalysisJob, at_s: float) -> Iterator[object]:
     indicators = job.indicators(at_s)
     found = parts(indicators, job.has_new_index)
     yield from indicators

@@ -35,7 +35,7 @@ from exuvia.sql.nodes.alter import (
     TableOptions,
 )
 from exuvia.sql.nodes.parts import (
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     DataType,
     ForeignKey,
@@ -48,7 +48,7 @@ from exuvia.sql.nodes.parts import (
     TableName,
     Tree,
 )
-from exuvia.sql.nodes.rows import Batch, Delete, Insert, Update
+from exuvia.sql.nodes.rows import Delete, Insert, NonTransactionalDml, Update
 
 # -- data definition -------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class CreateTable(Node, frozen=True, kw_only=True):
     columns: tuple[ColumnDefinition, ...] = ()
     indexes: tuple[IndexDefinition, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
     options: dict[str, str] = {}
     partitioning: Partitioning | None = None
     like: TableName | None = None
@@ -156,8 +156,7 @@ __all__ = [
     "AlterCheck",
     "AlterDatabase",
     "AlterTable",
-    "Batch",
-    "Check",
+    "CheckConstraint",
     "ColumnDefinition",
     "ConvertCharset",
     "CreateDatabase",
@@ -180,6 +179,7 @@ __all__ = [
     "Insert",
     "ModifyColumn",
     "Node",
+    "NonTransactionalDml",
     "PartitionChange",
     "PartitionWritten",
     "Partitioning",

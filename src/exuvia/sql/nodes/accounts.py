@@ -44,7 +44,7 @@ class RenameUser(Node, frozen=True):
     pairs: tuple[tuple[Who, Who], ...]
 
 
-class Place(Node, frozen=True):
+class GrantLevel(Node, frozen=True):
     """What a grant is on: *.* is ("*", "*"), db.* is (db, "*"); database None: the current one."""
 
     database: str | None
@@ -59,7 +59,7 @@ class Grant(Node, frozen=True):
     """GRANT. `privileges` in upper case; ("ALL",) for all of them."""
 
     privileges: tuple[str, ...]
-    place: Place
+    place: GrantLevel
     users: tuple[Identified, ...]
     with_grant: bool = False
     on_columns: OnColumns = ()
@@ -69,7 +69,7 @@ class Revoke(Node, frozen=True):
     """REVOKE; `place` None is REVOKE ALL PRIVILEGES, GRANT OPTION FROM."""
 
     privileges: tuple[str, ...]
-    place: Place | None
+    place: GrantLevel | None
     users: tuple[Who, ...]
     on_columns: OnColumns = ()
 

@@ -1,7 +1,7 @@
 """ALTER TABLE and its specs, one class each."""
 
 from exuvia.sql.nodes.parts import (
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     ForeignKey,
     IndexDefinition,
@@ -115,7 +115,7 @@ class ConvertCharset(Spec, frozen=True):
 class AddCheck(Spec, frozen=True):
     """ADD CONSTRAINT c CHECK (...)."""
 
-    check: Check
+    check: CheckConstraint
 
 
 class DropConstraint(Spec, frozen=True):

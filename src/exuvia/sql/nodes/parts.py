@@ -35,7 +35,7 @@ class DataType(Node, frozen=True):
     binary: bool = False
 
 
-class Check(Node, frozen=True):
+class CheckConstraint(Node, frozen=True):
     """CHECK constraint; `text` is the condition as written, without its parentheses."""
 
     text: str
@@ -74,7 +74,7 @@ class ColumnDefinition(Node, frozen=True, kw_only=True):
     generated: Tree | None = None
     generated_text: str = ""
     stored: bool = False
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
     references: Reference | None = None
     place: tuple[str, ...] = ()
     auto_random: tuple[int, int] | None = None  # bits of the shard, and in all

@@ -47,7 +47,7 @@ class Delete(Node, frozen=True, kw_only=True):
     ignore: bool = False
 
 
-class Batch(Node, frozen=True, kw_only=True):
+class NonTransactionalDml(Node, frozen=True, kw_only=True):
     """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] and the statement that is cut into jobs.
 
     `column` is its name's parts, () where it is not said. The statement's text is

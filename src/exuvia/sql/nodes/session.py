@@ -23,7 +23,7 @@ class Rollback(Node, frozen=True):
     savepoint: str | None = None
 
 
-class Savepoint(Node, frozen=True):
+class SetSavepoint(Node, frozen=True):
     """SAVEPOINT."""
 
     name: str

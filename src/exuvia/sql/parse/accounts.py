@@ -9,10 +9,10 @@ from exuvia.sql.nodes.accounts import (
     DropRole,
     DropUser,
     Grant,
+    GrantLevel,
     GrantRoles,
     Identified,
     OnColumns,
-    Place,
     RenameUser,
     Revoke,
     RevokeRoles,
@@ -23,7 +23,7 @@ from exuvia.sql.nodes.accounts import (
     Who,
 )
 from exuvia.sql.parse.columns import as_written, word_or_string
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 
 _OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
 _AS_BY_DEFAULT = (
@@ -36,7 +36,7 @@ _AS_BY_DEFAULT = (
 )
 
 
-def account(cursor: Cursor) -> Who:
+def account(cursor: TokenCursor) -> Who:
     """user[@host]; None is CURRENT_USER."""
     if cursor.accept_any("CURRENT_USER", "USER"):
         if cursor.accept("("):
@@ -53,7 +53,7 @@ def account(cursor: Cursor) -> Who:
     return user, "%"
 
 
-def _identified(cursor: Cursor) -> Identified:
+def _identified(cursor: TokenCursor) -> Identified:
     who = account(cursor)
     if not cursor.accept("IDENTIFIED"):
         return Identified(who)
@@ -71,7 +71,7 @@ def _identified(cursor: Cursor) -> Identified:
     return Identified(who, plugin)
 
 
-def _rest_of_user(cursor: Cursor) -> bool | None:
+def _rest_of_user(cursor: TokenCursor) -> bool | None:
     """What follows the accounts; whether they are locked. What is not kept is 1235."""
     locked = None
     while not cursor.done:
@@ -89,27 +89,27 @@ def _rest_of_user(cursor: Cursor) -> bool | None:
     return locked
 
 
-def create_user(cursor: Cursor) -> Node:
+def create_user(cursor: TokenCursor) -> Node:
     """What follows CREATE USER."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
     return CreateUser(users, absent, _rest_of_user(cursor))
 
 
-def alter_user(cursor: Cursor) -> Node:
+def alter_user(cursor: TokenCursor) -> Node:
     """What follows ALTER USER."""
     present = cursor.accept("IF", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
     return AlterUser(users, present, _rest_of_user(cursor))
 
 
-def drop_user(cursor: Cursor) -> Node:
+def drop_user(cursor: TokenCursor) -> Node:
     """What follows DROP USER."""
     present = cursor.accept("IF", "EXISTS")
     return DropUser(cursor.listed(lambda: account(cursor)), present)
 
 
-def rename_user(cursor: Cursor) -> Node:
+def rename_user(cursor: TokenCursor) -> Node:
     """What follows RENAME USER."""
 
     def pair() -> tuple[Who, Who]:
@@ -120,7 +120,7 @@ def rename_user(cursor: Cursor) -> Node:
     return RenameUser(cursor.listed(pair))
 
 
-def grant(cursor: Cursor) -> Node:
+def grant(cursor: TokenCursor) -> Node:
     """GRANT privileges ON place TO accounts [WITH GRANT OPTION]; GRANT roles TO accounts."""
     cursor.take()
     start = cursor.position
@@ -135,7 +135,7 @@ def grant(cursor: Cursor) -> Node:
     return Grant(privileges, place, users, with_grant, on_columns)
 
 
-def revoke(cursor: Cursor) -> Node:
+def revoke(cursor: TokenCursor) -> Node:
     """REVOKE privileges ON place FROM accounts; REVOKE ALL PRIVILEGES, GRANT OPTION FROM ...;
     REVOKE roles FROM accounts."""
     cursor.take()
@@ -150,13 +150,13 @@ def revoke(cursor: Cursor) -> Node:
     return Revoke(privileges, place, users, on_columns)
 
 
-def _privileges(cursor: Cursor, end: str) -> tuple[tuple[str, ...], OnColumns]:
+def _privileges(cursor: TokenCursor, end: str) -> tuple[tuple[str, ...], OnColumns]:
     found = cursor.listed(lambda: _privilege(cursor, end))
     whole = tuple(name for name, columns in found if not columns)
     return whole, tuple((name, columns) for name, columns in found if columns)
 
 
-def _privilege(cursor: Cursor, end: str) -> tuple[str, tuple[str, ...]]:
+def _privilege(cursor: TokenCursor, end: str) -> tuple[str, tuple[str, ...]]:
     words: list[str] = []
     columns: tuple[str, ...] = ()
     while not cursor.done and not cursor.at_any((",", "ON", end)):
@@ -174,23 +174,23 @@ def _privilege(cursor: Cursor, end: str) -> tuple[str, tuple[str, ...]]:
 # -- roles -----------------------------------------------------------------------------------------
 
 
-def _accounts(cursor: Cursor) -> tuple[Who, ...]:
+def _accounts(cursor: TokenCursor) -> tuple[Who, ...]:
     return cursor.listed(lambda: account(cursor))
 
 
-def create_role(cursor: Cursor) -> Node:
+def create_role(cursor: TokenCursor) -> Node:
     """What follows CREATE ROLE."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     return CreateRole(_accounts(cursor), absent)
 
 
-def drop_role(cursor: Cursor) -> Node:
+def drop_role(cursor: TokenCursor) -> Node:
     """What follows DROP ROLE."""
     present = cursor.accept("IF", "EXISTS")
     return DropRole(_accounts(cursor), present)
 
 
-def grant_roles(cursor: Cursor) -> Node:
+def grant_roles(cursor: TokenCursor) -> Node:
     """roles TO accounts [WITH ADMIN OPTION]."""
     roles = _accounts(cursor)
     cursor.expect("TO")
@@ -198,14 +198,14 @@ def grant_roles(cursor: Cursor) -> Node:
     return GrantRoles(roles, users, cursor.accept("WITH", "ADMIN", "OPTION"))
 
 
-def revoke_roles(cursor: Cursor) -> Node:
+def revoke_roles(cursor: TokenCursor) -> Node:
     """roles FROM accounts."""
     roles = _accounts(cursor)
     cursor.expect("FROM")
     return RevokeRoles(roles, _accounts(cursor))
 
 
-def set_role(cursor: Cursor) -> Node:
+def set_role(cursor: TokenCursor) -> Node:
     """What follows SET ROLE."""
     word = cursor.accept_any("NONE", "DEFAULT", "ALL").lower()
     if word == "all" and cursor.accept("EXCEPT"):
@@ -213,7 +213,7 @@ def set_role(cursor: Cursor) -> Node:
     return SetRole(word) if word else SetRole("these", _accounts(cursor))
 
 
-def set_default_role(cursor: Cursor) -> Node:
+def set_default_role(cursor: TokenCursor) -> Node:
     """What follows SET DEFAULT ROLE."""
     kind = cursor.accept_any("NONE", "ALL").lower()
     roles = () if kind else _accounts(cursor)
@@ -221,22 +221,22 @@ def set_default_role(cursor: Cursor) -> Node:
     return SetDefaultRole(kind or "these", roles, _accounts(cursor))
 
 
-def _place(cursor: Cursor) -> Place:
+def _place(cursor: TokenCursor) -> GrantLevel:
     is_named = cursor.at_any(_OBJECTS) and cursor.peek(1) != "."
     if is_named and cursor.take().text.upper() != "TABLE":
         raise ErrNotSupportedYet("privileges of routines")
     if cursor.accept("*"):
         if cursor.accept("."):
             cursor.expect("*")
-            return Place("*", "*")
-        return Place(None, "*")
+            return GrantLevel("*", "*")
+        return GrantLevel(None, "*")
     first = cursor.name()
     if not cursor.accept("."):
-        return Place(None, first)
-    return Place(first, "*" if cursor.accept("*") else cursor.name())
+        return GrantLevel(None, first)
+    return GrantLevel(first, "*" if cursor.accept("*") else cursor.name())
 
 
-def set_password(cursor: Cursor) -> Node:
+def set_password(cursor: TokenCursor) -> Node:
     """What follows SET PASSWORD: [FOR who] = 'text' | PASSWORD('text')."""
     who = account(cursor) if cursor.accept("FOR") else None
     cursor.expect("=")
@@ -248,12 +248,12 @@ def set_password(cursor: Cursor) -> Node:
     return SetPassword(who, password)
 
 
-def show_grants(cursor: Cursor) -> Node:
+def show_grants(cursor: TokenCursor) -> Node:
     """What follows SHOW GRANTS."""
     who = account(cursor) if cursor.accept("FOR") else None
     return ShowGrants(who, roles=_accounts(cursor) if cursor.accept("USING") else ())
 
 
-def show_create_user(cursor: Cursor) -> Node:
+def show_create_user(cursor: TokenCursor) -> Node:
     """What follows SHOW CREATE USER."""
     return ShowGrants(account(cursor), create=True)

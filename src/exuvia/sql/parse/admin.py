@@ -18,10 +18,10 @@ from exuvia.sql.nodes.session import (
     RecoverTable,
     Unsupported,
 )
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 
 
-def admin(cursor: Cursor) -> Node:
+def admin(cursor: TokenCursor) -> Node:
     """ADMIN ..."""
     cursor.expect("ADMIN")
     if cursor.accept("SHOW"):
@@ -55,7 +55,7 @@ def admin(cursor: Cursor) -> Node:
     raise cursor.error()
 
 
-def _show(cursor: Cursor) -> Node:
+def _show(cursor: TokenCursor) -> Node:
     if not cursor.accept("DDL"):
         table = cursor.table()
         cursor.expect("NEXT_ROW_ID")
@@ -71,14 +71,14 @@ def _show(cursor: Cursor) -> Node:
     return AdminShowDdlNotifier() if cursor.accept("NOTIFIER") else AdminShowDdl()
 
 
-def _skip(cursor: Cursor) -> Node:
+def _skip(cursor: TokenCursor) -> Node:
     job = cursor.integer()
     part = cursor.integer() if cursor.accept("PART") else None
     cursor.expect("FOR", "HANDLER")
     return AdminSkipEvent(job, part, cursor.integer())
 
 
-def _limit(cursor: Cursor) -> tuple[int, int]:
+def _limit(cursor: TokenCursor) -> tuple[int, int]:
     first = cursor.integer()
     if cursor.accept("OFFSET"):
         return cursor.integer(), first
@@ -87,7 +87,7 @@ def _limit(cursor: Cursor) -> tuple[int, int]:
     return 0, first
 
 
-def _range(cursor: Cursor) -> tuple[int, int]:
+def _range(cursor: TokenCursor) -> tuple[int, int]:
     cursor.expect("(")
     least = cursor.integer()
     cursor.expect(",")
@@ -96,13 +96,13 @@ def _range(cursor: Cursor) -> tuple[int, int]:
     return least, most
 
 
-def _option(cursor: Cursor) -> tuple[str, Tree]:
+def _option(cursor: TokenCursor) -> tuple[str, Tree]:
     name = cursor.name().lower()
     cursor.expect("=")
     return name, cursor.expression(",")
 
 
-def recover(cursor: Cursor) -> Node:
+def recover(cursor: TokenCursor) -> Node:
     """RECOVER TABLE t | BY JOB id."""
     cursor.expect("RECOVER", "TABLE")
     if cursor.accept("BY", "JOB"):
@@ -112,7 +112,7 @@ def recover(cursor: Cursor) -> Node:
     return RecoverTable(table, jobs=jobs)
 
 
-def flashback(cursor: Cursor) -> Node:
+def flashback(cursor: TokenCursor) -> Node:
     """FLASHBACK TABLE t [TO new], FLASHBACK DATABASE d [TO new]."""
     cursor.expect("FLASHBACK")
     if cursor.accept_any("DATABASE", "SCHEMA"):

@@ -44,7 +44,7 @@ from exuvia.sql.parse.columns import (
     word_or_string,
 )
 from exuvia.sql.parse.create_table import definition, option_list
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import alter_database, alter_sequence
 from exuvia.sql.parse.partitions import definitions_of, less_than, partitioning_rest
 from exuvia.sql.parse.statistics import analyze_rest
@@ -52,7 +52,7 @@ from exuvia.sql.parse.statistics import analyze_rest
 _CHARSET = ("charset", "collate")
 
 
-def one_by_one(cursor: Cursor) -> list[Spec]:
+def one_by_one(cursor: TokenCursor) -> list[Spec]:
     """Each option is a change of its own, also where it is said twice; but charset and collation
     are one."""
     options = option_list(cursor)
@@ -65,7 +65,7 @@ def one_by_one(cursor: Cursor) -> list[Spec]:
     return [*others, TableOptions(charset)] if charset else others
 
 
-def force(cursor: Cursor) -> Spec:
+def force(cursor: TokenCursor) -> Spec:
     """FORCE by itself, or FORCE AUTO_INCREMENT = n."""
     if not cursor.at("AUTO_INCREMENT"):
         return Ignored("FORCE")
@@ -74,7 +74,7 @@ def force(cursor: Cursor) -> Spec:
     return TableOptions({"force auto_increment": str(cursor.integer())})
 
 
-def validation(cursor: Cursor) -> Spec:
+def validation(cursor: TokenCursor) -> Spec:
     """WITH or WITHOUT VALIDATION: it does nothing, and a warning says so."""
     words = f"{cursor.take().text.upper()} VALIDATION"
     cursor.expect("VALIDATION")
@@ -84,27 +84,27 @@ def validation(cursor: Cursor) -> Spec:
 # -- alter partitions ------------------------------------------------------------------------------
 
 
-def partition_change(cursor: Cursor, kind: str) -> Spec:
+def partition_change(cursor: TokenCursor, kind: str) -> Spec:
     """[ADD | DROP | ...] PARTITION ..."""
     cursor.expect("PARTITION")
     unless = cursor.accept("IF", "EXISTS") or cursor.accept("IF", "NOT", "EXISTS")
     return _PARTITION_CHANGES[kind](cursor, kind, unless)
 
 
-def _added(cursor: Cursor, kind: str, unless: bool) -> Spec:
+def _added(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     if cursor.accept("PARTITIONS"):
         return PartitionChange(kind=kind, number=cursor.integer(), unless=unless)
     found = definitions_of(cursor) if cursor.at("(") else ()
     return PartitionChange(kind=kind, definitions=found, unless=unless)
 
 
-def _named(cursor: Cursor, kind: str, unless: bool) -> Spec:
+def _named(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     if cursor.accept("ALL"):
         return PartitionChange(kind=kind, everything=True, unless=unless)
     return PartitionChange(kind=kind, names=cursor.listed(cursor.name), unless=unless)
 
 
-def _exchanged(cursor: Cursor, kind: str, unless: bool) -> Spec:
+def _exchanged(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     names = (cursor.name(),)
     cursor.expect("WITH", "TABLE")
     table = cursor.table()
@@ -113,13 +113,13 @@ def _exchanged(cursor: Cursor, kind: str, unless: bool) -> Spec:
     return PartitionChange(kind=kind, names=names, table=table, validate=validate)
 
 
-def _reorganized(cursor: Cursor, kind: str, unless: bool) -> Spec:
+def _reorganized(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     names = () if cursor.at("INTO") or cursor.done else cursor.listed(cursor.name)
     found = definitions_of(cursor) if cursor.accept("INTO") else ()
     return PartitionChange(kind=kind, names=names, definitions=found)
 
 
-def _coalesced(cursor: Cursor, kind: str, unless: bool) -> Spec:
+def _coalesced(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     return PartitionChange(kind=kind, number=cursor.integer())
 
 
@@ -133,20 +133,20 @@ _PARTITION_CHANGES = {
 }
 
 
-def _partition_by(cursor: Cursor) -> Spec:
+def _partition_by(cursor: TokenCursor) -> Spec:
     cursor.accept("BY")
     return PartitionChange(kind="by", partitioning=partitioning_rest(cursor))
 
 
-def _remove(cursor: Cursor) -> Spec:
+def _remove(cursor: TokenCursor) -> Spec:
     cursor.expect("PARTITIONING")
     return PartitionChange(kind="remove")
 
 
-def _interval(kind: str, *before: str) -> Callable[[Cursor], Spec]:
+def _interval(kind: str, *before: str) -> Callable[[TokenCursor], Spec]:
     """FIRST, LAST, MERGE FIRST, SPLIT MAXVALUE PARTITION LESS THAN (e)."""
 
-    def read(cursor: Cursor) -> Spec:
+    def read(cursor: TokenCursor) -> Spec:
         if before:
             cursor.expect(*before)
         return PartitionChange(kind=kind, bound=less_than(cursor))
@@ -154,10 +154,10 @@ def _interval(kind: str, *before: str) -> Callable[[Cursor], Spec]:
     return read
 
 
-def _kept_up(kind: str) -> Callable[[Cursor], Spec]:
+def _kept_up(kind: str) -> Callable[[TokenCursor], Spec]:
     """CHECK, OPTIMIZE, REPAIR, REBUILD PARTITION p, ..; IMPORT, DISCARD PARTITION p TABLESPACE."""
 
-    def read(cursor: Cursor) -> Spec:
+    def read(cursor: TokenCursor) -> Spec:
         cursor.expect("PARTITION")
         found = _named(cursor, kind, False)
         if kind in ("import", "discard"):
@@ -167,7 +167,7 @@ def _kept_up(kind: str) -> Callable[[Cursor], Spec]:
     return read
 
 
-PARTITION_SPECS: dict[str, Callable[[Cursor], Spec]] = {
+PARTITION_SPECS: dict[str, Callable[[TokenCursor], Spec]] = {
     "TRUNCATE": lambda cursor: partition_change(cursor, "truncate"),
     "EXCHANGE": lambda cursor: partition_change(cursor, "exchange"),
     "REORGANIZE": lambda cursor: partition_change(cursor, "reorganize"),
@@ -191,7 +191,7 @@ PARTITION_SPECS: dict[str, Callable[[Cursor], Spec]] = {
 _ELSEWHERE = ("USER", "VIEW", "SEQUENCE", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")
 
 
-def alter(cursor: Cursor) -> Node:
+def alter(cursor: TokenCursor) -> Node:
     """ALTER ..."""
     cursor.expect("ALTER")
     if cursor.accept_any("DATABASE", "SCHEMA"):
@@ -233,7 +233,7 @@ def alter(cursor: Cursor) -> Node:
     return AlterTable(table, tuple(specs), options)
 
 
-def _spec(cursor: Cursor) -> list[Spec]:
+def _spec(cursor: TokenCursor) -> list[Spec]:
     reader = _SPECS.get(cursor.peek())
     if reader is not None:
         cursor.take()
@@ -245,7 +245,7 @@ def _spec(cursor: Cursor) -> list[Spec]:
 # -- ADD -------------------------------------------------------------------------------------------
 
 
-def _add(cursor: Cursor) -> Spec | list[Spec]:
+def _add(cursor: TokenCursor) -> Spec | list[Spec]:
     if cursor.at("PARTITION"):
         return partition_change(cursor, "add")
     if cursor.at("CHECK") or (
@@ -276,7 +276,7 @@ def _add(cursor: Cursor) -> Spec | list[Spec]:
     return AddColumn(column(cursor), _position(cursor), absent)
 
 
-def _position(cursor: Cursor) -> str | None:
+def _position(cursor: TokenCursor) -> str | None:
     if cursor.accept("FIRST"):
         return ""
     return cursor.name() if cursor.accept("AFTER") else None
@@ -285,7 +285,7 @@ def _position(cursor: Cursor) -> str | None:
 # -- DROP ------------------------------------------------------------------------------------------
 
 
-def _drop(cursor: Cursor) -> Spec:
+def _drop(cursor: TokenCursor) -> Spec:
     if cursor.accept("PRIMARY", "KEY"):
         return DropIndex("PRIMARY")
     if cursor.accept_any("INDEX", "KEY"):
@@ -309,14 +309,14 @@ def _drop(cursor: Cursor) -> Spec:
 # -- changes in place ------------------------------------------------------------------------------
 
 
-def _modify(cursor: Cursor) -> Spec:
+def _modify(cursor: TokenCursor) -> Spec:
     cursor.accept("COLUMN")
     present = cursor.accept("IF", "EXISTS")
     definition = column(cursor)
     return ModifyColumn(definition.name, definition, _position(cursor), present)
 
 
-def _change(cursor: Cursor) -> Spec:
+def _change(cursor: TokenCursor) -> Spec:
     cursor.accept("COLUMN")
     present = cursor.accept("IF", "EXISTS")
     name = cursor.name()
@@ -324,7 +324,7 @@ def _change(cursor: Cursor) -> Spec:
     return ModifyColumn(name, definition, _position(cursor), present)
 
 
-def _alter_part(cursor: Cursor) -> Spec:
+def _alter_part(cursor: TokenCursor) -> Spec:
     if cursor.accept_any("INDEX", "KEY"):
         name = cursor.name()
         word = cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED", "NOT")
@@ -347,7 +347,7 @@ def _alter_part(cursor: Cursor) -> Spec:
     return SetDefault(name, tree, text, is_expr)
 
 
-def _rename(cursor: Cursor) -> Spec:
+def _rename(cursor: TokenCursor) -> Spec:
     word = cursor.accept_any("COLUMN", "INDEX", "KEY")
     if word:
         old = cursor.name()
@@ -359,20 +359,20 @@ def _rename(cursor: Cursor) -> Spec:
     return RenameTo(TableName(found.name, found.db))
 
 
-def _convert(cursor: Cursor) -> Spec:
+def _convert(cursor: TokenCursor) -> Spec:
     cursor.expect("TO")
     charset: str | None = charset_name(cursor)
     collate = word_or_string(cursor) if cursor.accept("COLLATE") else None
     return ConvertCharset(None if charset == "default" else charset, collate)
 
 
-def _ignored(cursor: Cursor) -> Spec:
+def _ignored(cursor: TokenCursor) -> Spec:
     start = cursor.tokens[cursor.position - 1].start
     cursor.until(",")
     return Ignored(cursor.text[start : cursor.tokens[cursor.position - 1].end + 1])
 
 
-def _order_by(cursor: Cursor) -> Spec:
+def _order_by(cursor: TokenCursor) -> Spec:
     """ORDER BY a, b DESC, ...: its list goes on at a comma, unless a reserved word begins the next
     change."""
     start = cursor.tokens[cursor.position - 1].start

@@ -6,7 +6,7 @@ Sources: manual, "Data Types", "CREATE INDEX Statement".
 from sqlglot.tokenizer_core import TokenType
 
 from exuvia.sql.nodes import (
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     DataType,
     ForeignKey,
@@ -15,7 +15,7 @@ from exuvia.sql.nodes import (
     Reference,
     Tree,
 )
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.tokens import read_expression
 
 _TYPE_NAMES = {
@@ -50,7 +50,7 @@ _TYPE_NAMES = {
 }
 
 
-def data_type(cursor: Cursor) -> DataType:
+def data_type(cursor: TokenCursor) -> DataType:
     """A column type with its attributes."""
     word = cursor.peek()
     name = _TYPE_NAMES.get(word)
@@ -89,7 +89,7 @@ def data_type(cursor: Cursor) -> DataType:
     return _attributes(cursor, name, length, scale, None)
 
 
-def _element(cursor: Cursor) -> str:
+def _element(cursor: TokenCursor) -> str:
     """A member of ENUM or SET, also written as bytes."""
     kind = None if cursor.token is None else cursor.token.token_type
     if kind is TokenType.HEX_STRING:
@@ -102,7 +102,11 @@ def _element(cursor: Cursor) -> str:
 
 
 def _attributes(
-    cursor: Cursor, name: str, length: int | None, scale: int | None, elems: tuple[str, ...] | None
+    cursor: TokenCursor,
+    name: str,
+    length: int | None,
+    scale: int | None,
+    elems: tuple[str, ...] | None,
 ) -> DataType:
     unsigned = zerofill = binary = False
     charset: str | None = None
@@ -128,7 +132,7 @@ def _attributes(
             )
 
 
-def charset_name(cursor: Cursor) -> str:
+def charset_name(cursor: TokenCursor) -> str:
     """CHARACTER SET [=] name, CHARSET [=] name."""
     if not cursor.accept("CHARSET"):
         cursor.expect("CHARACTER", "SET")
@@ -136,12 +140,12 @@ def charset_name(cursor: Cursor) -> str:
     return word_or_string(cursor)
 
 
-def word_or_string(cursor: Cursor) -> str:
+def word_or_string(cursor: TokenCursor) -> str:
     """A name written as word or string, in lower case."""
     return as_written(cursor).lower()
 
 
-def as_written(cursor: Cursor) -> str:
+def as_written(cursor: TokenCursor) -> str:
     """A name written as word or string."""
     token = cursor.token
     if token is not None and token.token_type is TokenType.STRING:
@@ -154,7 +158,7 @@ def as_written(cursor: Cursor) -> str:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def column(cursor: Cursor, name: str | None = None) -> ColumnDefinition:
+def column(cursor: TokenCursor, name: str | None = None) -> ColumnDefinition:
     """`[[db.]table.]name type attributes...`; pass the name if it was read already."""
     if name is None:
         name = cursor.checked_name()
@@ -166,13 +170,15 @@ def column(cursor: Cursor, name: str | None = None) -> ColumnDefinition:
     facts: dict[str, object] = {"name": name, "type": kind, "place": place}
     if serial:
         facts |= {"not_null": True, "auto_increment": True, "unique": True}
-    checks: list[Check] = []
+    checks: list[CheckConstraint] = []
     while _column_attribute(cursor, facts, checks):
         pass
     return ColumnDefinition(**facts, checks=tuple(checks))  # type: ignore[arg-type]
 
 
-def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Check]) -> bool:
+def _column_attribute(
+    cursor: TokenCursor, facts: dict[str, object], checks: list[CheckConstraint]
+) -> bool:
     """Read one attribute into `facts`; False where none follows."""
     if cursor.accept("NOT", "NULL"):
         facts["not_null"] = True
@@ -212,7 +218,7 @@ def _column_attribute(cursor: Cursor, facts: dict[str, object], checks: list[Che
     return True
 
 
-def _auto_random(cursor: Cursor) -> tuple[int, int]:
+def _auto_random(cursor: TokenCursor) -> tuple[int, int]:
     shard, bits = 5, 64
     if cursor.accept("("):
         shard = cursor.integer()
@@ -222,7 +228,7 @@ def _auto_random(cursor: Cursor) -> tuple[int, int]:
     return shard, bits
 
 
-def _generated(cursor: Cursor, facts: dict[str, object]) -> None:
+def _generated(cursor: TokenCursor, facts: dict[str, object]) -> None:
     if cursor.accept("GENERATED"):
         cursor.expect("ALWAYS")
     cursor.expect("AS")
@@ -236,7 +242,7 @@ def _with_collate(kind: DataType, collate: str) -> DataType:
     return DataType(**{**fields, "collate": collate})
 
 
-def default(cursor: Cursor) -> tuple[Tree, str, bool]:
+def default(cursor: TokenCursor) -> tuple[Tree, str, bool]:
     """What follows DEFAULT: (tree, text, whether it is an expression in parentheses)."""
     if cursor.at("("):
         tree, text = cursor.parenthesised()
@@ -245,7 +251,7 @@ def default(cursor: Cursor) -> tuple[Tree, str, bool]:
     return tree, text, False
 
 
-def _simple_value(cursor: Cursor) -> tuple[Tree, str]:
+def _simple_value(cursor: TokenCursor) -> tuple[Tree, str]:
     start = cursor.position
     if cursor.accept("NEXT", "VALUE", "FOR"):
         cursor.table()
@@ -262,7 +268,7 @@ def _simple_value(cursor: Cursor) -> tuple[Tree, str]:
     return read_expression(cursor.text, tokens), text
 
 
-def named_check(cursor: Cursor) -> Check:
+def named_check(cursor: TokenCursor) -> CheckConstraint:
     """[CONSTRAINT [name]] CHECK (condition) [[NOT] ENFORCED]."""
     name = None
     if cursor.accept("CONSTRAINT") and not cursor.at("CHECK"):
@@ -271,10 +277,10 @@ def named_check(cursor: Cursor) -> Check:
     tree, text = cursor.parenthesised()
     enforced = not cursor.accept("NOT", "ENFORCED")
     cursor.accept("ENFORCED")
-    return Check(text, tree, name, enforced)
+    return CheckConstraint(text, tree, name, enforced)
 
 
-def reference(cursor: Cursor) -> Reference:
+def reference(cursor: TokenCursor) -> Reference:
     """REFERENCES table (columns) [ON DELETE ..] [ON UPDATE ..]."""
     cursor.expect("REFERENCES")
     table = cursor.table()
@@ -292,7 +298,7 @@ def reference(cursor: Cursor) -> Reference:
     return Reference(table, columns, actions.get("DELETE"), actions.get("UPDATE"))
 
 
-def _reference_action(cursor: Cursor) -> str:
+def _reference_action(cursor: TokenCursor) -> str:
     for action in (
         ("SET", "NULL"),
         ("SET", "DEFAULT"),
@@ -305,7 +311,7 @@ def _reference_action(cursor: Cursor) -> str:
     raise cursor.error()
 
 
-def foreign_key(cursor: Cursor, name: str | None) -> ForeignKey:
+def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
     """FOREIGN KEY [name] (columns) REFERENCES ..., after its CONSTRAINT name."""
     cursor.expect("FOREIGN", "KEY")
     if not cursor.at("("):
@@ -318,7 +324,7 @@ def foreign_key(cursor: Cursor, name: str | None) -> ForeignKey:
 INDEX_HEADS = frozenset(("INDEX", "KEY", "UNIQUE", "PRIMARY", "PRIMARY KEY", "FULLTEXT", "SPATIAL"))
 
 
-def index(cursor: Cursor, constraint: str | None = None) -> IndexDefinition:
+def index(cursor: TokenCursor, constraint: str | None = None) -> IndexDefinition:
     """[UNIQUE | PRIMARY | ...] KEY [name] [USING ..] (parts) options;
 
     the cursor is at its first word."""
@@ -335,7 +341,7 @@ def index(cursor: Cursor, constraint: str | None = None) -> IndexDefinition:
     return index_tail(cursor, kind, "PRIMARY" if kind == "primary" else name or constraint)
 
 
-def index_tail(cursor: Cursor, kind: str, name: str | None) -> IndexDefinition:
+def index_tail(cursor: TokenCursor, kind: str, name: str | None) -> IndexDefinition:
     """[USING ..] (parts) options."""
     facts: dict[str, object] = {"using": _using(cursor)}
     cursor.expect("(")
@@ -346,13 +352,13 @@ def index_tail(cursor: Cursor, kind: str, name: str | None) -> IndexDefinition:
     return IndexDefinition(kind=kind, parts=parts, name=name, **facts)  # type: ignore[arg-type]
 
 
-def _using(cursor: Cursor) -> str | None:
+def _using(cursor: TokenCursor) -> str | None:
     if cursor.accept("USING") or cursor.accept("TYPE"):
         return cursor.name().upper()
     return None
 
 
-def _index_option(cursor: Cursor, facts: dict[str, object]) -> bool:
+def _index_option(cursor: TokenCursor, facts: dict[str, object]) -> bool:
     if cursor.at("USING"):
         facts["using"] = _using(cursor)
     elif cursor.accept("COMMENT"):
@@ -376,7 +382,7 @@ def _index_option(cursor: Cursor, facts: dict[str, object]) -> bool:
     return True
 
 
-def index_part(cursor: Cursor) -> IndexPart:
+def index_part(cursor: TokenCursor) -> IndexPart:
     """column [(length)] [ASC | DESC], or (expression)."""
     if cursor.at("("):
         tree, text = cursor.parenthesised()

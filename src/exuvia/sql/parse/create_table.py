@@ -7,7 +7,7 @@ from exuvia.base.limits import IDENTIFIER_CHARS
 from exuvia.base.mysql_errors import ErrTooLongIdent
 from exuvia.sql.charsets import check_repeated
 from exuvia.sql.nodes import (
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     CreateTable,
     ForeignKey,
@@ -23,17 +23,17 @@ from exuvia.sql.parse.columns import (
     named_check,
     word_or_string,
 )
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.partitions import partitioning
-from exuvia.sql.parse.tokens import Source, read, remember_source
+from exuvia.sql.parse.tokens import QueryText, read, remember_source
 
 
-def if_not_exists(cursor: Cursor) -> bool:
+def if_not_exists(cursor: TokenCursor) -> bool:
     """[IF NOT EXISTS]."""
     return cursor.accept("IF", "NOT", "EXISTS")
 
 
-def create_table(cursor: Cursor, temporary: bool) -> CreateTable:
+def create_table(cursor: TokenCursor, temporary: bool) -> CreateTable:
     """What follows CREATE TABLE."""
     absent = if_not_exists(cursor)
     table = cursor.table()
@@ -69,7 +69,7 @@ def checked(table: TableName) -> TableName:
     return table
 
 
-def query_rest(cursor: Cursor) -> exp.Query:
+def query_rest(cursor: TokenCursor) -> exp.Query:
     """The remaining tokens as a query."""
     tokens = cursor.tokens[cursor.position :]
     if not tokens or cursor.peek() not in ("SELECT", "WITH", "(", "TABLE", "VALUES"):
@@ -78,15 +78,15 @@ def query_rest(cursor: Cursor) -> exp.Query:
     tree = read(cursor.text, tokens)
     if not isinstance(tree, exp.Query):
         raise cursor.error()
-    remember_source(tree, Source(cursor.text, tokens))
+    remember_source(tree, QueryText(cursor.text, tokens))
     return tree
 
 
-def _definitions(cursor: Cursor) -> dict[str, object]:
+def _definitions(cursor: TokenCursor) -> dict[str, object]:
     columns: list[ColumnDefinition] = []
     indexes: list[IndexDefinition] = []
     keys: list[ForeignKey] = []
-    checks: list[Check] = []
+    checks: list[CheckConstraint] = []
     cursor.expect("(")
     while True:
         found = definition(cursor)
@@ -109,7 +109,9 @@ def _definitions(cursor: Cursor) -> dict[str, object]:
     }
 
 
-def definition(cursor: Cursor) -> ColumnDefinition | IndexDefinition | ForeignKey | Check:
+def definition(
+    cursor: TokenCursor,
+) -> ColumnDefinition | IndexDefinition | ForeignKey | CheckConstraint:
     """One item between the parentheses of CREATE TABLE."""
     if cursor.at("CHECK") or cursor.at("CONSTRAINT", "CHECK"):
         return named_check(cursor)
@@ -179,12 +181,12 @@ _NUMBER_OPTIONS = frozenset(
 )
 
 
-def table_options(cursor: Cursor) -> dict[str, str]:
+def table_options(cursor: TokenCursor) -> dict[str, str]:
     """ENGINE=.. CHARSET=.. ..., in any order; of those that are said twice the last."""
     return dict(option_list(cursor))
 
 
-def option_list(cursor: Cursor) -> list[tuple[str, str]]:
+def option_list(cursor: TokenCursor) -> list[tuple[str, str]]:
     """Every option as it is written, with or without commas.
 
     Raises 1302, 1253: another charset, another charset's collation than said before."""
@@ -201,7 +203,7 @@ def option_list(cursor: Cursor) -> list[tuple[str, str]]:
         options.append(found)
 
 
-def _table_option(cursor: Cursor) -> tuple[str, str] | None:
+def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
     defaulted = cursor.accept("DEFAULT")
     if cursor.at_any(("CHARACTER", "CHARSET", "CHARACTER SET")):
         return "charset", charset_name(cursor)

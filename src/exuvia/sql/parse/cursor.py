@@ -21,7 +21,7 @@ Parsed = TypeVar("Parsed")
 _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NATIONAL_STRING}
 
 
-class Cursor:
+class TokenCursor:
     """One statement's tokens and a position among them."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:

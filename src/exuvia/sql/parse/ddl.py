@@ -37,14 +37,14 @@ from exuvia.sql.parse.create_table import (
     query_rest,
     table_options,
 )
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.statistics import drop_stats
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
 Options = tuple[tuple[str, int | None], ...]
 
 
-def create_view(cursor: Cursor, replace: bool) -> CreateView:
+def create_view(cursor: TokenCursor, replace: bool) -> CreateView:
     """What follows CREATE [OR REPLACE]: [ALGORITHM =] [DEFINER =] [SQL SECURITY] VIEW ..."""
     algorithm, definer, security = "UNDEFINED", None, "DEFINER"
     if cursor.accept("ALGORITHM"):
@@ -68,14 +68,14 @@ def create_view(cursor: Cursor, replace: bool) -> CreateView:
     return CreateView(view, columns, query, text, replace, algorithm, definer, security, check)
 
 
-def _one_of(cursor: Cursor, *words: str) -> str:
+def _one_of(cursor: TokenCursor, *words: str) -> str:
     found = cursor.accept_any(*words)
     if not found:
         raise cursor.error()
     return found
 
 
-def _check_option(cursor: Cursor) -> str:
+def _check_option(cursor: TokenCursor) -> str:
     """A trailing WITH [CASCADED | LOCAL] CHECK OPTION, taken away from the query."""
     words = [token.text.upper() for token in cursor.tokens[-4:]]
     for tail, kind in (
@@ -89,7 +89,7 @@ def _check_option(cursor: Cursor) -> str:
     return "CASCADED"
 
 
-def create_sequence(cursor: Cursor) -> CreateSequence:
+def create_sequence(cursor: TokenCursor) -> CreateSequence:
     """What follows CREATE SEQUENCE."""
     absent = if_not_exists(cursor)
     sequence = checked(cursor.table())
@@ -99,7 +99,7 @@ def create_sequence(cursor: Cursor) -> CreateSequence:
     return CreateSequence(sequence, options, absent, comment)
 
 
-def alter_sequence(cursor: Cursor) -> AlterSequence:
+def alter_sequence(cursor: TokenCursor) -> AlterSequence:
     """What follows ALTER SEQUENCE."""
     present = cursor.accept("IF", "EXISTS")
     sequence = cursor.table()
@@ -119,7 +119,7 @@ _NUMBERED = {
 _BARE = ("NOMINVALUE", "NOMAXVALUE", "NOCACHE", "NOCYCLE", "CYCLE")
 
 
-def _options(cursor: Cursor) -> tuple[Options, str | None]:
+def _options(cursor: TokenCursor) -> tuple[Options, str | None]:
     found: list[tuple[str, int | None]] = []
     comment = None
     while not cursor.done:
@@ -134,7 +134,7 @@ def _options(cursor: Cursor) -> tuple[Options, str | None]:
     return tuple(found), comment
 
 
-def _option(cursor: Cursor) -> tuple[str, int | None] | None:
+def _option(cursor: TokenCursor) -> tuple[str, int | None] | None:
     word = cursor.peek()
     if word in _NUMBERED:
         cursor.take()
@@ -157,7 +157,7 @@ def _option(cursor: Cursor) -> tuple[str, int | None] | None:
     return None
 
 
-def _signed(cursor: Cursor) -> int:
+def _signed(cursor: TokenCursor) -> int:
     if cursor.accept("-"):
         return -cursor.integer()
     cursor.accept("+")
@@ -172,7 +172,7 @@ _KNOWN_ELSEWHERE = frozenset(
 ) | {"PLACEMENT", "RESOURCE", "AGGREGATE", "LOGFILE", "STATISTICS"}
 
 
-def create(cursor: Cursor) -> Node:
+def create(cursor: TokenCursor) -> Node:
     """CREATE ..."""
     cursor.expect("CREATE")
     if cursor.accept_any(*_DATABASE):
@@ -198,27 +198,27 @@ def create(cursor: Cursor) -> Node:
     raise cursor.error()
 
 
-def _elsewhere(cursor: Cursor, verb: str) -> Unsupported:
+def _elsewhere(cursor: TokenCursor, verb: str) -> Unsupported:
     what = verb + cursor.peek()
     cursor.rest()
     return Unsupported(what)
 
 
-def _if_exists(cursor: Cursor) -> bool:
+def _if_exists(cursor: TokenCursor) -> bool:
     return cursor.accept("IF", "EXISTS")
 
 
 # -- databases -------------------------------------------------------------------------------------
 
 
-def _create_database(cursor: Cursor) -> CreateDatabase:
+def _create_database(cursor: TokenCursor) -> CreateDatabase:
     absent = if_not_exists(cursor)
     name = cursor.checked_name()
     charset, collate = _database_options(cursor)
     return CreateDatabase(name, absent, charset, collate)
 
 
-def alter_database(cursor: Cursor) -> AlterDatabase:
+def alter_database(cursor: TokenCursor) -> AlterDatabase:
     """ALTER DATABASE [name] options; the cursor stands after DATABASE."""
     name = None
     if not cursor.at_any(("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET")):
@@ -229,7 +229,7 @@ def alter_database(cursor: Cursor) -> AlterDatabase:
     return AlterDatabase(name, charset, collate)
 
 
-def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
+def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
     charset = collate = None
     while not cursor.done:
         cursor.accept("DEFAULT")
@@ -247,7 +247,7 @@ def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
 # -- indexes, views, the rest ----------------------------------------------------------------------
 
 
-def _create_index(cursor: Cursor) -> CreateIndex:
+def _create_index(cursor: TokenCursor) -> CreateIndex:
     head = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL")
     cursor.expect("INDEX")
     absent = if_not_exists(cursor)
@@ -265,7 +265,7 @@ def _create_index(cursor: Cursor) -> CreateIndex:
     return CreateIndex(table, found, absent)
 
 
-def drop(cursor: Cursor) -> Node:
+def drop(cursor: TokenCursor) -> Node:
     """DROP ..."""
     cursor.expect("DROP")
     if cursor.accept_any(*_DATABASE):
@@ -291,7 +291,7 @@ def drop(cursor: Cursor) -> Node:
     raise cursor.error()
 
 
-def _drop_index(cursor: Cursor) -> DropIndexStatement:
+def _drop_index(cursor: TokenCursor) -> DropIndexStatement:
     present = _if_exists(cursor)
     name = "PRIMARY" if cursor.accept("PRIMARY") else cursor.name()
     cursor.expect("ON")
@@ -302,14 +302,14 @@ def _drop_index(cursor: Cursor) -> DropIndexStatement:
     return DropIndexStatement(table, name, present)
 
 
-def truncate(cursor: Cursor) -> Node:
+def truncate(cursor: TokenCursor) -> Node:
     """TRUNCATE [TABLE] t."""
     cursor.expect("TRUNCATE")
     cursor.accept("TABLE")
     return TruncateTable(cursor.table())
 
 
-def rename(cursor: Cursor) -> Node:
+def rename(cursor: TokenCursor) -> Node:
     """RENAME TABLE a TO b, ..."""
     cursor.expect("RENAME")
     if cursor.accept("USER"):
@@ -318,7 +318,7 @@ def rename(cursor: Cursor) -> Node:
     return RenameTables(cursor.listed(lambda: _pair(cursor)))
 
 
-def _pair(cursor: Cursor) -> tuple[TableName, TableName]:
+def _pair(cursor: TokenCursor) -> tuple[TableName, TableName]:
     old = cursor.table()
     cursor.expect("TO")
     return old, checked(cursor.table())

@@ -10,16 +10,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check
-from exuvia.sql.nodes import Batch, Delete, Insert, Node, TableName, Tree, Update
+from exuvia.sql.nodes import Delete, Insert, Node, NonTransactionalDml, TableName, Tree, Update
 from exuvia.sql.parse.create_table import query_rest
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import read, read_expression, whole_number
 
 Assignments = tuple[tuple[exp.Column, Tree], ...]
 
 
-def insert(cursor: Cursor) -> Node:
+def insert(cursor: TokenCursor) -> Node:
     """INSERT | REPLACE [INTO] t [(columns)] VALUES ..
 
     | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
@@ -51,7 +51,7 @@ def insert(cursor: Cursor) -> Node:
     return Insert(**facts)  # type: ignore[arg-type]
 
 
-def _column_names(cursor: Cursor) -> tuple[str, ...]:
+def _column_names(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
     if cursor.accept(")"):
         return ()
@@ -60,14 +60,14 @@ def _column_names(cursor: Cursor) -> tuple[str, ...]:
     return found
 
 
-def _last_name(cursor: Cursor) -> str:
+def _last_name(cursor: TokenCursor) -> str:
     name = cursor.name()
     while cursor.accept("."):
         name = cursor.name()
     return name
 
 
-def _rows(cursor: Cursor) -> list[list[Tree]]:
+def _rows(cursor: TokenCursor) -> list[list[Tree]]:
     """VALUES (..), (..): many rows at once through the compiled parser, which holds the
     interpreter while it reads them."""
     head = cursor.take()
@@ -100,12 +100,12 @@ def _rows(cursor: Cursor) -> list[list[Tree]]:
 _TOKENS_AT_ONCE = 8192
 
 
-def _empty_row(cursor: Cursor) -> list[Tree]:
+def _empty_row(cursor: TokenCursor) -> list[Tree]:
     cursor.expect("(", ")")
     return []
 
 
-def _skip_rows(cursor: Cursor) -> list[int]:
+def _skip_rows(cursor: TokenCursor) -> list[int]:
     """The places of the commas between rows."""
     tokens, position, depth = cursor.tokens, cursor.position, 0
     commas: list[int] = []
@@ -125,7 +125,7 @@ def _skip_rows(cursor: Cursor) -> list[int]:
     return commas
 
 
-def _insert_query(cursor: Cursor) -> exp.Query:
+def _insert_query(cursor: TokenCursor) -> exp.Query:
     start = cursor.position
     end = next(
         (
@@ -137,18 +137,18 @@ def _insert_query(cursor: Cursor) -> exp.Query:
         ),
         len(cursor.tokens),
     )
-    inner = Cursor(cursor.text, cursor.tokens[start:end])
+    inner = TokenCursor(cursor.text, cursor.tokens[start:end])
     found = query_rest(inner)
     cursor.position = end
     return found
 
 
-def assignments(cursor: Cursor, *stops: str) -> Assignments:
+def assignments(cursor: TokenCursor, *stops: str) -> Assignments:
     """a = 1, t.b = 2, ..."""
     return cursor.listed(lambda: _assignment(cursor, stops))
 
 
-def _assignment(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Column, Tree]:
+def _assignment(cursor: TokenCursor, stops: tuple[str, ...]) -> tuple[exp.Column, Tree]:
     parts = [cursor.name()]
     while cursor.accept("."):
         parts.append(cursor.name())
@@ -165,7 +165,7 @@ def column_of(parts: list[str]) -> exp.Column:
     return exp.Column(**dict(zip(keys, reversed(names), strict=True)))
 
 
-def update(cursor: Cursor) -> Node:
+def update(cursor: TokenCursor) -> Node:
     """UPDATE tables SET .. [WHERE ..] [ORDER BY ..] [LIMIT n]."""
     cursor.expect("UPDATE")
     ignore = _modifiers(cursor)
@@ -178,13 +178,13 @@ def update(cursor: Cursor) -> Node:
     )
 
 
-def _hints(cursor: Cursor) -> None:
+def _hints(cursor: TokenCursor) -> None:
     """/*+ .. */ behind the verb: this planner needs none."""
     while cursor.peek().startswith("/*+"):
         cursor.take()
 
 
-def _modifiers(cursor: Cursor) -> bool:
+def _modifiers(cursor: TokenCursor) -> bool:
     _hints(cursor)
     ignore = False
     while cursor.at_any(("LOW_PRIORITY", "QUICK", "IGNORE")):
@@ -192,7 +192,7 @@ def _modifiers(cursor: Cursor) -> bool:
     return ignore
 
 
-def _source(cursor: Cursor, tokens: list[Token]) -> exp.Select:
+def _source(cursor: TokenCursor, tokens: list[Token]) -> exp.Select:
     if not tokens:
         raise cursor.error()
     first = tokens[0]
@@ -208,7 +208,7 @@ def _source(cursor: Cursor, tokens: list[Token]) -> exp.Select:
     return tree
 
 
-def _tail(cursor: Cursor) -> tuple[Tree | None, exp.Order | None, Tree | None]:
+def _tail(cursor: TokenCursor) -> tuple[Tree | None, exp.Order | None, Tree | None]:
     where = order = limit = None
     if cursor.accept("WHERE"):
         where = cursor.expression("ORDER BY", "LIMIT")
@@ -227,7 +227,7 @@ def _tail(cursor: Cursor) -> tuple[Tree | None, exp.Order | None, Tree | None]:
     return where, order, limit
 
 
-def delete(cursor: Cursor) -> Node:
+def delete(cursor: TokenCursor) -> Node:
     """DELETE FROM t ..; DELETE t, u FROM ..; DELETE FROM t, u USING ..."""
     cursor.expect("DELETE")
     ignore = _modifiers(cursor)
@@ -238,7 +238,7 @@ def delete(cursor: Cursor) -> Node:
     ends = ("WHERE", "ORDER BY", "LIMIT")  # behind targets USING is a join's
     tokens = cursor.until(*ends) if targets else cursor.until(*ends, "USING")
     if not targets and cursor.accept("USING"):
-        names = Cursor(cursor.text, tokens)
+        names = TokenCursor(cursor.text, tokens)
         targets = names.listed(lambda: _target(names))
         tokens = cursor.until("WHERE", "ORDER BY", "LIMIT")
     source = _source(cursor, tokens)
@@ -248,7 +248,7 @@ def delete(cursor: Cursor) -> Node:
     )
 
 
-def _target(cursor: Cursor) -> TableName:
+def _target(cursor: TokenCursor) -> TableName:
     first = cursor.name()
     found = TableName(first)
     if cursor.accept("."):
@@ -264,7 +264,7 @@ _ENDS = ("GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT", "FOR", "LOCK", "UN
 _MODIFIERS = ("LOW_PRIORITY", "QUICK", "IGNORE")
 
 
-def batch(cursor: Cursor) -> Node:
+def batch(cursor: TokenCursor) -> Node:
     """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] INSERT | REPLACE | UPDATE | DELETE ..."""
     cursor.expect("BATCH")
     column: list[str] = []
@@ -285,14 +285,14 @@ def batch(cursor: Cursor) -> Node:
         raise cursor.error()
     tokens = cursor.tokens[cursor.position :]
     cursor.position = len(cursor.tokens)
-    inner = Cursor(cursor.text, tokens)
+    inner = TokenCursor(cursor.text, tokens)
     statement = reader[word](inner)
     inner.end()
     facts = {"column": tuple(column), "limit": limit, "dry_run": dry_run, "statement": statement}
-    return Batch(**facts, **_cut(Cursor(cursor.text, tokens), word))  # type: ignore[arg-type]
+    return NonTransactionalDml(**facts, **_cut(TokenCursor(cursor.text, tokens), word))  # type: ignore[arg-type]
 
 
-def _cut(cursor: Cursor, word: str) -> dict[str, str]:
+def _cut(cursor: TokenCursor, word: str) -> dict[str, str]:
     """Head, condition, tail and tables of a statement, as they were written."""
     tokens, text = cursor.tokens, cursor.text
 
@@ -304,7 +304,7 @@ def _cut(cursor: Cursor, word: str) -> dict[str, str]:
         for place in range(len(tokens) - 2):
             if cursor.peek(place) == "ON" and cursor.peek(place + 1) == "DUPLICATE":
                 last = place
-    of = Cursor(text, tokens[:last])
+    of = TokenCursor(text, tokens[:last])
     of.take()
     if word == "UPDATE":
         while of.at_any(_MODIFIERS) or of.peek().startswith("/*+"):
@@ -355,7 +355,7 @@ def written_at(tokens: list[Token]) -> int:
     return 0
 
 
-def skip_with(cursor: Cursor) -> None:
+def skip_with(cursor: TokenCursor) -> None:
     """[RECURSIVE] x [(a, ..)] AS (..), ..., behind WITH."""
     cursor.accept("RECURSIVE")
     while True:

@@ -8,11 +8,11 @@ from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongFieldTerminator
 from exuvia.sql.nodes import Node
 from exuvia.sql.nodes.rows import IntoFile, LoadData, TextFormat
 from exuvia.sql.parse.columns import charset_name
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.dml import assignments
 
 
-def load(cursor: Cursor) -> Node:
+def load(cursor: TokenCursor) -> Node:
     """LOAD DATA ..."""
     cursor.take()
     if cursor.accept("XML"):
@@ -43,13 +43,13 @@ def load(cursor: Cursor) -> Node:
     return LoadData(**facts)  # type: ignore[arg-type]
 
 
-def _item(cursor: Cursor) -> str:
+def _item(cursor: TokenCursor) -> str:
     if cursor.accept("@"):
         return "@" + cursor.take().text
     return cursor.name()
 
 
-def text_format(cursor: Cursor) -> TextFormat:
+def text_format(cursor: TokenCursor) -> TextFormat:
     """[FIELDS ...] [LINES ...]."""
     facts: dict[str, object] = {}
     if cursor.accept_any("FIELDS", "COLUMNS"):
@@ -59,7 +59,7 @@ def text_format(cursor: Cursor) -> TextFormat:
     return TextFormat(**facts)  # type: ignore[arg-type]
 
 
-def _fields(cursor: Cursor, facts: dict[str, object]) -> None:
+def _fields(cursor: TokenCursor, facts: dict[str, object]) -> None:
     before = cursor.position
     while True:
         if cursor.accept("TERMINATED", "BY"):
@@ -76,14 +76,14 @@ def _fields(cursor: Cursor, facts: dict[str, object]) -> None:
         raise cursor.error()
 
 
-def _one_sign(cursor: Cursor) -> str:
+def _one_sign(cursor: TokenCursor) -> str:
     found = cursor.string()
     if len(found) > 1:
         raise ErrWrongFieldTerminators()
     return found
 
 
-def _lines(cursor: Cursor, facts: dict[str, object]) -> None:
+def _lines(cursor: TokenCursor, facts: dict[str, object]) -> None:
     before = cursor.position
     while True:
         if cursor.accept("STARTING", "BY"):
@@ -96,7 +96,7 @@ def _lines(cursor: Cursor, facts: dict[str, object]) -> None:
         raise cursor.error()
 
 
-def into_file(cursor: Cursor) -> IntoFile | None:
+def into_file(cursor: TokenCursor) -> IntoFile | None:
     """What follows INTO, where it is a file."""
     if cursor.accept("DUMPFILE"):
         return IntoFile(cursor.string(), raw=True)
@@ -121,7 +121,7 @@ def split_into(text: str, tokens: list[Token]) -> tuple[list[Token], tuple[str, 
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
         elif token.token_type is TokenType.INTO and depth == 0:
-            cursor = Cursor(text, tokens)
+            cursor = TokenCursor(text, tokens)
             cursor.position = start + 1
             file = into_file(cursor)
             if file is not None:

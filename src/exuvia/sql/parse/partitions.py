@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 from exuvia.base.mysql_errors import ErrPartitionWrongValues, ErrSyntax
 from exuvia.catalog.model import DEFAULT, MAXVALUE
 from exuvia.sql.nodes.parts import IntervalWritten, Partitioning, PartitionWritten, Tree
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 
 _WORD_OPTIONS = (
     *("ENGINE", "TABLESPACE", "MAX_ROWS", "MIN_ROWS", "NODEGROUP", "STORAGE"),
@@ -22,13 +22,13 @@ _WORD_OPTIONS = (
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
 
 
-def partitioning(cursor: Cursor) -> Partitioning:
+def partitioning(cursor: TokenCursor) -> Partitioning:
     """PARTITION BY ..."""
     cursor.expect("PARTITION", "BY")
     return partitioning_rest(cursor)
 
 
-def partitioning_rest(cursor: Cursor) -> Partitioning:
+def partitioning_rest(cursor: TokenCursor) -> Partitioning:
     """What follows PARTITION BY."""
     linear = cursor.accept("LINEAR")
     kind = cursor.accept_any("RANGE", "LIST", "HASH", "KEY").lower()
@@ -53,7 +53,7 @@ def partitioning_rest(cursor: Cursor) -> Partitioning:
     )
 
 
-def _function(cursor: Cursor, kind: str) -> tuple[tuple[str, ...] | None, Tree | None]:
+def _function(cursor: TokenCursor, kind: str) -> tuple[tuple[str, ...] | None, Tree | None]:
     if kind == "key":
         if cursor.accept("ALGORITHM"):
             cursor.expect("=")
@@ -69,7 +69,7 @@ def _function(cursor: Cursor, kind: str) -> tuple[tuple[str, ...] | None, Tree |
     return None, tree
 
 
-def _interval(cursor: Cursor) -> IntervalWritten:
+def _interval(cursor: TokenCursor) -> IntervalWritten:
     cursor.expect("INTERVAL")
     cursor.expect("(")
     amount = cursor.expression(*_UNITS)
@@ -90,7 +90,7 @@ def _interval(cursor: Cursor) -> IntervalWritten:
     )
 
 
-def less_than(cursor: Cursor) -> Tree:
+def less_than(cursor: TokenCursor) -> Tree:
     """PARTITION LESS THAN (e)."""
     cursor.expect("PARTITION")
     cursor.expect("LESS")
@@ -98,7 +98,7 @@ def less_than(cursor: Cursor) -> Tree:
     return cursor.parenthesised()[0]
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
     if cursor.accept(")"):
         return ()
@@ -107,7 +107,7 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
     return found
 
 
-def _subpartitions(cursor: Cursor) -> bool:
+def _subpartitions(cursor: TokenCursor) -> bool:
     if not cursor.accept("SUBPARTITION", "BY"):
         return False
     cursor.accept("LINEAR")
@@ -119,7 +119,7 @@ def _subpartitions(cursor: Cursor) -> bool:
     return True
 
 
-def definitions_of(cursor: Cursor) -> tuple[PartitionWritten, ...]:
+def definitions_of(cursor: TokenCursor) -> tuple[PartitionWritten, ...]:
     """(PARTITION p .., PARTITION q ..)."""
     cursor.expect("(")
     found = cursor.listed(lambda: _definition(cursor))
@@ -127,7 +127,7 @@ def definitions_of(cursor: Cursor) -> tuple[PartitionWritten, ...]:
     return found
 
 
-def _definition(cursor: Cursor) -> PartitionWritten:
+def _definition(cursor: TokenCursor) -> PartitionWritten:
     cursor.expect("PARTITION")
     name = cursor.checked_name()
     less_than: tuple[Tree, ...] | None = None
@@ -149,7 +149,7 @@ def _definition(cursor: Cursor) -> PartitionWritten:
     return PartitionWritten(name=name, less_than=less_than, in_values=in_values, comment=comment)
 
 
-def _bounds(cursor: Cursor) -> tuple[Tree, ...]:
+def _bounds(cursor: TokenCursor) -> tuple[Tree, ...]:
     if cursor.accept("MAXVALUE"):
         return (exp.Var(this=MAXVALUE),)
     cursor.expect("(")
@@ -158,7 +158,7 @@ def _bounds(cursor: Cursor) -> tuple[Tree, ...]:
     return found
 
 
-def _bound(cursor: Cursor) -> Tree:
+def _bound(cursor: TokenCursor) -> Tree:
     if cursor.accept("MAXVALUE"):
         return exp.Var(this=MAXVALUE)
     if cursor.accept("DEFAULT"):
@@ -166,14 +166,14 @@ def _bound(cursor: Cursor) -> Tree:
     return cursor.expression(",")
 
 
-def _rows(cursor: Cursor) -> tuple[tuple[Tree, ...], ...]:
+def _rows(cursor: TokenCursor) -> tuple[tuple[Tree, ...], ...]:
     cursor.expect("(")
     found = cursor.listed(lambda: _row(cursor))
     cursor.expect(")")
     return found
 
 
-def _row(cursor: Cursor) -> tuple[Tree, ...]:
+def _row(cursor: TokenCursor) -> tuple[Tree, ...]:
     if cursor.accept("DEFAULT"):
         return (exp.Var(this=DEFAULT),)
     if cursor.at("(") and _is_row(cursor):
@@ -186,7 +186,7 @@ def _row(cursor: Cursor) -> tuple[Tree, ...]:
     return (cursor.expression(","),)
 
 
-def _is_row(cursor: Cursor) -> bool:
+def _is_row(cursor: TokenCursor) -> bool:
     """Whether the parenthesis at the cursor is a row and not the begin of an expression."""
     mark = cursor.position
     cursor.take()
@@ -197,7 +197,7 @@ def _is_row(cursor: Cursor) -> bool:
     return ends
 
 
-def _options(cursor: Cursor) -> str:
+def _options(cursor: TokenCursor) -> str:
     comment = ""
     while True:
         if cursor.accept("COMMENT"):

@@ -17,7 +17,7 @@ from exuvia.sql.nodes.session import (
     PrepareStatement,
     ReleaseSavepoint,
     Rollback,
-    Savepoint,
+    SetSavepoint,
     SetStatement,
     TableMaintenance,
     UnlockTables,
@@ -25,7 +25,7 @@ from exuvia.sql.nodes.session import (
 )
 from exuvia.sql.parse.accounts import set_default_role, set_password, set_role
 from exuvia.sql.parse.columns import word_or_string
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 
 _LEVELS = (
     ("READ", "UNCOMMITTED"),
@@ -36,7 +36,7 @@ _LEVELS = (
 _SCOPES = {"GLOBAL": "global", "SESSION": "session", "LOCAL": "session", "PERSIST": "global"}
 
 
-def begin(cursor: Cursor) -> Node:
+def begin(cursor: TokenCursor) -> Node:
     """BEGIN [WORK | PESSIMISTIC | OPTIMISTIC]."""
     cursor.take()
     if cursor.accept("PESSIMISTIC"):
@@ -47,7 +47,7 @@ def begin(cursor: Cursor) -> Node:
     return Begin()
 
 
-def start(cursor: Cursor) -> Node:
+def start(cursor: TokenCursor) -> Node:
     """START TRANSACTION [characteristics]."""
     cursor.expect("START", "TRANSACTION")
     read_only = snapshot = False
@@ -63,20 +63,20 @@ def start(cursor: Cursor) -> Node:
     return Begin(read_only, snapshot)
 
 
-def commit(cursor: Cursor) -> Node:
+def commit(cursor: TokenCursor) -> Node:
     """COMMIT [WORK] [AND NO CHAIN] [NO RELEASE]."""
     cursor.take()
     _chain(cursor)
     return Commit()
 
 
-def _chain(cursor: Cursor) -> None:
+def _chain(cursor: TokenCursor) -> None:
     cursor.accept("WORK")
     cursor.accept("AND", "NO", "CHAIN")
     cursor.accept("NO", "RELEASE")
 
 
-def rollback(cursor: Cursor) -> Node:
+def rollback(cursor: TokenCursor) -> Node:
     """ROLLBACK [WORK] [TO [SAVEPOINT] name]."""
     cursor.take()
     _chain(cursor)
@@ -86,25 +86,25 @@ def rollback(cursor: Cursor) -> Node:
     return Rollback()
 
 
-def savepoint(cursor: Cursor) -> Node:
+def savepoint(cursor: TokenCursor) -> Node:
     """SAVEPOINT name."""
     cursor.take()
-    return Savepoint(cursor.name())
+    return SetSavepoint(cursor.name())
 
 
-def release(cursor: Cursor) -> Node:
+def release(cursor: TokenCursor) -> Node:
     """RELEASE SAVEPOINT name."""
     cursor.expect("RELEASE", "SAVEPOINT")
     return ReleaseSavepoint(cursor.name())
 
 
-def use(cursor: Cursor) -> Node:
+def use(cursor: TokenCursor) -> Node:
     """USE database."""
     cursor.take()
     return Use(cursor.name())
 
 
-def kill(cursor: Cursor) -> Node:
+def kill(cursor: TokenCursor) -> Node:
     """KILL [TIDB] [CONNECTION | QUERY] id."""
     cursor.take()
     cursor.accept("TIDB")
@@ -112,7 +112,7 @@ def kill(cursor: Cursor) -> Node:
     return Kill(cursor.expression(), word == "QUERY")
 
 
-def prepare(cursor: Cursor) -> Node:
+def prepare(cursor: TokenCursor) -> Node:
     """PREPARE name FROM text."""
     cursor.take()
     name = cursor.name()
@@ -120,7 +120,7 @@ def prepare(cursor: Cursor) -> Node:
     return PrepareStatement(name, cursor.expression())
 
 
-def execute(cursor: Cursor) -> Node:
+def execute(cursor: TokenCursor) -> Node:
     """EXECUTE name [USING @a, ...]."""
     cursor.take()
     name = cursor.name()
@@ -128,26 +128,26 @@ def execute(cursor: Cursor) -> Node:
     return ExecuteStatement(name, variables)
 
 
-def _user_variable(cursor: Cursor) -> str:
+def _user_variable(cursor: TokenCursor) -> str:
     cursor.expect("@")
     token = cursor.take()
     return token.text
 
 
-def deallocate(cursor: Cursor) -> Node:
+def deallocate(cursor: TokenCursor) -> Node:
     """DEALLOCATE | DROP PREPARE name."""
     cursor.take()
     cursor.expect("PREPARE")
     return DeallocateStatement(cursor.name())
 
 
-def do(cursor: Cursor) -> Node:
+def do(cursor: TokenCursor) -> Node:
     """DO expression, ..."""
     cursor.take()
     return Do(cursor.listed(lambda: cursor.expression(",")))
 
 
-def maintenance(cursor: Cursor) -> Node:
+def maintenance(cursor: TokenCursor) -> Node:
     """CHECK | CHECKSUM | OPTIMIZE | REPAIR TABLE t, ..."""
     kind = cursor.take().text.lower()
     cursor.accept_any("LOCAL", "NO_WRITE_TO_BINLOG")
@@ -158,7 +158,7 @@ def maintenance(cursor: Cursor) -> Node:
     return TableMaintenance(kind, tables)
 
 
-def split(cursor: Cursor) -> Node:
+def split(cursor: TokenCursor) -> Node:
     """SPLIT [REGION FOR] [PARTITION] TABLE t [PARTITION (..)] [INDEX i] BETWEEN .. | BY .."""
     cursor.take()
     if cursor.accept("REGION"):
@@ -176,7 +176,7 @@ def split(cursor: Cursor) -> Node:
     return TableMaintenance("split", (table,))
 
 
-def lock(cursor: Cursor) -> Node:
+def lock(cursor: TokenCursor) -> Node:
     """LOCK TABLES t READ | WRITE, ..."""
     cursor.take()
     if not cursor.accept_any("TABLES", "TABLE"):
@@ -184,7 +184,7 @@ def lock(cursor: Cursor) -> Node:
     return LockTables(cursor.listed(lambda: _lock(cursor)))
 
 
-def _lock(cursor: Cursor) -> tuple[TableName, str]:
+def _lock(cursor: TokenCursor) -> tuple[TableName, str]:
     table = cursor.table()
     if cursor.accept("AS") or not cursor.at_any(("READ", "WRITE", "LOW_PRIORITY")):
         cursor.name()
@@ -196,7 +196,7 @@ def _lock(cursor: Cursor) -> tuple[TableName, str]:
     return table, mode
 
 
-def unlock(cursor: Cursor) -> Node:
+def unlock(cursor: TokenCursor) -> Node:
     """UNLOCK TABLES."""
     cursor.take()
     if not cursor.accept_any("TABLES", "TABLE"):
@@ -204,7 +204,7 @@ def unlock(cursor: Cursor) -> Node:
     return UnlockTables()
 
 
-def flush(cursor: Cursor) -> Node:
+def flush(cursor: TokenCursor) -> Node:
     """FLUSH ..."""
     cursor.take()
     return Flush(cursor.rest())
@@ -213,7 +213,7 @@ def flush(cursor: Cursor) -> Node:
 # -- SET -------------------------------------------------------------------------------------------
 
 
-def set_statement(cursor: Cursor) -> Node:
+def set_statement(cursor: TokenCursor) -> Node:
     """SET item, ..."""
     cursor.take()
     if cursor.accept("PASSWORD"):
@@ -233,7 +233,7 @@ def set_statement(cursor: Cursor) -> Node:
     return SetStatement(cursor.listed(lambda: _set_item(cursor)))
 
 
-def _characteristic(cursor: Cursor) -> str:
+def _characteristic(cursor: TokenCursor) -> str:
     """ISOLATION LEVEL level | READ ONLY | READ WRITE, as `SET TRANSACTION` has them."""
     if cursor.accept("ISOLATION", "LEVEL"):
         for words in _LEVELS:
@@ -246,7 +246,7 @@ def _characteristic(cursor: Cursor) -> str:
     return "READ WRITE"
 
 
-def _set_item(cursor: Cursor) -> Assignment:
+def _set_item(cursor: TokenCursor) -> Assignment:
     if cursor.at("NAMES") and cursor.peek(1) != "=":
         cursor.take()
         if cursor.accept("DEFAULT"):
@@ -269,7 +269,7 @@ def _set_item(cursor: Cursor) -> Assignment:
     return Assignment(scope, name.lower(), _value(cursor))
 
 
-def _scope(cursor: Cursor) -> str:
+def _scope(cursor: TokenCursor) -> str:
     if cursor.accept("@@"):
         if cursor.peek(1) == "." and cursor.peek() in _SCOPES:
             scope = _SCOPES[cursor.take().text.upper()]
@@ -285,12 +285,12 @@ def _scope(cursor: Cursor) -> str:
     return "session"
 
 
-def _equals(cursor: Cursor) -> None:
+def _equals(cursor: TokenCursor) -> None:
     if not (cursor.accept("=") or cursor.accept(":=")):
         raise cursor.error()
 
 
-def _value(cursor: Cursor) -> Tree | None:
+def _value(cursor: TokenCursor) -> Tree | None:
     """An expression; a bare word (ON, utf8mb4) becomes a string; DEFAULT is None."""
     following = cursor.peek(1)
     token = cursor.token

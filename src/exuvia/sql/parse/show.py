@@ -9,7 +9,7 @@ from exuvia.sql.nodes.session import (
     Show,
 )
 from exuvia.sql.parse.accounts import show_create_user, show_grants
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.tokens import read_expression
 
 _WITH_TABLE = {"COLUMNS": "columns", "FIELDS": "columns"}
@@ -40,7 +40,7 @@ _SINGLE = {
 }
 
 
-def show(cursor: Cursor) -> Node:
+def show(cursor: TokenCursor) -> Node:
     """SHOW ..."""
     cursor.expect("SHOW")
     if cursor.accept("COUNT", "("):
@@ -66,14 +66,14 @@ def show(cursor: Cursor) -> Node:
     return Show(**facts)  # type: ignore[arg-type]
 
 
-def _one_of(cursor: Cursor, *words: str) -> str:
+def _one_of(cursor: TokenCursor, *words: str) -> str:
     word = cursor.accept_any(*words)
     if not word:
         raise cursor.error()
     return word.lower()
 
 
-def _show_create(cursor: Cursor) -> Node:
+def _show_create(cursor: TokenCursor) -> Node:
     kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", *_OBJECTS)
     if kind in ("database", "schema"):
         unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
@@ -83,7 +83,7 @@ def _show_create(cursor: Cursor) -> Node:
     return Show(kind="create " + kind, table=cursor.table())
 
 
-def _kind(cursor: Cursor) -> str:
+def _kind(cursor: TokenCursor) -> str:
     word = cursor.peek()
     if cursor.accept("BINARY", "LOG", "STATUS"):
         return "binary log status"
@@ -118,7 +118,7 @@ def _kind(cursor: Cursor) -> str:
     raise cursor.error()
 
 
-def _qualifiers(cursor: Cursor, facts: dict[str, object]) -> None:
+def _qualifiers(cursor: TokenCursor, facts: dict[str, object]) -> None:
     kind = facts["kind"]
     if cursor.at_any(("FROM", "IN")):
         cursor.take()
@@ -146,7 +146,7 @@ def _qualifiers(cursor: Cursor, facts: dict[str, object]) -> None:
             facts["limit"] = (0, first)
 
 
-def _where(cursor: Cursor) -> list[Token]:
+def _where(cursor: TokenCursor) -> list[Token]:
     """The condition's tokens; Charset is a column of some lists, and a word of sqlglot's."""
     return [
         Token(TokenType.IDENTIFIER, each.text, each.line, each.col, each.start, each.end)
@@ -156,7 +156,7 @@ def _where(cursor: Cursor) -> list[Token]:
     ]
 
 
-def describe_table(cursor: Cursor) -> Node:
+def describe_table(cursor: TokenCursor) -> Node:
     """table [column | 'pattern'], after DESCRIBE."""
     table = cursor.table()
     pattern = None
@@ -167,7 +167,7 @@ def describe_table(cursor: Cursor) -> Node:
     return Describe(table, pattern)
 
 
-def show_where(cursor: Cursor) -> object:
+def show_where(cursor: TokenCursor) -> object:
     """A trailing [WHERE condition]."""
     if not cursor.accept("WHERE"):
         return None

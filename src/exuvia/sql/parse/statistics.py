@@ -3,12 +3,12 @@
 from exuvia.sql.nodes import Node, TableName
 from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.parse import session
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 
 _OPTIONS = ("BUCKETS", "TOPN", "CMSKETCH", "SAMPLES", "SAMPLERATE")
 
 
-def analyze(cursor: Cursor) -> Node:
+def analyze(cursor: TokenCursor) -> Node:
     """ANALYZE [INCREMENTAL] TABLE t, ... [PARTITION ...] [INDEX ... | COLUMNS ...] [WITH ...]."""
     cursor.take()
     cursor.accept_any("LOCAL", "NO_WRITE_TO_BINLOG", "INCREMENTAL")
@@ -20,7 +20,7 @@ def analyze(cursor: Cursor) -> Node:
 
 
 def analyze_rest(
-    cursor: Cursor, tables: tuple[TableName, ...], partitions: tuple[str, ...]
+    cursor: TokenCursor, tables: tuple[TableName, ...], partitions: tuple[str, ...]
 ) -> Node:
     """[INDEX ... | COLUMNS ...] [WITH ...]."""
     indexes: tuple[str, ...] | None = None
@@ -38,7 +38,7 @@ def analyze_rest(
     )
 
 
-def _option(cursor: Cursor) -> tuple[str, float]:
+def _option(cursor: TokenCursor) -> tuple[str, float]:
     try:
         number = float(cursor.take().text)
     except ValueError:
@@ -51,7 +51,7 @@ def _option(cursor: Cursor) -> tuple[str, float]:
     return word, number
 
 
-def lock(cursor: Cursor) -> Node:
+def lock(cursor: TokenCursor) -> Node:
     """LOCK STATS t, ... | LOCK TABLES ..."""
     if cursor.peek(1) != "STATS":
         return session.lock(cursor)
@@ -59,7 +59,7 @@ def lock(cursor: Cursor) -> Node:
     return LockStats(cursor.listed(lambda: _table(cursor)))
 
 
-def unlock(cursor: Cursor) -> Node:
+def unlock(cursor: TokenCursor) -> Node:
     """UNLOCK STATS t, ... | UNLOCK TABLES."""
     if cursor.peek(1) != "STATS":
         return session.unlock(cursor)
@@ -67,7 +67,7 @@ def unlock(cursor: Cursor) -> Node:
     return LockStats(cursor.listed(lambda: _table(cursor)), unlocks=True)
 
 
-def _table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
+def _table(cursor: TokenCursor) -> tuple[TableName, tuple[str, ...]]:
     table = cursor.table()
     if not cursor.accept("PARTITION"):
         return table, ()
@@ -78,7 +78,7 @@ def _table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     return table, cursor.listed(cursor.name)
 
 
-def drop_stats(cursor: Cursor) -> Node:
+def drop_stats(cursor: TokenCursor) -> Node:
     """t, ... [GLOBAL] | t PARTITION p, ..., after DROP STATS."""
     tables = cursor.listed(cursor.table)
     if cursor.accept("PARTITION"):

@@ -25,14 +25,14 @@ from exuvia.sql.parse import session, statistics
 from exuvia.sql.parse.accounts import grant, revoke
 from exuvia.sql.parse.admin import admin, flashback, recover
 from exuvia.sql.parse.alter import alter
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
 from exuvia.sql.parse.dml import batch, delete, insert, skip_with, update, with_written, written_at
 from exuvia.sql.parse.files import load, split_into
 from exuvia.sql.parse.show import describe_table, show
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
-    Source,
+    QueryText,
     open_comments,
     read,
     read_expression,
@@ -118,7 +118,7 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
     reader = READERS.get(word)
     if reader is None:
         raise syntax_error(text, first.start)
-    cursor = Cursor(text, tokens)
+    cursor = TokenCursor(text, tokens)
     found = reader(cursor)
     cursor.end()
     return found
@@ -131,13 +131,13 @@ def _query(text: str, tokens: list[Token]) -> exp.Expression:
         tree = tree.this
     if not isinstance(tree, exp.Query | exp.Values):
         raise syntax_error(text, tokens[0].start)
-    remember_source(tree, Source(text, tokens))
+    remember_source(tree, QueryText(text, tokens))
     if variables:
         tree.meta["into"] = variables
     return tree
 
 
-def _describe(cursor: Cursor) -> Statement:
+def _describe(cursor: TokenCursor) -> Statement:
     cursor.take()
     analyze = cursor.accept("ANALYZE")
     form = "row"
@@ -166,12 +166,12 @@ def item_texts(tree: exp.Expression) -> list[str]:
     if source is None or not isinstance(tree, exp.Select):
         return []
     text, tokens = source.text, source.tokens
-    found = list_items(Cursor(text, tokens))
+    found = list_items(TokenCursor(text, tokens))
     shown = (text[tokens[start].start : tokens[end - 1].end + 1] for start, end in found)
     return [each[:MOST_TITLE] for each in shown]
 
 
-def list_items(cursor: Cursor) -> list[tuple[int, int]]:
+def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:
     """(first token, token behind) of each item of the first select list. [] where unknown."""
     while cursor.at_any(("(", "WITH")):
         if cursor.take().text.upper() == "WITH":
@@ -216,13 +216,13 @@ _AFTER_LIST = (
 )
 
 
-def _unsupported(cursor: Cursor) -> Statement:
+def _unsupported(cursor: TokenCursor) -> Statement:
     what = cursor.take().text.upper()
     cursor.rest()
     return Unsupported(what)
 
 
-READERS: dict[str, Callable[[Cursor], Statement]] = {
+READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "ADMIN": admin,
     "ALTER": alter,
     "ANALYZE": statistics.analyze,

@@ -149,7 +149,7 @@ class Exuvia(MySQL):
     Tokenizer = _Tokenizer
 
 
-class Source:
+class QueryText:
     """Text and tokens a query came from; not copied with its tree."""
 
     __slots__ = ("text", "tokens")
@@ -158,7 +158,7 @@ class Source:
         self.text = text
         self.tokens = tokens
 
-    def __deepcopy__(self, memo: object) -> "Source":
+    def __deepcopy__(self, memo: object) -> "QueryText":
         return self
 
 
@@ -497,7 +497,7 @@ def _lift_is(node: exp.Is) -> None:
 # -- source ----------------------------------------------------------------------------------------
 
 
-def remember_source(tree: exp.Expression, source: Source) -> None:
+def remember_source(tree: exp.Expression, source: QueryText) -> None:
     """Where a query was read, at its root and at every SELECT."""
     tree.meta["source"] = source
     first = tree
@@ -515,7 +515,7 @@ def remember_source(tree: exp.Expression, source: Source) -> None:
     ends = _ends(tokens, starts)
     for select, start, end in zip(selects, starts, ends, strict=True):
         if "source" not in select.meta:
-            select.meta["source"] = Source(source.text, tokens[start:end])
+            select.meta["source"] = QueryText(source.text, tokens[start:end])
 
 
 def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:

@@ -36,7 +36,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog.convert.type_change import Kind, is_string, kind_of
+from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
 from exuvia.catalog.model import ColumnInfo, PartitionType, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
@@ -270,12 +270,12 @@ def _looked_at(at: AlterContext, old: ColumnInfo, found: Modification) -> Job:
     check_indexes(at.table, old, found.column)
     columns = tuple(found.column if each.id == old.id else each for each in at.table.cols)
     check_visible(evolve(at.table, cols=columns))
-    if found.kind == Kind.PRECHECKED:
+    if found.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
-        found = evolve(found, kind=Kind.ROWS if trimmed else Kind.CHECKED)
-    if found.kind != Kind.METADATA:
+        found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
+    if found.kind != ChangeKind.METADATA:
         preflight.check_rows(at, old, found)
-    if found.kind == Kind.ROWS:
+    if found.kind == ChangeKind.ROWS:
         new = evolve(found.column, origin_default=None, origin_default_bit=None)
         found = evolve(found, column=new)
     return requests.modify_column(at.database, at.table, found, query=at.text)

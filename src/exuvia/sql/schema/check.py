@@ -34,7 +34,15 @@ from exuvia.base.mysql_errors import (
     ErrTooLongIdent,
     ErrUnknown,
 )
-from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, Rule, TableInfo, evolve, name
+from exuvia.catalog.model import (
+    ColumnInfo,
+    ConstraintInfo,
+    FkInfo,
+    ReferOption,
+    TableInfo,
+    evolve,
+    name,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
@@ -44,7 +52,7 @@ from exuvia.sql.nodes import (
     AddCheck,
     AddColumn,
     AlterCheck,
-    Check,
+    CheckConstraint,
     ColumnDefinition,
     CreateTable,
     Spec,
@@ -57,22 +65,22 @@ from exuvia.sql.write.checks import row_check
 _OFF = "the switch of check constraint is off"
 
 
-class Wanted(NamedTuple):
+class WrittenCheck(NamedTuple):
     """A CHECK as written, and the column in whose definition it stands."""
 
-    check: Check
+    check: CheckConstraint
     column: str | None = None
 
 
 def written_checks(
-    checks: Sequence[Check], columns: Sequence[ColumnDefinition]
-) -> tuple[Wanted, ...]:
+    checks: Sequence[CheckConstraint], columns: Sequence[ColumnDefinition]
+) -> tuple[WrittenCheck, ...]:
     """All of a CREATE TABLE: the table's, then its columns'."""
-    of_columns = (Wanted(check, each.name) for each in columns for check in each.checks)
-    return (*(Wanted(check) for check in checks), *of_columns)
+    of_columns = (WrittenCheck(check, each.name) for each in columns for check in each.checks)
+    return (*(WrittenCheck(check) for check in checks), *of_columns)
 
 
-def named(table: str, wanted: Sequence[Wanted], taken: Iterable[str]) -> tuple[str, ...]:
+def named(table: str, wanted: Sequence[WrittenCheck], taken: Iterable[str]) -> tuple[str, ...]:
     """Their names, made up where none was given. Raises 3822, 1059."""
     known = set(taken)
     for each in wanted:
@@ -99,7 +107,7 @@ def _free_numbers(prefix: str, taken: set[str]) -> Iterator[str]:
 
 def new_table_checks(
     table: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WrittenCheck],
     columns: Sequence[ColumnInfo],
     keys: Sequence[FkInfo],
 ) -> tuple[ConstraintInfo, ...]:
@@ -112,17 +120,17 @@ def new_table_checks(
 
 
 def added_check(
-    check: Check, text: str, columns: Sequence[ColumnInfo], keys: Sequence[FkInfo]
+    check: CheckConstraint, text: str, columns: Sequence[ColumnInfo], keys: Sequence[FkInfo]
 ) -> ConstraintInfo:
     """The constraint of an ADD; it may name any column (else 1054)."""
     known = {column.name.L for column in columns}
     for each in column_names(check.condition):
         if each.lower() not in known:
             raise ErrBadField(each, f"check constraint {text} expression")
-    return _info(0, Wanted(check), text, columns, keys)
+    return _info(0, WrittenCheck(check), text, columns, keys)
 
 
-def _check_columns(wanted: Wanted, text: str, columns: Sequence[ColumnInfo]) -> None:
+def _check_columns(wanted: WrittenCheck, text: str, columns: Sequence[ColumnInfo]) -> None:
     known = {column.name.L for column in columns}
     for each in column_names(wanted.check.condition):
         if wanted.column is not None and each.lower() != wanted.column.lower():
@@ -133,7 +141,7 @@ def _check_columns(wanted: Wanted, text: str, columns: Sequence[ColumnInfo]) -> 
 
 def _info(
     number: int,
-    wanted: Wanted,
+    wanted: WrittenCheck,
     text: str,
     columns: Sequence[ColumnInfo],
     keys: Sequence[FkInfo],
@@ -171,8 +179,8 @@ def _check_terms(tree: exp.Expression, text: str) -> None:
         raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
 
 
-_CHANGING = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
-_EMPTYING = (Rule.SET_NULL, Rule.SET_DEFAULT)
+_CHANGING = (ReferOption.CASCADE, ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
+_EMPTYING = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 
 
 def _check_keys(column: ColumnInfo, text: str, keys: Sequence[FkInfo]) -> None:
@@ -305,7 +313,7 @@ def with_checks_of_columns(specs: Sequence[Spec]) -> Iterator[Spec]:
 
 def with_check_names(table: TableInfo, specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """The specs with a name for each CHECK that was given none. Raises 3822, 1059."""
-    wanted = [Wanted(spec.check) for spec in specs if isinstance(spec, AddCheck)]
+    wanted = [WrittenCheck(spec.check) for spec in specs if isinstance(spec, AddCheck)]
     taken = {each.constraint_name.L for each in table.checks}
     names = iter(named(table.name.O, wanted, taken))
     return tuple(
@@ -318,7 +326,7 @@ def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
     """ADD CONSTRAINT c CHECK (...). Raises what stands at the head."""
     if not checks_are_on(at.txn):
         return _off(at)
-    check: Check = spec.check
+    check: CheckConstraint = spec.check
     text = check.name or ""
     info = added_check(check, text, at.table.public_columns, at.table.foreign_keys)
     return requests.add_check(at.database, at.table, info, query=at.text)

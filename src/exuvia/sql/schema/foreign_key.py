@@ -54,7 +54,7 @@ from exuvia.catalog.model import (
     FkInfo,
     IndexInfo,
     Name,
-    Rule,
+    ReferOption,
     TableInfo,
     evolve,
     name,
@@ -80,8 +80,8 @@ from exuvia.sql.schema.change import SchemaReader
 from exuvia.sql.schema.index_definition import check_count, index_info
 from exuvia.sql.write.foreign_keys import key_linked, ref_ids
 
-_CHANGES_A_ROW = (Rule.CASCADE, Rule.SET_NULL, Rule.SET_DEFAULT)
-_EMPTIES = (Rule.SET_NULL, Rule.SET_DEFAULT)
+_CHANGES_A_ROW = (ReferOption.CASCADE, ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
+_EMPTIES = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 
 # (database's name, table's name) -> both, or None where there is none
 Find = Callable[[str, str], tuple[DatabaseInfo, TableInfo] | None]
@@ -135,22 +135,24 @@ def made_key(
     )
 
 
-def _rule(text: str | None) -> Rule:
-    return RULES[text] if text is not None else Rule.NONE
+def _rule(text: str | None) -> ReferOption:
+    return RULES[text] if text is not None else ReferOption.NONE
 
 
-def _own_column(table: TableInfo, wanted: str, text: str, rules: tuple[Rule, Rule]) -> ColumnInfo:
+def _own_column(
+    table: TableInfo, wanted: str, text: str, rules: tuple[ReferOption, ReferOption]
+) -> ColumnInfo:
     column = _public(table, wanted)
     if column is None:
         raise ErrKeyColumnDoesNotExits(wanted)
     _check_generated(table, column, text, rules)
-    if column.not_null and Rule.SET_NULL in rules:
+    if column.not_null and ReferOption.SET_NULL in rules:
         raise ErrForeignKeyColumnNotNull(column.name.O, text)
     return column
 
 
 def _check_generated(
-    table: TableInfo, column: ColumnInfo, text: str, rules: tuple[Rule, Rule]
+    table: TableInfo, column: ColumnInfo, text: str, rules: tuple[ReferOption, ReferOption]
 ) -> None:
     """A stored generated column may not be changed by its key, nor what one is computed from."""
     on_delete, on_update = rules

@@ -19,7 +19,7 @@ from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector
-from exuvia.catalog.convert.type_change import Change, Kind, converter
+from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
@@ -51,11 +51,11 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
     digits that a DECIMAL loses. A rewrite of a large table converts every value anyway: then nobody
     looks twice."""
     table = _table(at)
-    if found.kind == Kind.ROWS and _rows(at, table) > SPAN_ROWS:
+    if found.kind == ChangeKind.ROWS and _rows(at, table) > SPAN_ROWS:
         return
     place = table.position(old.name.L)
     new = found.column.type
-    change = Change(
+    change = ColumnChange(
         place,
         place,
         converter(old.type, new, old.name.O, lenient=not found.strict),
@@ -77,7 +77,7 @@ def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
             at.warn(each.error.code, _as_one(each.error.message, each.number))
 
 
-def _warned_of(change: Change, found: Modification) -> list[Change]:
+def _warned_of(change: ColumnChange, found: Modification) -> list[ColumnChange]:
     """Changes that refuse what this one is only warned of."""
     old, new = found.old_type, found.column.type
     strict = converter(old, new, found.old_column_name)

@@ -35,7 +35,7 @@ from exuvia.ddl.job import Job
 from exuvia.sql.accounts.users import check_lengths
 from exuvia.sql.information_schema.tables import ALGORITHMS, CHECK_OPTIONS, SECURITIES
 from exuvia.sql.nodes import CreateView, DropTable, TableName
-from exuvia.sql.parse.cursor import Cursor
+from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.text import list_items
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.schema.change import Absent, Change, Existence, JobRequest, SchemaReader, of_job
@@ -306,7 +306,7 @@ def _changes(
     if len(arms) != len(starts) or len(arms) != len(columns):
         return sorted(found)
     for arm, start, shown in zip(arms, starts, columns, strict=True):
-        cursor = Cursor(text, list(tokens))
+        cursor = TokenCursor(text, list(tokens))
         cursor.position = start
         found += _named_items(arm.expressions, list_items(cursor), tokens, text, shown)
     return sorted(found)
@@ -319,7 +319,7 @@ def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> 
         source = select.meta.get("source")
         if source is None or not _is_table(select):
             continue
-        spans = list_items(Cursor(text, source.tokens))
+        spans = list_items(TokenCursor(text, source.tokens))
         if len(spans) != len(select.expressions):
             continue
         first = places[source.tokens[0].start]

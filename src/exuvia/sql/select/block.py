@@ -39,7 +39,7 @@ from exuvia.sql.duck.render import Renderer
 from exuvia.sql.expr import Aggregate, Call, Column, Expr, Windowed, children, is_constant, walk
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Build, Common, Frame, Planned
+from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
 from exuvia.sql.select.from_clause import from_clause
 from exuvia.sql.select.grouped import check_grouping, group_clause, grouped_renderer
 from exuvia.sql.select.limit import limit_clause
@@ -47,7 +47,7 @@ from exuvia.sql.select.scan import TableScan
 from exuvia.sql.select.sets import distinct_rows
 
 
-class Item(NamedTuple):
+class SelectItem(NamedTuple):
     """One column of the select list."""
 
     name: str
@@ -55,10 +55,10 @@ class Item(NamedTuple):
     field: Field | None
 
 
-class Block(NamedTuple):
+class SelectBlock(NamedTuple):
     """A SELECT, bound."""
 
-    items: list[Item]
+    items: list[SelectItem]
     where: Expr | None
     group: list[Expr]
     having: Expr | None
@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
 
 def plan_block(
-    tree: exp.Select, build: Build, parent: Frame | None, commons: dict[str, Common]
+    tree: exp.Select, build: Build, parent: Frame | None, commons: dict[str, CommonTable]
 ) -> Planned:
     """The block as SQL."""
     frame = Frame(build, parent, commons)
@@ -100,7 +100,7 @@ def plan_block(
     return Planned(sql, columns, [item.expr.coercibility for item in block.items])
 
 
-def _output(item: Item) -> OutputColumn:
+def _output(item: SelectItem) -> OutputColumn:
     field = item.field
     if field is None:
         return OutputColumn(item.name, item.expr.type)
@@ -110,7 +110,7 @@ def _output(item: Item) -> OutputColumn:
     )
 
 
-def _order_items(block: Block, finished: Renderer) -> list[tuple[str, str]]:
+def _order_items(block: SelectBlock, finished: Renderer) -> list[tuple[str, str]]:
     """(item to add or "", ORDER BY term) of each key;
 
     a key that is an item is not computed twice."""
@@ -129,7 +129,7 @@ def _order_items(block: Block, finished: Renderer) -> list[tuple[str, str]]:
 
 def _finish(
     sql: str,
-    block: Block,
+    block: SelectBlock,
     columns: Sequence[OutputColumn],
     keys: Sequence[tuple[str, str]],
     limit: str,
@@ -147,7 +147,7 @@ def _finish(
 # -- binding ---------------------------------------------------------------------------------------
 
 
-def bind_block(tree: exp.Select, frame: Frame) -> Block:
+def bind_block(tree: exp.Select, frame: Frame) -> SelectBlock:
     """Bind all clauses. Raises 1054, 1052, 1111 and what expressions raise."""
     where = tree.args.get("where")
     condition = None
@@ -171,7 +171,7 @@ def bind_block(tree: exp.Select, frame: Frame) -> Block:
         raise ErrNotSupportedYet("a window function in HAVING")
     rollup = bool(group) and bool(tree.args["group"].args.get("rollup"))
     check_grouping(scope.grouped, group, rollup)
-    return Block(items, condition, group, having, order, aggregated, distinct, rollup)
+    return SelectBlock(items, condition, group, having, order, aggregated, distinct, rollup)
 
 
 def _grouped_names(tree: exp.Select, group: list[Expr]) -> set[str]:
@@ -198,9 +198,9 @@ def _windows(tree: exp.Select) -> dict[str, exp.Expression]:
     return {each.name.lower(): each for each in named}
 
 
-def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[Item]:
+def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
     texts = item_texts(tree)
-    items: list[Item] = []
+    items: list[SelectItem] = []
     for n, each in enumerate(tree.expressions):
         if isinstance(each, exp.Star):
             items += _all_of(frame, "", "")
@@ -210,7 +210,7 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[Item]:
             inner = each.this if isinstance(each, exp.Alias) else each
             expr = bind(inner, scope)
             name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
-            items.append(Item(name, expr, _field_of(expr, frame)))
+            items.append(SelectItem(name, expr, _field_of(expr, frame)))
     if not items:
         raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()
     return items
@@ -236,7 +236,7 @@ def _field_of(expr: Expr, frame: Frame) -> Field | None:
     return frame.fields[expr.position] if isinstance(expr, Column) else None
 
 
-def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
+def _all_of(frame: Frame, table: str, database: str) -> list[SelectItem]:
     found = frame.fields if table else [frame.fields[position] for position in frame.order]
     fields = [
         field
@@ -248,10 +248,10 @@ def _all_of(frame: Frame, table: str, database: str) -> list[Item]:
     if table and not fields:
         raise ErrBadTable(table)
     scope = frame.scope()
-    return [Item(field.name, scope.at(field), field) for field in fields]
+    return [SelectItem(field.name, scope.at(field), field) for field in fields]
 
 
-def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
+def _group(tree: exp.Select, items: list[SelectItem], frame: Frame) -> list[Expr]:
     group = tree.args.get("group")
     if group is None:
         return []
@@ -269,7 +269,7 @@ def _group(tree: exp.Select, items: list[Item], frame: Frame) -> list[Expr]:
     return found
 
 
-def _order(tree: exp.Select, items: list[Item], scope: Scope) -> list[tuple[Expr, bool]]:
+def _order(tree: exp.Select, items: list[SelectItem], scope: Scope) -> list[tuple[Expr, bool]]:
     order = tree.args.get("order")
     found = []
     for key in order.expressions if order is not None else ():
@@ -280,7 +280,7 @@ def _order(tree: exp.Select, items: list[Item], scope: Scope) -> list[tuple[Expr
     return found
 
 
-def _place(tree: exp.Expression, items: list[Item], clause: str) -> int | None:
+def _place(tree: exp.Expression, items: list[SelectItem], clause: str) -> int | None:
     if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
         return None
     if not 1 <= whole(tree.name) <= len(items):
@@ -291,7 +291,7 @@ def _place(tree: exp.Expression, items: list[Item], clause: str) -> int | None:
 # -- ONLY_FULL_GROUP_BY ----------------------------------------------------------------------------
 
 
-def check_full_group(block: Block, frame: Frame) -> None:
+def check_full_group(block: SelectBlock, frame: Frame) -> None:
     """Raise 1055 (GROUP BY) or 1140 (none) for an item that has no single value in a group."""
     mode = frame.build.context.variable("sql_mode").upper()
     if "ONLY_FULL_GROUP_BY" not in mode:
@@ -325,7 +325,7 @@ def _free(expr: Expr, group: list[Expr], known: set[int]) -> Column | None:
     return None
 
 
-def _determined(block: Block, frame: Frame) -> set[int]:
+def _determined(block: SelectBlock, frame: Frame) -> set[int]:
     known = {key.position for key in block.group if isinstance(key, Column)} | frame.commons_of
     pairs = list(_equalities(block.where))
     while True:

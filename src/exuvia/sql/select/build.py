@@ -60,14 +60,14 @@ class Planned(NamedTuple):
         )
 
 
-class Common(NamedTuple):
+class CommonTable(NamedTuple):
     """A common table expression in sight."""
 
     name: str
     columns: list[OutputColumn]
 
 
-PlanQuery = Callable[[Any, "Build", "Frame | None", dict[str, Common]], Planned]
+PlanQuery = Callable[[Any, "Build", "Frame | None", dict[str, CommonTable]], Planned]
 """(tree, build, the frame around it, common table expressions in sight) -> its SQL"""
 
 
@@ -86,7 +86,7 @@ class Build:
         self.views: list[int] = []  # ids of the views that are being planned, outermost first
         self._names = count()
 
-    def plan(self, tree: Any, parent: "Frame | None", commons: dict[str, Common]) -> Planned:
+    def plan(self, tree: Any, parent: "Frame | None", commons: dict[str, CommonTable]) -> Planned:
         """A query within the statement."""
         return self._plan_query(tree, self, parent, commons)
 
@@ -100,7 +100,9 @@ class Frame:
 
     `places[position]` gives a column's SQL when it is used."""
 
-    def __init__(self, build: Build, parent: "Frame | None", commons: dict[str, Common]) -> None:
+    def __init__(
+        self, build: Build, parent: "Frame | None", commons: dict[str, CommonTable]
+    ) -> None:
         self.build = build
         self.parent = parent
         self.commons = commons

@@ -21,10 +21,10 @@ from exuvia.sql import types
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import Column, Expr
-from exuvia.sql.select.build import Build, Common, Frame, Planned
+from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
 from exuvia.sql.select.limit import limit_clause, limits
 
-Commons = dict[str, Common]
+Commons = dict[str, CommonTable]
 Planner = Callable[[Any, Build, Frame | None, Commons], Planned]
 _IN_STEP = "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Common Table Expression"
 
@@ -79,7 +79,7 @@ class _Clause:
             commons[each.alias.lower()] = self._common(each, recursive, commons)
         return commons
 
-    def _common(self, tree: exp.CTE, recursive: bool, commons: Commons) -> Common:
+    def _common(self, tree: exp.CTE, recursive: bool, commons: Commons) -> CommonTable:
         name, own = self.build.name(), tree.alias.lower()
         titles = [each.name for each in tree.args["alias"].args.get("columns") or ()]
         inner = tree.this
@@ -94,11 +94,11 @@ class _Clause:
             return self._recursive(inner, own, name, titles, commons)
         planned = self.plan(inner, self.build, self.parent, commons)
         self.parts.append(f"{name} AS ({planned.sql})")
-        return Common(name, _titled(planned, titles))
+        return CommonTable(name, _titled(planned, titles))
 
     def _recursive(
         self, inner: exp.Expression, own: str, name: str, titles: list[str], commons: Commons
-    ) -> Common:
+    ) -> CommonTable:
         """The first part gives the types; the second sees them under the CTE's own name."""
         if not isinstance(inner, exp.Union):
             raise ErrNotSupportedYet("recursive CTE without UNION")
@@ -111,7 +111,7 @@ class _Clause:
         counted = build.functions.counted(most, _rows_wanted(inner, build), len(columns))
         rows = f"(SELECT * FROM {name} WHERE {counted}(CAST(o0 IS NULL AS BIGINT)) = 1)"
         step = self.plan(
-            inner.expression, build, self.parent, {**commons, own: Common(rows, columns)}
+            inner.expression, build, self.parent, {**commons, own: CommonTable(rows, columns)}
         )
         for scan in build.scans[before:]:
             scan.is_repeated = True
@@ -121,7 +121,7 @@ class _Clause:
         parts = (f"SELECT {self._cast(part, seed)} FROM ({part.sql}) u" for part in (seed, step))
         self.parts.append(f"{name} AS ({f' {word} '.join(parts)})")
         limit = limit_clause(inner, build)
-        return Common(f"(SELECT * FROM {name}{limit})" if limit else name, columns)
+        return CommonTable(f"(SELECT * FROM {name}{limit})" if limit else name, columns)
 
     def _cast(self, part: Planned, seed: Planned) -> str:
         """The columns of a part in the seed's types."""

@@ -24,10 +24,10 @@ from exuvia.catalog.model import ViewInfo
 from exuvia.catalog.table import Table
 from exuvia.sql import types
 from exuvia.sql.access.by_expression import expressions_of
-from exuvia.sql.access.choose import Wanted, choose
+from exuvia.sql.access.choose import WantedOrder, choose
 from exuvia.sql.access.estimated import is_worth
 from exuvia.sql.access.partitioned import Everywhere
-from exuvia.sql.access.pruning import Choice
+from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import terms_of
 from exuvia.sql.access.selectivity import Shares
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
@@ -294,9 +294,9 @@ class _From:
         )
         terms = terms_of(self.where, resolve, expressions_of(table))
         scan.terms = terms
-        path = choose(table, terms, hints, Wanted(), Shares(context.txn, table))
+        path = choose(table, terms, hints, WantedOrder(), Shares(context.txn, table))
         if table.is_partitioned:
-            scan.choice = Choice(table, terms, named)
+            scan.choice = PartitionChoice(table, terms, named)
             path = Everywhere(path, scan.choice)
         elif named:
             raise ErrPartitionClauseOnNonpartitioned()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
-from exuvia.sql.access.single_table import Source, is_dual, source_of
+from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.result import Result
 from exuvia.sql.select.relational import found_rows, plan
 from exuvia.sql.select.scan import HANDLE_NAME
@@ -67,7 +67,7 @@ class LockedQuery(Plan):
                 context.locks.wait_s = 0.0 if wait is True else float(wait.name)
 
 
-def _sources(node: exp.Select, context: Context) -> Iterator[Source]:
+def _sources(node: exp.Select, context: Context) -> Iterator[TableSource]:
     """The stored tables of the FROM."""
     origin = node.args.get("from_") or node.args.get("from")
     clause = node.args.get("with_") or node.args.get("with")
@@ -87,7 +87,7 @@ def _is_view(tree: exp.Table, context: Context) -> bool:
     return getattr(context.table(tree.db, tree.name).info, "view", None) is not None
 
 
-def _handles(node: exp.Select, sources: list[Source]) -> exp.Select:
+def _handles(node: exp.Select, sources: list[TableSource]) -> exp.Select:
     """The query that finds the handles of the rows to lock."""
     found: exp.Select = node.copy()
     for name in _DROPPED if _is_plain(node, sources) else (*_DROPPED, *_ENDS):
@@ -104,7 +104,7 @@ def _handles(node: exp.Select, sources: list[Source]) -> exp.Select:
     return found
 
 
-def _is_plain(node: exp.Select, sources: list[Source]) -> bool:
+def _is_plain(node: exp.Select, sources: list[TableSource]) -> bool:
     """Whether each row of the answer is one of the join's, in an order that handles can have."""
     if any(node.args.get(name) for name in ("distinct", "group", "having")):
         return False

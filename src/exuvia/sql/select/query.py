@@ -16,12 +16,12 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.sql.select.block import plan_block
-from exuvia.sql.select.build import Build, Common, Frame, Planned
+from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
 from exuvia.sql.select.commons import plan_with
 from exuvia.sql.select.limit import limit_clause
 from exuvia.sql.select.sets import ordered_by_column, plan_union, plan_values
 
-Commons = dict[str, Common]
+Commons = dict[str, CommonTable]
 
 
 def plan_query(

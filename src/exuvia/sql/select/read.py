@@ -42,7 +42,7 @@ from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
-from exuvia.sql.access.single_table import ROW_ID, Source, source_of, tree_of
+from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.access.sorting import comparer, equal_key
 from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.evaluate.compile import compile_expression
@@ -57,7 +57,7 @@ from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan
 
 
-class Item(NamedTuple):
+class OutputItem(NamedTuple):
     """One output column. `position` is set for a plain column, `compiled` for other expressions,
     `aggregate` for COUNT, SUM, ..."""
 
@@ -71,12 +71,12 @@ class Item(NamedTuple):
 _NOT_SIMPLE = (Subquery, Windowed, Outer)
 
 
-def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[Item] | None:
+def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list[OutputItem] | None:
     """The items; None where one of them needs more than a row at a time. Raises 1054, 1064."""
     if not node.expressions:
         raise Misplaced("")
     texts = item_texts(node)
-    found: list[Item] = []
+    found: list[OutputItem] = []
     for n, tree in enumerate(node.expressions):
         text = texts[n] if len(texts) == len(node.expressions) else tree.sql("mysql")
         expanded = _star(tree, visible, context)
@@ -91,7 +91,7 @@ def items_of(node: exp.Select, visible: list[Visible], context: Context) -> list
     return found if aggregates in (0, len(found)) else None
 
 
-def _star(tree: Tree, visible: list[Visible], context: Context) -> list[Item] | None:
+def _star(tree: Tree, visible: list[Visible], context: Context) -> list[OutputItem] | None:
     """The columns of * or t.*, None for anything else. Raises 1051, 1096."""
     if isinstance(tree, exp.Star):
         if not visible:
@@ -111,13 +111,13 @@ def _star(tree: Tree, visible: list[Visible], context: Context) -> list[Item] | 
     ]
 
 
-def _starred(column: ColumnInfo, each: Visible, position: int, context: Context) -> Item:
+def _starred(column: ColumnInfo, each: Visible, position: int, context: Context) -> OutputItem:
     context.check_column(column)
     tree = exp.column(column.name.O)
     if is_shifted(column.type, context.zone):
         bound = expressions.bound(exp.column(column.name.O, each.alias), [each], context)
-        return Item(output_of(column, each), tree, compiled=expressions.compiled_bound(bound))
-    return Item(output_of(column, each), tree, each.offset + position)
+        return OutputItem(output_of(column, each), tree, compiled=expressions.compiled_bound(bound))
+    return OutputItem(output_of(column, each), tree, each.offset + position)
 
 
 def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColumn:
@@ -132,7 +132,7 @@ def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColum
     )
 
 
-def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> Item | None:
+def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> OutputItem | None:
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     name = tree.alias if isinstance(tree, exp.Alias) else ""
     if inner.find(exp.Select, exp.Window):
@@ -147,20 +147,20 @@ def _item(tree: Tree, text: str, visible: list[Visible], context: Context) -> It
         text = literal.name
     column = OutputColumn(name or text, bound.type)
     if isinstance(bound, Aggregate):
-        return Item(column, inner, aggregate=bound)
+        return OutputItem(column, inner, aggregate=bound)
     if any(isinstance(node, Aggregate) for node in walk(bound)):
         return None
-    return Item(column, inner, compiled=expressions.compiled_bound(bound))
+    return OutputItem(column, inner, compiled=expressions.compiled_bound(bound))
 
 
-def _plain(bound: Column, tree: Tree, name: str, visible: list[Visible]) -> Item:
+def _plain(bound: Column, tree: Tree, name: str, visible: list[Visible]) -> OutputItem:
     for each in visible:
         position = bound.position - each.offset
         if 0 <= position < len(each.columns):
             shown = name or (tree.name if isinstance(tree, exp.Column) else "")
             column = output_of(each.columns[position], each, shown)
-            return Item(column, tree, bound.position)
-    return Item(OutputColumn(name or bound.name, bound.type), tree, bound.position)
+            return OutputItem(column, tree, bound.position)
+    return OutputItem(OutputColumn(name or bound.name, bound.type), tree, bound.position)
 
 
 # -- read aggregates -------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def is_supported(found: Aggregate | None) -> bool:
 class Accumulators:
     """One run over the rows."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[OutputItem]) -> None:
         self._aggregates = [item.aggregate for item in items if item.aggregate is not None]
         self._calls = [_call(each) for each in self._aggregates]
         self._values: list[list[Value]] = [[] for _ in items]
@@ -301,7 +301,7 @@ class ReadRows(KeptPlan):
     """See the module. `steps` are what EXPLAIN prints above the rows."""
 
     def __init__(
-        self, node: exp.Select, source: Source, items: Sequence[Item], context: Context
+        self, node: exp.Select, source: TableSource, items: Sequence[OutputItem], context: Context
     ) -> None:
         super().__init__(source.table, source.database, source.name)
         self.columns: list[OutputColumn] = [item.column for item in items]
@@ -399,7 +399,7 @@ def clause_value(node: exp.Select, name: str) -> Tree | None:
 Project = Callable[[Row, Context], Row]
 
 
-def projection(items: Sequence[Item]) -> Project:
+def projection(items: Sequence[OutputItem]) -> Project:
     """A function from a table's row to the row of the answer."""
     positions = [item.position for item in items]
     if None not in positions:
@@ -412,7 +412,7 @@ def projection(items: Sequence[Item]) -> Project:
     return lambda row, context: [getter(row, context) for getter in getters]
 
 
-def _getter(item: Item) -> Callable[[Row, Context], Value]:
+def _getter(item: OutputItem) -> Callable[[Row, Context], Value]:
     if item.position is not None:
         position = item.position
         return lambda row, context: row[position]
@@ -435,7 +435,7 @@ def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
 
 
 def order_keys(
-    node: exp.Select, items: Sequence[Item], source: Source, context: Context
+    node: exp.Select, items: Sequence[OutputItem], source: TableSource, context: Context
 ) -> list[SortKey]:
     """ORDER BY: a position in the select list, an alias, or an expression. Raises 1054."""
     order = node.args.get("order")
@@ -451,7 +451,7 @@ def order_keys(
     return found
 
 
-def named_item(tree: Tree, items: Sequence[Item]) -> Item | None:
+def named_item(tree: Tree, items: Sequence[OutputItem]) -> OutputItem | None:
     """The item of the select list that a part of ORDER BY means. Raises 1054 for a bad position."""
     if isinstance(tree, exp.Literal) and not tree.is_string:
         number = whole(tree.name) if tree.name.isdigit() else 0

@@ -18,7 +18,7 @@ from exuvia.sql.expressions import Visible
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select.read import (
     Accumulators,
-    Item,
+    OutputItem,
     clause_value,
     distinct,
     is_simple,
@@ -27,7 +27,7 @@ from exuvia.sql.select.read import (
     named_item,
     projection,
 )
-from exuvia.sql.statement.context import Context, Virtual
+from exuvia.sql.statement.context import Context, VirtualTable
 from exuvia.sql.statement.plan import Plan
 
 
@@ -44,7 +44,7 @@ def plan(node: exp.Select, context: Context) -> "SmallRows | None":
     return _planned(node, [_visible(tree, virtual)], virtual.rows, context)
 
 
-def _visible(tree: exp.Table, virtual: Virtual) -> Visible:
+def _visible(tree: exp.Table, virtual: VirtualTable) -> Visible:
     alias = tree.alias or tree.name
     columns = virtual.columns
     return Visible(alias, virtual.database, columns, columns, origin=virtual.name)
@@ -70,7 +70,7 @@ class SmallRows(Plan):
         node: exp.Select,
         visible: list[Visible],
         rows: Callable[[], Iterable[Row]],
-        items: Sequence[Item],
+        items: Sequence[OutputItem],
         context: Context,
     ) -> None:
         self.columns = [item.column for item in items]
@@ -104,7 +104,7 @@ class SmallRows(Plan):
 
 
 def _order(
-    node: exp.Select, items: Sequence[Item], visible: list[Visible], context: Context
+    node: exp.Select, items: Sequence[OutputItem], visible: list[Visible], context: Context
 ) -> list[tuple[expressions.Compiled, bool]]:
     order = node.args.get("order")
     found = []

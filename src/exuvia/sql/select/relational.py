@@ -25,11 +25,11 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family
 from exuvia.sql import types
-from exuvia.sql.duck.engine import Account, exceeded, quota_of
+from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Subquery, walk
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.select.block import Block, bind_block
+from exuvia.sql.select.block import SelectBlock, bind_block
 from exuvia.sql.select.build import Build, Frame, Planned
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.limit import limits
@@ -82,7 +82,7 @@ def relational(node: exp.Expression, context: Context) -> Result:
 def collected(plan: Plan, context: Context) -> list[Row]:
     """All rows of a plan. Raises 8175 where they are more than the session may hold."""
     texts = [n for n, c in enumerate(plan.columns) if types.family_of(c.type) in _TEXTS]
-    account = Account(context)
+    account = MemoryAccount(context)
     rows: list[Row] = []
     for batch in plan.batches(context):
         account.rows(batch, texts)
@@ -95,7 +95,7 @@ class PlainPlan(Plan):
 
     scans: Sequence[Scan] = ()
 
-    def __init__(self, node: exp.Expression, block: Block, context: Any) -> None:
+    def __init__(self, node: exp.Expression, block: SelectBlock, context: Any) -> None:
         self._block = block
         self._context = context
         self._limits = limits(node, context)

@@ -23,17 +23,17 @@ from exuvia.sql.bind.choice import branches
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Build, Common, Frame, Planned
+from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
 from exuvia.sql.select.limit import limit_clause
 
-Planner = Callable[[Any, Build, Frame | None, dict[str, Common]], Planned]
+Planner = Callable[[Any, Build, Frame | None, dict[str, CommonTable]], Planned]
 
 
 def plan_union(
     tree: exp.SetOperation,
     build: Build,
     parent: Frame | None,
-    commons: dict[str, Common],
+    commons: dict[str, CommonTable],
     plan_query: Planner,
 ) -> Planned:
     """left UNION [ALL] right, EXCEPT, INTERSECT."""
@@ -191,7 +191,7 @@ def _place(tree: exp.Expression, planned: Planned) -> int:
 
 
 def plan_values(
-    tree: exp.Values, build: Build, parent: Frame | None, commons: dict[str, Common]
+    tree: exp.Values, build: Build, parent: Frame | None, commons: dict[str, CommonTable]
 ) -> Planned:
     """VALUES ROW(1, 2), ROW(3, 4): columns column_0, column_1, ..."""
     frame = Frame(build, parent, commons)

@@ -43,7 +43,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.sql import planner
 from exuvia.sql.access.single_table import ROW_ID
-from exuvia.sql.nodes import Batch, Insert, Update
+from exuvia.sql.nodes import Insert, NonTransactionalDml, Update
 from exuvia.sql.parse.restore import name_text, string_text
 from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import BIGINT, OutputColumn, Result, Value, text_type
@@ -65,7 +65,7 @@ class Shard(NamedTuple):
     info: ColumnInfo | None
 
 
-class Job(NamedTuple):
+class BatchJob(NamedTuple):
     """Rows whose shard value is in [start, end]. `id` counts from 1."""
 
     id: int
@@ -78,11 +78,11 @@ class Job(NamedTuple):
         return f"job id: {self.id}, estimated size: {self.size}, sql: {self.text}"
 
 
-def run_batch(session: SessionApi, node: Batch, text: str) -> Result:
+def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Result:
     """BATCH. Raises 1105 where it is not done so, 8143, and what its jobs raise."""
     _check_session(session)
     _check_statement(node)
-    found: list[Job] = []
+    found: list[BatchJob] = []
     answer: list[Result] = []
 
     def look(context: Context) -> Result:
@@ -125,7 +125,7 @@ def _check_session(session: SessionApi) -> None:
         raise ErrUnknown("can't do non-transactional DML when tidb_snapshot is set")
 
 
-def _check_statement(node: Batch) -> None:
+def _check_statement(node: NonTransactionalDml) -> None:
     statement = node.statement
     if isinstance(statement, Insert):
         if statement.query is None:
@@ -147,7 +147,7 @@ def _check_statement(node: Batch) -> None:
 # -- the shard column ------------------------------------------------------------------------------
 
 
-def _tables(node: Batch) -> list[exp.Table]:
+def _tables(node: NonTransactionalDml) -> list[exp.Table]:
     """The tables of the statement, in order."""
     statement = node.statement
     select = statement.query if isinstance(statement, Insert) else statement.source
@@ -169,7 +169,7 @@ def _tables(node: Batch) -> list[exp.Table]:
     return found
 
 
-def _shard_of(node: Batch, context: Context) -> Shard:
+def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
     """The column to cut by. Raises 1105 where it is none, or has no index, or is written."""
     tables = _tables(node)
     tree = tables[0]
@@ -196,7 +196,7 @@ def _shard_of(node: Batch, context: Context) -> Shard:
     return Shard(qualified, alias, BIGINT if info is None else info.type, info)
 
 
-def _named(node: Batch, tables: Sequence[exp.Table], context: Context) -> exp.Table:
+def _named(node: NonTransactionalDml, tables: Sequence[exp.Table], context: Context) -> exp.Table:
     if len(node.column) != 3:
         raise ErrUnknown(
             "Non-transactional DML, shard column must be fully specified (i.e. `BATCH ON "
@@ -233,7 +233,7 @@ def _is_indexed(table: Table, name: str) -> bool:
     )
 
 
-def _check_written(node: Batch, name: str, alias: str, alone: bool) -> None:
+def _check_written(node: NonTransactionalDml, name: str, alias: str, alone: bool) -> None:
     statement = node.statement
     pairs: Sequence[tuple[exp.Column, Any]] = ()
     if isinstance(statement, Update):
@@ -249,13 +249,15 @@ def _check_written(node: Batch, name: str, alias: str, alone: bool) -> None:
 # -- the jobs --------------------------------------------------------------------------------------
 
 
-def _query(node: Batch, shard: Shard) -> str:
+def _query(node: NonTransactionalDml, shard: Shard) -> str:
     where = f"({node.where})" if node.where else "TRUE"
     order = f"IF(ISNULL({shard.name}),0,1),{shard.name}"
     return f"SELECT {shard.name} FROM {node.source} WHERE {where} ORDER BY {order}"
 
 
-def _jobs(node: Batch, shard: Shard, query: str, context: Context) -> Iterator[Job]:
+def _jobs(
+    node: NonTransactionalDml, shard: Shard, query: str, context: Context
+) -> Iterator[BatchJob]:
     """Runs of shard values of at least `limit` rows; equal ones stay together."""
     number = size = 0
     start = end = ended = None
@@ -263,14 +265,14 @@ def _jobs(node: Batch, shard: Shard, query: str, context: Context) -> Iterator[J
         key = _key(value, shard.type)
         if size >= node.limit and key != ended:
             number += 1
-            yield Job(number, start, end, size, _text(node, shard, start, end))
+            yield BatchJob(number, start, end, size, _text(node, shard, start, end))
             size = 0
         if not size:
             start = value
         end, ended = value, key
         size += 1
     if size:
-        yield Job(number + 1, start, end, size, _text(node, shard, start, end))
+        yield BatchJob(number + 1, start, end, size, _text(node, shard, start, end))
 
 
 def _values(query: str, context: Context) -> Iterator[Value]:
@@ -289,7 +291,7 @@ def _key(value: Value, field: FieldType) -> object:
     return value
 
 
-def _text(node: Batch, shard: Shard, start: Value, end: Value) -> str:
+def _text(node: NonTransactionalDml, shard: Shard, start: Value, end: Value) -> str:
     condition = _condition(shard, start, end)
     where = f"({condition}) AND ({node.where})" if node.where else condition
     return f"{node.head} WHERE {where} {node.tail}".rstrip()
@@ -316,8 +318,8 @@ def _literal(value: Value, field: FieldType) -> str:
     return string_text(value if isinstance(value, str) else to_text(value, field))
 
 
-def _run(session: SessionApi, jobs: Sequence[Job]) -> None:
-    failed: list[tuple[Job, Refused]] = []
+def _run(session: SessionApi, jobs: Sequence[BatchJob]) -> None:
+    failed: list[tuple[BatchJob, Refused]] = []
     ignores = session.variable("tidb_nontransactional_ignore_error") == "ON"
     outer = session.statement
     try:

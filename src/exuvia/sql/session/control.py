@@ -26,7 +26,7 @@ from exuvia.sql.nodes.session import (
     PrepareStatement,
     ReleaseSavepoint,
     Rollback,
-    Savepoint,
+    SetSavepoint,
     UnlockTables,
     Unsupported,
     Use,
@@ -68,7 +68,7 @@ def rollback(session: SessionApi, node: Rollback, text: str) -> Result:
     return Result()
 
 
-def savepoint(session: SessionApi, node: Savepoint, text: str) -> Result:
+def savepoint(session: SessionApi, node: SetSavepoint, text: str) -> Result:
     """SAVEPOINT; outside a transaction it does nothing, as in MySQL."""
     if session.current is None and not session.settings.autocommit:
         session.begin()

@@ -15,7 +15,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
 )
 from exuvia.sql import planner
-from exuvia.sql.nodes import Batch
+from exuvia.sql.nodes import NonTransactionalDml
 from exuvia.sql.nodes.rows import LoadData
 from exuvia.sql.nodes.session import (
     DeallocateStatement,
@@ -67,7 +67,13 @@ class Prepared:
         return result
 
 
-_NEVER_PREPARED = (Batch, DeallocateStatement, ExecuteStatement, LoadData, PrepareStatement)
+_NEVER_PREPARED = (
+    NonTransactionalDml,
+    DeallocateStatement,
+    ExecuteStatement,
+    LoadData,
+    PrepareStatement,
+)
 
 
 def parsed(text: str) -> Prepared:

@@ -42,12 +42,12 @@ from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.session.statement_registry import check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
-from exuvia.sql.statement.context import Context, Ready, Seen, Virtual
+from exuvia.sql.statement.context import Context, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten
 from exuvia.sql.statement.services import Services
-from exuvia.sql.statement.settings import Settings
+from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 
@@ -76,7 +76,7 @@ class Session:
         self.host = host
         self.database = database
         self.client_found_rows = client_found_rows
-        self.settings = Settings(services)
+        self.settings = SessionSettings(services)
         self.transactions = TransactionRunner(self)
         self.temporary: TemporaryTables | None = None
         self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
@@ -468,7 +468,7 @@ class Session:
         """Set `@name`."""
         self.user_variables[name.lower()] = (value, kind)
 
-    def virtual(self, context: Context, database: str, name: str) -> Virtual | None:
+    def virtual(self, context: Context, database: str, name: str) -> VirtualTable | None:
         """A table of information_schema, or a computed one of mysql, or None."""
         if database.lower() == "mysql":
             return registry.system_view(context, name)

@@ -15,7 +15,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnresolvedHintName, ErrWarnConflictingHint
 from exuvia.catalog.sysvar import variables
 from exuvia.sql.result import Note, Result
-from exuvia.sql.statement.settings import Settings
+from exuvia.sql.statement.settings import SessionSettings
 
 _Found = TypeVar("_Found")
 _HEAD = re.compile(
@@ -27,26 +27,30 @@ _ONE = re.compile(
 _LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 
 
-class Wanted(NamedTuple):
+class SetVarHint(NamedTuple):
     """One SET_VAR."""
 
     name: str
     value: str
 
 
-def wanted_by(text: str) -> tuple[Wanted, ...]:
+def wanted_by(text: str) -> tuple[SetVarHint, ...]:
     """What the statement's first hints ask for; mostly nothing."""
     if "/*+" not in text:
         return ()
     found = _HEAD.match(text)
     if found is None:
         return ()
-    wanted = [Wanted(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1])]
+    wanted = [
+        SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1])
+    ]
     limit = _LIMIT.search(found[1])
-    return tuple(wanted if limit is None else [*wanted, Wanted("max_execution_time", limit[1])])
+    return tuple(wanted if limit is None else [*wanted, SetVarHint("max_execution_time", limit[1])])
 
 
-def hinted(settings: Settings, wanted: Sequence[Wanted], work: Callable[[], _Found]) -> _Found:
+def hinted(
+    settings: SessionSettings, wanted: Sequence[SetVarHint], work: Callable[[], _Found]
+) -> _Found:
     """What the work answers while the settings have the wanted values; the hint's warnings stand
     before its own."""
     if not wanted:
@@ -63,7 +67,7 @@ def hinted(settings: Settings, wanted: Sequence[Wanted], work: Callable[[], _Fou
     return found
 
 
-def _give(settings: Settings, each: Wanted, before: dict[str, str]) -> Refused | None:
+def _give(settings: SessionSettings, each: SetVarHint, before: dict[str, str]) -> Refused | None:
     if variables.canonical(each.name) not in variables.VARIABLES:
         return ErrUnresolvedHintName(each.name, "SET_VAR")
     if each.name in before:

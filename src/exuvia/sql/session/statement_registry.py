@@ -309,7 +309,7 @@ STATEMENTS: dict[type, StatementKind] = {
     ),
     control_nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
     # its statement is planned first, and each of its jobs
-    nodes.Batch: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),
+    nodes.NonTransactionalDml: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),
     control_nodes.Begin: StatementKind("BEGIN START", _nothing, own_txn=control.begin),
     control_nodes.Commit: StatementKind("COMMIT", _nothing, own_txn=control.commit),
     control_nodes.DeallocateStatement: StatementKind(
@@ -339,7 +339,7 @@ STATEMENTS: dict[type, StatementKind] = {
     ),
     control_nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
     control_nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),
-    control_nodes.Savepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
+    control_nodes.SetSavepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
     control_nodes.SetStatement: StatementKind("SET", _set, own_txn=set_variables.set_statement),
     control_nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
     control_nodes.TableMaintenance: StatementKind(

@@ -24,7 +24,7 @@ from exuvia.stats.records import Statistics
 _PLACE = "Db_name Table_name Partition_name"
 
 
-class Place(NamedTuple):
+class StatisticsSubject(NamedTuple):
     """Something that may have statistics: a table, a partition, or a partitioned table whole."""
 
     database: str
@@ -38,21 +38,21 @@ class Place(NamedTuple):
         return [self.database, self.table.name.O, self.partition]
 
 
-def places(context: Context) -> Iterator[Place]:
+def places(context: Context) -> Iterator[StatisticsSubject]:
     """All of them, by name."""
     for database, table in all_tables(context):
         if not table.is_stored:
             continue
         name, partition = database.db_name.O, table.partition
         if partition is None:
-            yield Place(name, table, "", table.physical_ids[0])
+            yield StatisticsSubject(name, table, "", table.physical_ids[0])
             continue
-        yield Place(name, table, "global", table.id)
+        yield StatisticsSubject(name, table, "global", table.id)
         for each in partition.definitions:
-            yield Place(name, table, each.name.O, each.id)
+            yield StatisticsSubject(name, table, each.name.O, each.id)
 
 
-def _known(context: Context) -> Iterator[tuple[Place, Meta]]:
+def _known(context: Context) -> Iterator[tuple[StatisticsSubject, Meta]]:
     for place in places(context):
         known = meta.get(context.txn, place.physical_id)
         if known is not None:
@@ -97,7 +97,7 @@ def _locked(context: Context) -> Iterable[Row]:
 # -- columns and indexes ---------------------------------------------------------------------------
 
 
-def _found(context: Context, whole: bool) -> Iterator[tuple[Place, Statistics, Row]]:
+def _found(context: Context, whole: bool) -> Iterator[tuple[StatisticsSubject, Statistics, Row]]:
     """Place, statistics, and the columns that say whose they are."""
     reads = records.read if whole else records.heads
     for place in places(context):
@@ -151,7 +151,7 @@ def _parts(table: TableInfo, found: Statistics) -> int:
     return len(index.idx_cols)
 
 
-def _shown(place: Place, found: Statistics, value: bytes, several: bool) -> str:
+def _shown(place: StatisticsSubject, found: Statistics, value: bytes, several: bool) -> str:
     if several:
         return records.shown(value, is_index=True)
     field = _field(place.table, found)

@@ -28,7 +28,7 @@ from exuvia.sql.show.create import (
     created_view,
 )
 from exuvia.sql.show.listing import columns_of, listing
-from exuvia.sql.statement.context import Context, Virtual
+from exuvia.sql.statement.context import Context, VirtualTable
 from exuvia.sql.type_text import (
     default_text,
     expression_of,
@@ -106,14 +106,14 @@ def table_status(context: Context, node: Show) -> Result:
     return listing(context, columns_of(_STATUS), rows, node.like, node.where)
 
 
-def _table(context: Context, name: TableName | None) -> TableInfo | Virtual:
+def _table(context: Context, name: TableName | None) -> TableInfo | VirtualTable:
     found = _named_table(context, name)
-    if isinstance(found, Virtual) or found.view is None or name is None:
+    if isinstance(found, VirtualTable) or found.view is None or name is None:
         return found
     return _view(context, context.table(name.db or "", name.name), found.view)
 
 
-def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtual:
+def _named_table(context: Context, name: TableName | None) -> TableInfo | VirtualTable:
     """As `_table`, and a view as it was made."""
     if name is None:
         raise ErrNoDB()
@@ -137,7 +137,7 @@ def _view(context: Context, table: Table, view: ViewInfo) -> TableInfo:
 def columns(context: Context, node: Show) -> Result:
     """SHOW [FULL] COLUMNS, DESCRIBE."""
     found = _table(context, node.table)
-    infos = found.columns if isinstance(found, Virtual) else found.public_columns
+    infos = found.columns if isinstance(found, VirtualTable) else found.public_columns
     infos = tuple(column_in(each, None, context.zone) for each in infos)
     line = "Field Type:65535 Null Key Default:65535 Extra"
     if node.full:
@@ -166,7 +166,7 @@ def indexes(context: Context, node: Show) -> Result:
     """SHOW INDEX."""
     found = _table(context, node.table)
     rows: list[Row] = []
-    for index in () if isinstance(found, Virtual) else shown_indexes(found):
+    for index in () if isinstance(found, VirtualTable) else shown_indexes(found):
         clustered = "YES" if index.exuvia_clustered else "NO"
         for n, part in enumerate(index.idx_cols):
             column = found.cols[part.offset] if isinstance(found, TableInfo) else None
@@ -186,7 +186,7 @@ def create_table(context: Context, node: Show) -> Result:
     found = _named_table(context, node.table)
     if isinstance(found, TableInfo) and not found.is_stored:
         return created_view(found) if found.view is not None else created_sequence(found)
-    if isinstance(found, Virtual):
+    if isinstance(found, VirtualTable):
         body = ",\n".join(f"  `{c.name.O}` {type_text(c.type)} DEFAULT NULL" for c in found.columns)
         options = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
         name, text = found.name, f"CREATE TABLE `{found.name}` (\n{body}\n) {options}"

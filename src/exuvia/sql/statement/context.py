@@ -41,14 +41,14 @@ from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row, Value
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
 from exuvia.sql.statement.services import Services
-from exuvia.sql.statement.settings import Settings
+from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 
 Seen = TypeVar("Seen")
 
 
-class Virtual(NamedTuple):
+class VirtualTable(NamedTuple):
     """A computed table: public columns, and rows in their order; `rows()` once per reference."""
 
     database: str
@@ -76,7 +76,7 @@ class SessionApi(Protocol):
     """The session as the statements that it runs and the server see it (sql/session/session.py)."""
 
     services: Services
-    settings: Settings
+    settings: SessionSettings
     connection_id: int
     user: str
     host: str
@@ -181,7 +181,7 @@ class SessionApi(Protocol):
     def ask_for_file(self, path: str) -> Iterator[bytes]:
         """The client's own file, a chunk at a time. Raises 3948."""
 
-    def virtual(self, context: "Context", database: str, name: str) -> Virtual | None:
+    def virtual(self, context: "Context", database: str, name: str) -> VirtualTable | None:
         """The computed table of that name."""
 
     # -- its transaction ---------------------------------------------------------------------------
@@ -386,7 +386,7 @@ class Context(Env):
         """The table with that id in this snapshot, in any state, or None."""
         return self._schemas.table_by_id(self.txn, table_id) if table_id else None
 
-    def virtual(self, database: str, name: str) -> Virtual | None:
+    def virtual(self, database: str, name: str) -> VirtualTable | None:
         """The computed table of that name, or None where an ordinary one is meant."""
         found = self._session.virtual(self, database or self._session.database, name)
         if found is not None and found.database not in EVERYBODY_READS:

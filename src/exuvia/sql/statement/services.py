@@ -17,7 +17,7 @@ from exuvia.sql.statement.plan_cache import PlanCache
 from exuvia.stats.deltas import Deltas
 
 
-class Process(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One line of SHOW PROCESSLIST. `time_s` is the age of what it does now; `attributes` are what
     the client's program says of itself."""
 
@@ -33,7 +33,7 @@ class Process(NamedTuple):
 
 
 Killed = Literal["killed", "unknown", "denied"]
-Everywhere = tuple[list[tuple[str, Process]], list[str]]
+Everywhere = tuple[list[tuple[str, ProcessInfo]], list[str]]
 
 
 class Processes(Protocol):
@@ -43,7 +43,7 @@ class Processes(Protocol):
     def uptime_s(self) -> int:
         """How long the node has been taking connections. Unit: s."""
 
-    def list(self) -> list[Process]:
+    def list(self) -> list[ProcessInfo]:
         """All of this node."""
 
     def everywhere(self) -> Everywhere:
@@ -60,7 +60,7 @@ class NoProcesses:
 
     uptime_s = 0
 
-    def list(self) -> list[Process]:
+    def list(self) -> list[ProcessInfo]:
         """None."""
         return []
 

@@ -22,7 +22,7 @@ _UTC_NAMES = ("", "SYSTEM", "UTC", "+00:00", "-00:00", "GMT", "ETC/UTC")
 _FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_increment")
 
 
-class Settings:
+class SessionSettings:
     """One per session."""
 
     def __init__(self, services: Services) -> None:

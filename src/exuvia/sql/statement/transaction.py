@@ -40,7 +40,7 @@ from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.statement.services import Services
-from exuvia.stats.deltas import Ledger
+from exuvia.stats.deltas import TransactionDeltas
 
 
 class Closing(Refused):
@@ -118,7 +118,7 @@ class OpenTransaction:
         self._relied: dict[int, Table] = {}
         self.names: dict[tuple[str, str], int] = {}
         self._holding = self._overtaken = False
-        self._ledger = Ledger()
+        self._ledger = TransactionDeltas()
         self._metadata_lock = metadata_lock
         self.about = ""
         self.answered = False

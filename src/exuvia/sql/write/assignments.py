@@ -21,7 +21,7 @@ from exuvia.base.types import FieldType, Flag
 from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
-from exuvia.sql.access.single_table import Source
+from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.bind.defaults import is_own_default
 from exuvia.sql.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.expressions import Visible, constant_of
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     type: FieldType
 
 
-class Step:
+class AssignmentStep:
     """One assignment."""
 
     __slots__ = ("assign", "column", "getter", "kind", "loss", "position")
@@ -70,7 +70,7 @@ class Assignments:
     def __init__(
         self,
         pairs: Sequence[tuple[exp.Column, Tree | Given]],
-        source: Source,
+        source: TableSource,
         visible: Sequence[Visible],
         context: Context,
         rules: Strictness,
@@ -102,7 +102,7 @@ class Assignments:
                 row[position] = now_for(column, context)
         return row
 
-    def _assigned(self, step: Step, value: Value, context: Context, number: int) -> Value:
+    def _assigned(self, step: AssignmentStep, value: Value, context: Context, number: int) -> Value:
         if step.assign is None or step.kind is None:
             return value
         try:
@@ -122,32 +122,32 @@ class Assignments:
 def _step(
     name: exp.Column,
     tree: Tree | Given,
-    source: Source,
+    source: TableSource,
     visible: Sequence[Visible],
     context: Context,
     mode: Mode,
-) -> Step:
+) -> AssignmentStep:
     position = source.position(name)
     column = source.table.info.cols[position]
     if column.is_generated:
         own = not isinstance(tree, Given) and is_own_default(tree, column.name.L)
         if not own and (isinstance(tree, Given) or not is_default(tree)):
             raise ErrBadGeneratedColumn(column.name.O, source.table.info.name.O)
-        return Step(position, column, lambda row, at: row[position], None)
+        return AssignmentStep(position, column, lambda row, at: row[position], None)
     if isinstance(tree, Given):
         place = len(source.table.info.cols) + tree.place
-        return Step(position, column, lambda row, at: row[place], tree.type, mode)
+        return AssignmentStep(position, column, lambda row, at: row[place], tree.type, mode)
     if is_default(tree):
-        return Step(position, column, lambda row, at: default_for(column, at), None)
+        return AssignmentStep(position, column, lambda row, at: default_for(column, at), None)
     tree = meant_for(column, tree)
     constant = constant_of(tree)
     if constant is not None:
         kind = expressions.constant_type(tree, context)
-        return Step(position, column, lambda row, at: constant(at), kind, mode)
+        return AssignmentStep(position, column, lambda row, at: constant(at), kind, mode)
     compiled = expressions.compiled(tree, visible, context)
     call = compiled.call
 
     def getter(row: Row, at: Context) -> Value:
         return call(row, at)
 
-    return Step(position, column, getter, compiled.type, mode)
+    return AssignmentStep(position, column, getter, compiled.type, mode)

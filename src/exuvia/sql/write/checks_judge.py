@@ -24,7 +24,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify.judge import text_of
-from exuvia.pipeline.verify.rows import Rule
+from exuvia.pipeline.verify.rows import RowRule
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_vector import VectorCheck
@@ -134,11 +134,11 @@ def _table(txn: Transaction, table_id: int) -> Table | None:
     return Table(info, revisions[0], database, revisions[1])
 
 
-def _check(txn: Transaction, table: Table, element: int) -> Rule:
+def _check(txn: Transaction, table: Table, element: int) -> RowRule:
     return CheckRule(table, next(each for each in table.info.checks if each.id == element))
 
 
-def _exchange(txn: Transaction, table: Table, element: int) -> Rule:
+def _exchange(txn: Transaction, table: Table, element: int) -> RowRule:
     """`element`: 0 for rows of the plain table, 1 for those of the partition."""
     running = table.info.exuvia_exchange
     theirs = running.exuvia_checks if running is not None else ()
@@ -146,20 +146,20 @@ def _exchange(txn: Transaction, table: Table, element: int) -> Rule:
     return ExchangeRule(table, theirs if element else own)
 
 
-def _child(txn: Transaction, table: Table, element: int) -> Rule:
+def _child(txn: Transaction, table: Table, element: int) -> RowRule:
     key = key_linked(table.info, element)
     if key is None:
         raise Broken(f"table {table.info.name.O} has no foreign key {element}")
     return ChildRule(txn, table, key)
 
 
-_RULES: dict[str, Callable[[Transaction, Table, int], Rule]] = {
+_RULES: dict[str, Callable[[Transaction, Table, int], RowRule]] = {
     "check": _check,
     "exchange": _exchange,
     "foreign key": _child,
 }
 
 
-def judge(txn: Transaction, table: Table, plan: CheckRows) -> Rule:
+def judge(txn: Transaction, table: Table, plan: CheckRows) -> RowRule:
     """The rule of a plan, in the transaction's snapshot."""
     return _RULES[plan.kind](txn, table, plan.element)

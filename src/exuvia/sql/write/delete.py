@@ -3,7 +3,7 @@
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownTable
 from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
-from exuvia.sql.access.single_table import Source, check_writable, source_of, tree_of
+from exuvia.sql.access.single_table import TableSource, check_writable, source_of, tree_of
 from exuvia.sql.nodes import Delete
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context
@@ -50,7 +50,7 @@ class DeleteRows(KeptPlan):
         return Result(affected=removed)
 
 
-def _check_target(node: Delete, source: Source) -> None:
+def _check_target(node: Delete, source: TableSource) -> None:
     """DELETE a FROM t AS a. Raises 1109."""
     for target in node.targets:
         if target.name.lower() != source.alias.lower():

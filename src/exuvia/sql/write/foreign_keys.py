@@ -32,11 +32,19 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import reader, references
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
-from exuvia.catalog.model import RULE_TEXT, FkInfo, IndexInfo, Referred, Rule, TableInfo, evolve
+from exuvia.catalog.model import (
+    RULE_TEXT,
+    FkInfo,
+    IndexInfo,
+    ReferOption,
+    Referred,
+    TableInfo,
+    evolve,
+)
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, Kind, is_live
+from exuvia.kv.entry import LIVE, WriteKind, is_live
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.parse.restore import name_text
@@ -162,8 +170,8 @@ class Downward(NamedTuple):
 
     positions: tuple[int, ...]
     children: Finder
-    on_delete: Rule
-    on_update: Rule
+    on_delete: ReferOption
+    on_update: ReferOption
     mark: bytes
     text: str
 
@@ -277,10 +285,10 @@ def _downward(table: Table, child: Table, key: FkInfo, ids: Sequence[int]) -> Do
 
 
 MOST_DEEP = 15
-SPREADS = (Rule.CASCADE, Rule.SET_NULL)
+SPREADS = (ReferOption.CASCADE, ReferOption.SET_NULL)
 
 # (children's table, their handles, what is now or None if gone, rule, how deep) -> they follow
-Spread = Callable[[Downward, list[bytes], Values | None, Rule, int], None]
+Spread = Callable[[Downward, list[bytes], Values | None, ReferOption, int], None]
 
 
 class ForeignKeyChecker:
@@ -377,7 +385,7 @@ class ForeignKeyChecker:
         if key is None:
             raise ErrNoReferencedRow2(up.text)
         txn.require(key, shared=True)
-        txn.write(Kind.PLACE, up.mark + up.parents.form.encode(values), LIVE)
+        txn.write(WriteKind.PLACE, up.mark + up.parents.form.encode(values), LIVE)
 
     def _release(self, down: Downward, was: Values) -> None:
         self._expect_no_other(down, was)
@@ -391,7 +399,7 @@ class ForeignKeyChecker:
         mark = down.mark + down.children.form.encode(was)
         txn.require(mark)
         if txn.get(mark) is not None:
-            txn.write(Kind.REMOVE, mark, b"")
+            txn.write(WriteKind.REMOVE, mark, b"")
 
 
 def _values(row: Sequence[Value], positions: Sequence[int]) -> Values | None:
@@ -431,7 +439,7 @@ class ChildWriter(Protocol):
 
 
 def cascade(
-    writer: ChildWriter, handles: list[bytes], down: Downward, now: Values | None, rule: Rule
+    writer: ChildWriter, handles: list[bytes], down: Downward, now: Values | None, rule: ReferOption
 ) -> None:
     """Every child does what its key says. `writer` is one of the children's table."""
     places = down.children.positions
@@ -439,10 +447,10 @@ def cascade(
         row = writer.read(handle)
         if row is None:
             continue
-        if rule == Rule.CASCADE and now is None:
+        if rule == ReferOption.CASCADE and now is None:
             writer.delete(handle, row)
             continue
-        values = now if rule == Rule.CASCADE and now is not None else (None,) * len(places)
+        values = now if rule == ReferOption.CASCADE and now is not None else (None,) * len(places)
         new = list(row)
         for place, value in zip(places, values, strict=True):
             new[place] = value

@@ -38,7 +38,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql import expressions
-from exuvia.sql.access.single_table import Source, check_writable
+from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.bind.defaults import asks_generated_default, is_own_default
 from exuvia.sql.cells import assign_to, meant_for, narrowed
 from exuvia.sql.expr import Column, walk
@@ -208,7 +208,7 @@ def _changes(
     if not node.on_duplicate:
         return None
     table, name = target.table, node.table.name
-    source = Source(table, node.table.db or "", name, name, ())
+    source = TableSource(table, node.table.db or "", name, name, ())
     known = {column.name.L for column in table.columns}
     pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias, known)
     width = len(table.info.cols)
@@ -237,7 +237,7 @@ class InsertValues(KeptPlan):
         self._policy = _policy(node)
         self._rules = strictness(context, node.ignore, len(rows) == 1)
         self._changes = _changes(node, target, context, self._rules)
-        source = Source(target.table, "", node.table.name, node.table.name, ())
+        source = TableSource(target.table, "", node.table.name, node.table.name, ())
         self._rows = [
             self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
         ]

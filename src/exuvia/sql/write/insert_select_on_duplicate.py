@@ -16,7 +16,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.model import name as named
-from exuvia.sql.access.single_table import Source
+from exuvia.sql.access.single_table import TableSource
 from exuvia.sql.expressions import Visible
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse.text import is_default
@@ -42,7 +42,7 @@ def with_selected(node: Insert, context: Context) -> Selected:
     if not node.on_duplicate or not isinstance(query, exp.Select) or query.args.get("distinct"):
         return Selected(node)
     table = context.table(node.table.db or "", node.table.name)
-    target = Source(table, node.table.db or "", node.table.name, node.table.name, ())
+    target = TableSource(table, node.table.db or "", node.table.name, node.table.name, ())
     for assigned, _ in node.on_duplicate:
         target.position(assigned)
     reads = _Reads(query, target, node.row_alias, context)
@@ -67,7 +67,7 @@ class _Reads:
     """The columns of the query's FROM that assignments name."""
 
     def __init__(
-        self, query: exp.Select, target: Source, alias: str | None, context: Context
+        self, query: exp.Select, target: TableSource, alias: str | None, context: Context
     ) -> None:
         self._query = query
         self._target = target

@@ -34,7 +34,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
-from exuvia.sql.access.single_table import Source, check_writable
+from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes.rows import LoadData, TextFormat
 from exuvia.sql.parse.text import is_default
@@ -320,7 +320,7 @@ def _assignments(
     node: LoadData, target: InsertTarget, rules: Strictness, context: Context
 ) -> Iterable[Step]:
     columns = {column.name.L: (position, column) for position, column in target.named}
-    source = Source(target.table, "", node.table.name, node.table.name, ())
+    source = TableSource(target.table, "", node.table.name, node.table.name, ())
     found: list[Step] = []
     for name, tree in node.assignments:
         position, column = columns[name.lower()]

@@ -22,7 +22,7 @@ from exuvia.base.mysql_errors import (
     ErrNonUpdatableTable,
     ErrUnknownTable,
 )
-from exuvia.sql.access.single_table import ROW_ID, Source, check_writable, source_of, tree_of
+from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
 from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
@@ -52,7 +52,7 @@ def _asks_row_id(tree: exp.Expression) -> bool:
 
 
 class _Target(NamedTuple):
-    source: Source
+    source: TableSource
     pairs: list[tuple[exp.Column, Tree]]
 
 
@@ -81,7 +81,7 @@ class UpdateFound(Plan):
         items = [_handle(target.source) for target in self._targets] + self._values
         self._query = _query(node, items)
 
-    def _target(self, source: Source) -> _Target:
+    def _target(self, source: TableSource) -> _Target:
         found = next((each for each in self._targets if each.source is source), None)
         if found is None:
             found = _Target(source, [])
@@ -206,7 +206,7 @@ def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
 
 def _sources(
     tree: exp.Expression, context: Context, commons: frozenset[str] = frozenset()
-) -> Iterator[Source]:
+) -> Iterator[TableSource]:
     """The stored tables of a FROM, with their joins; what stands in derived tables is not met."""
     commons = commons | {each.alias.lower() for each in _commons(tree)}
     if isinstance(tree, exp.Table):
@@ -235,7 +235,7 @@ def _commons(tree: exp.Expression) -> Sequence[exp.Expression]:
     return clause.expressions if clause is not None else ()
 
 
-def _owner(column: exp.Column, sources: Sequence[Source], tree: exp.Expression) -> Source:
+def _owner(column: exp.Column, sources: Sequence[TableSource], tree: exp.Expression) -> TableSource:
     """The table whose column is assigned. Raises 1054, 1052; 1288 for a derived table's."""
     found = [source for source in sources if source.resolve(column) is not None]
     shown = f"{column.table}.{column.name}" if column.table else column.name
@@ -251,14 +251,14 @@ def _owner(column: exp.Column, sources: Sequence[Source], tree: exp.Expression) 
     return found[0]
 
 
-def _named(name: str, sources: Sequence[Source]) -> Source:
+def _named(name: str, sources: Sequence[TableSource]) -> TableSource:
     for source in sources:
         if source.alias.lower() == name.lower():
             return source
     raise ErrUnknownTable(name, "MULTI DELETE")
 
 
-def _handle(source: Source) -> exp.Column:
+def _handle(source: TableSource) -> exp.Column:
     name, table = exp.to_identifier(HANDLE_NAME, quoted=True), exp.to_identifier(source.alias, True)
     database = exp.to_identifier(source.table.database.db_name.O, True)
     return exp.Column(this=name, table=table, db=database)

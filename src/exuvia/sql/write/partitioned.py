@@ -117,7 +117,7 @@ def twins_of(table: Table, txn: Transaction) -> Twins | None:
 _ID_BYTES = 8
 
 
-class Partitions:
+class PartitionWrites:
     """One statement's writes to one table. `named`: PARTITION (p, q), no other may be met."""
 
     def __init__(self, table: Table, context: Context, named: Sequence[str] = ()) -> None:
@@ -210,10 +210,12 @@ class Partitions:
         return keys.i64(ids.next("rowid"))
 
 
-def partitions_of(table: Table, context: Context, named: Sequence[str] = ()) -> Partitions | None:
+def partitions_of(
+    table: Table, context: Context, named: Sequence[str] = ()
+) -> PartitionWrites | None:
     """None for a table that is not partitioned. Raises 1735, 1747."""
     if table.is_partitioned:
-        return Partitions(table, context, named)
+        return PartitionWrites(table, context, named)
     if named:
         raise ErrPartitionClauseOnNonpartitioned()
     return None

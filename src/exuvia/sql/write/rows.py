@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
     ErrRowIsReferenced2,
 )
 from exuvia.catalog import reader, writer
-from exuvia.catalog.model import Rule
+from exuvia.catalog.model import ReferOption
 from exuvia.catalog.table import Table
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
@@ -140,7 +140,12 @@ class RowWriter:
             self._rows = self._modified = 0
 
     def _spread(
-        self, down: Downward, handles: list[bytes], now: Values | None, rule: Rule, depth: int
+        self,
+        down: Downward,
+        handles: list[bytes],
+        now: Values | None,
+        rule: ReferOption,
+        depth: int,
     ) -> None:
         """Children go or change with their parent."""
         children = RowWriter(down.children.table, self._context, depth=depth)
