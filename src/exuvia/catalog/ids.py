@@ -198,7 +198,6 @@ class TableIds:
         self._rule = IdRule(info.exuvia_ids_epoch, info.auto_id_cache or BLOCK, last)
 
     def next(self, kind: Kind = "auto", count: int = 1, spacing: Spacing = EVERY) -> int:
-        """As the allocator's."""
         return self._ids.next(self._table_id, kind, count, self._rule, spacing)
 
     def rebase(self, value: int) -> None:

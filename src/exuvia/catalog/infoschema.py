@@ -145,7 +145,6 @@ class Schemas:
             self.table_by_id(txn, table_id)
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
             for each in (self._names, self._tables, self._databases):
                 each.clear()

@@ -32,5 +32,4 @@ class Recent(Generic[K, V]):
             self._items.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
         self._items.clear()

@@ -163,7 +163,6 @@ class Table:
     # -- where things are --------------------------------------------------------------------------
 
     def row_span(self) -> Span:
-        """All rows."""
         return keys.span_of(self.row_prefix)
 
     def index_span(self, index: IndexInfo) -> Span:
@@ -183,7 +182,6 @@ class Table:
 
     @cached_property
     def encoder(self) -> RowEncoder:
-        """Rows to payloads."""
         return RowEncoder(self.layout, self.info.cols)
 
     def decode(self, payload: bytes) -> Row:

@@ -47,7 +47,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> bytes:
-        """Where it stands."""
         return keys.meta(ASK, self.member, self.number)
 
     def told(self, by: str) -> bytes:

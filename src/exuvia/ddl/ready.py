@@ -40,14 +40,12 @@ class Policy(Protocol):
     def add(self, job: Job) -> None:
         """A job joined the queue; ids ascend."""
 
-    def remove(self, job_id: int) -> None:
-        """It ended."""
+    def remove(self, job_id: int) -> None: ...
 
     def take(self, reorg: bool) -> Job | None:
         """The next job of that pool, now running; None if none may run."""
 
-    def give_back(self, job_id: int) -> None:
-        """It stopped unfinished."""
+    def give_back(self, job_id: int) -> None: ...
 
     def is_running(self, job_id: int) -> bool:
         """Whether a worker took it."""

@@ -55,7 +55,6 @@ class TwoQueues:
         self._queues[reorg][job.id] = job
 
     def remove(self, job_id: int) -> None:
-        """A job ended."""
         self._running.discard(job_id)
         self._depends.pop(job_id, None)
         for jobs in self._queues.values():

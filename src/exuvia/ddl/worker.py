@@ -68,8 +68,7 @@ class HistoryListener(Protocol):
     def place(self) -> int:
         """The number of the next one, in the order of entering."""
 
-    def ended(self, job_id: int) -> None:
-        """It has entered."""
+    def ended(self, job_id: int) -> None: ...
 
 
 class WorkerContext(NamedTuple):

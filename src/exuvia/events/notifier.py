@@ -101,7 +101,6 @@ def show(txn: Transaction, handler: int, trouble: Trouble) -> None:
 
 
 def clear(txn: Transaction, handler: int) -> None:
-    """It goes on."""
     if txn.get(_key(handler)) is not None:
         txn.delete(_key(handler))
 

@@ -150,7 +150,6 @@ class SchemaChange:
 
     @property
     def kind(self) -> Kind:
-        """What happened."""
         return self._stored.type
 
     def __eq__(self, other: object) -> bool:
@@ -211,7 +210,6 @@ class SchemaChange:
         return ChangedColumns(self._table(kind), self._stored.columns, self._stored.analyzed)
 
     def get_add_index(self) -> AddedIndexes:
-        """Indexes that came."""
         table = self._table(Kind.ADD_INDEX)
         return AddedIndexes(table, self._stored.indexes, self._stored.analyzed)
 
@@ -266,7 +264,6 @@ def truncate_table(table: TableInfo, dropped: TableInfo) -> SchemaChange:
 
 
 def drop_table(dropped: TableInfo) -> SchemaChange:
-    """A table went."""
     return SchemaChange(Stored(type=Kind.DROP_TABLE, old_table_info=dropped))
 
 

@@ -38,11 +38,9 @@ _PROVISIONAL = 1 << 63
 class Engine(Protocol):
     """What a chain needs of a store."""
 
-    def snapshot(self) -> Snapshot:
-        """See Store.snapshot."""
+    def snapshot(self) -> Snapshot: ...
 
-    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """See Store.commit_chain."""
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]: ...
 
 
 class Chain:
@@ -148,7 +146,6 @@ class _View:
             yield [key for key, _ in part], [raw for _, raw in part]
 
     def in_use(self, running: bool) -> None:
-        """As its base."""
         self._base.in_use(running)
 
     def close(self) -> None:

@@ -9,15 +9,14 @@ else writes the session's keys. What was written to a table that has been droppe
 out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
-from exuvia.kv.lock_table import LockTable
+from exuvia.kv.forwarding import ForwardingStore
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
-from exuvia.kv.store import Presence, Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.packet import Packet, Snapshot, Span
+from exuvia.kv.store import Store
 from exuvia.kv.validate import settle
 
 LOCAL_IDS = 1 << 62
@@ -61,31 +60,25 @@ class LocalSnapshot:
         return self._of(span.start).chunks(span, rows)
 
     def in_use(self, running: bool) -> None:
-        """As the store's."""
         self._shared.in_use(running)
 
     def close(self) -> None:
-        """Give both back."""
         self._shared.close()
         self._local.close()
 
 
-class LocalStore:
+class LocalStore(ForwardingStore):
     """See the module: a Store for one session. `room` tells how many bytes a table may hold, `name`
     what a table is called, None once it is gone."""
 
     def __init__(
         self, shared: Store, room: Callable[[], int], name: Callable[[int], str | None]
     ) -> None:
-        self.shared = shared
+        super().__init__(shared)
         self.memory = MemoryStore()
         self._room = room
         self._name = name
         self._bytes: dict[int, int] = {}
-
-    def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot of both."""
-        return Transaction(self, self.snapshot())
 
     def snapshot(self, for_client: bool = False) -> LocalSnapshot:
         """A fresh view of both."""
@@ -110,10 +103,6 @@ class LocalStore:
             self.memory.commit(local)
             self._bytes = sizes
         return sequence
-
-    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """As the store: chains are of the pipeline's writers, who have no session."""
-        return self.shared.commit_chain(packets)
 
     def _sizes(self, packet: Packet) -> dict[int, int]:
         """Bytes of each table after the packet. Raises 1114, Conflict, Duplicate."""
@@ -151,50 +140,6 @@ class LocalStore:
     def split(self, span: Span, parts: int) -> list[Span]:
         """Adjoining spans of about equal size."""
         return (self.memory if is_local(span.start) else self.shared).split(span, parts)
-
-    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """As the store."""
-        self.shared.limit_snapshots(idle_s, query_s)
-
-    def bulk(
-        self,
-        keys: Sequence[bytes],
-        payloads: Sequence[bytes] | bytes,
-        requirements: Sequence[Requirement] = (),
-        puts: Sequence[tuple[bytes, bytes]] = (),
-        report: bool = False,
-        overwrite: bool = False,
-    ) -> BulkResult:
-        """As the store."""
-        return self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
-
-    def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """As the store."""
-        return self.shared.wait(channel, after, timeout_s)
-
-    def counter(self, channel: str) -> int:
-        """As the store."""
-        return self.shared.counter(channel)
-
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """As the store."""
-        return self.shared.watch(span, after)
-
-    def hold(self, name: str) -> Presence:
-        """As the store."""
-        return self.shared.hold(name)
-
-    def held(self, name: str) -> bool:
-        """As the store."""
-        return self.shared.held(name)
-
-    def measures(self) -> dict[str, float]:
-        """See Store.measures."""
-        return self.shared.measures()
-
-    def lock_table(self) -> LockTable:
-        """As the store."""
-        return self.shared.lock_table()
 
     def close(self) -> None:
         """The store is not ours to close."""

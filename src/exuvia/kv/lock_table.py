@@ -68,14 +68,12 @@ class Guard(Protocol):
     def enter(self) -> bool:
         """Keep the other processes out; False if one of them does not come out in time."""
 
-    def leave(self) -> None:
-        """Let them in."""
+    def leave(self) -> None: ...
 
     def sit(self, seat: int) -> bool:
         """Take a seat that no living process has. It is given up when this process ends."""
 
-    def stand_up(self, seat: int) -> None:
-        """Give it back."""
+    def stand_up(self, seat: int) -> None: ...
 
     def is_taken(self, seat: int) -> bool:
         """Whether another living process has it."""
@@ -94,15 +92,13 @@ class Alone:
         """Nobody else is there."""
         return True
 
-    def leave(self) -> None:
-        """Nobody waits."""
+    def leave(self) -> None: ...
 
     def sit(self, seat: int) -> bool:
         """Whoever asks is told by LockTable which are free."""
         return True
 
-    def stand_up(self, seat: int) -> None:
-        """Nothing is kept."""
+    def stand_up(self, seat: int) -> None: ...
 
     def is_taken(self, seat: int) -> bool:
         """There is no other process."""
@@ -210,7 +206,6 @@ class LockTable:
         return self.cells[offset >> 3]
 
     def put_word(self, offset: int, value: int) -> None:
-        """Set it."""
         self.cells[offset >> 3] = value
 
     @property

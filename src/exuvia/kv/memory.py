@@ -149,7 +149,6 @@ class MemoryStore:
     # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
-        """Validate and apply."""
         with self._lock:
             after = settle(packet, self._now)
             return self._apply(after, packet.channels)
@@ -205,7 +204,6 @@ class MemoryStore:
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """See Store.bulk."""
         with self._lock:
             for requirement in requirements:
                 check(requirement, self._now)
@@ -236,7 +234,6 @@ class MemoryStore:
             return self.counter(channel)
 
     def hold(self, name: str) -> _Presence:
-        """Take a presence."""
         with self._lock:
             if name in self._held:
                 raise Unavailable(f"{name} is held by a living process")
@@ -244,7 +241,6 @@ class MemoryStore:
         return _Presence(self, name)
 
     def measures(self) -> dict[str, float]:
-        """See Store.measures."""
         return {}
 
     def held(self, name: str) -> bool:

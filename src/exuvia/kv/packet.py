@@ -148,5 +148,4 @@ class Snapshot(Protocol):
 class Committer(Protocol):
     """What a transaction needs of a store."""
 
-    def commit(self, packet: Packet) -> int:
-        """See Store.commit."""
+    def commit(self, packet: Packet) -> int: ...

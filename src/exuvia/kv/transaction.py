@@ -94,19 +94,15 @@ class Unread:
         return self._taken
 
     def get(self, key: bytes) -> bytes | None:
-        """As the snapshot."""
         return self.take().get(key)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """As the snapshot."""
         return self.take().get_many(keys)
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """As the snapshot."""
         return self.take().scan(span, reverse)
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """As the snapshot."""
         return self.take().chunks(span, rows)
 
     def in_use(self, running: bool) -> None:

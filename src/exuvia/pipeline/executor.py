@@ -73,8 +73,7 @@ class TaskBatch(Protocol):
     def done(self) -> bool:
         """Whether it has ended."""
 
-    def cancel(self) -> None:
-        """End it."""
+    def cancel(self) -> None: ...
 
 
 class Executor:

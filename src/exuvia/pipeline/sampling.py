@@ -117,13 +117,11 @@ class Sample:
 
     @property
     def values(self) -> list[Vector]:
-        """Their columns."""
         return self._piece().values
 
     # -- the way from a worker ---------------------------------------------------------------------
 
     def packed(self) -> PackedSample:
-        """As plain data, cut."""
         self.cut()
         whole = self._piece()
         values = [packed(each) for each in whole.values]
@@ -205,7 +203,6 @@ class Distinct:
 
     @property
     def smallest(self) -> Array:
-        """The words kept."""
         if self._waiting:
             self._compact()
         return self._smallest

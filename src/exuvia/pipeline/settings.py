@@ -62,7 +62,6 @@ class Fixed:
         self.settings = settings or PipelineSettings()
 
     def read(self) -> PipelineSettings:
-        """The settings."""
         return self.settings
 
 
@@ -86,7 +85,6 @@ class Variables:
         self._read_at = 0.0
 
     def read(self) -> PipelineSettings:
-        """See Dial."""
         now = self._monotonic()
         if self._known is None or now - self._read_at >= _EVERY_S:
             self._known, self._read_at = self._from_store(), now

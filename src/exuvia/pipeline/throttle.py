@@ -19,7 +19,7 @@ is there at once (measured: 500,000 rows, p99 17 ms with both cores computing).
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
@@ -28,10 +28,9 @@ from typing import NamedTuple, TypeVar
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
-from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.forwarding import ForwardingStore
+from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
 from exuvia.kv.store import Presence, Store
-from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.settings import PipelineSettings
 from exuvia.pipeline.task import TaskOrder
@@ -93,29 +92,19 @@ def can_idle() -> bool:
     return bool(seen)
 
 
-class UnhurriedStore:
+class UnhurriedStore(ForwardingStore):
     """A store whose writes are made by a thread of ordinary priority; everything else as it is."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self._hand = ThreadPoolExecutor(1, thread_name_prefix="exuvia-writes")
         self._hand.submit(step_forward).result()
 
-    def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot."""
-        return Transaction(self, self._store.snapshot())
-
-    def snapshot(self, for_client: bool = False) -> Snapshot:
-        """A fresh view of all that is committed."""
-        return self._store.snapshot(for_client)
-
     def commit(self, packet: Packet) -> int:
-        """See Store.commit."""
-        return self._write(partial(self._store.commit, packet))
+        return self._write(partial(self.shared.commit, packet))
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """See Store.commit_chain."""
-        return self._write(partial(self._store.commit_chain, packets))
+        return self._write(partial(self.shared.commit_chain, packets))
 
     def bulk(
         self,
@@ -126,58 +115,16 @@ class UnhurriedStore:
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """See Store.bulk."""
         return self._write(
-            partial(self._store.bulk, keys, payloads, requirements, puts, report, overwrite)
+            partial(self.shared.bulk, keys, payloads, requirements, puts, report, overwrite)
         )
 
     def _write(self, work: Callable[[], Answer]) -> Answer:
         return self._hand.submit(work).result()
 
-    def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """See Store.wait."""
-        return self._store.wait(channel, after, timeout_s)
-
-    def counter(self, channel: str) -> int:
-        """The channel's counter now."""
-        return self._store.counter(channel)
-
-    def split(self, span: Span, parts: int) -> list[Span]:
-        """See Store.split."""
-        return self._store.split(span, parts)
-
-    def count(self, span: Span) -> int:
-        """See Store.count."""
-        return self._store.count(span)
-
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """See Store.watch."""
-        return self._store.watch(span, after)
-
-    def hold(self, name: str) -> Presence:
-        """Take a presence."""
-        return self._store.hold(name)
-
-    def held(self, name: str) -> bool:
-        """Whether a living process has the presence."""
-        return self._store.held(name)
-
-    def lock_table(self) -> LockTable:
-        """See Store.lock_table."""
-        return self._store.lock_table()
-
-    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """See Store.limit_snapshots."""
-        self._store.limit_snapshots(idle_s, query_s)
-
-    def measures(self) -> dict[str, float]:
-        """See Store.measures."""
-        return self._store.measures()
-
     def close(self) -> None:
-        """Give everything back."""
         self._hand.shutdown()
-        self._store.close()
+        super().close()
 
 
 # -- processors ------------------------------------------------------------------------------------

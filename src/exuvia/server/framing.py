@@ -49,7 +49,6 @@ class Incoming:
         self._expected, self.follows = sequence, True
 
     def end(self) -> None:
-        """Commands come again."""
         self._expected, self.follows = None, False
 
     def _next(self, sequence: int) -> int | None:
@@ -103,7 +102,6 @@ class Outgoing:
         self._buffer = bytearray()
 
     def add(self, payload: bytes) -> None:
-        """Frame one payload."""
         size = len(payload)
         if size < CONTINUED:
             self._buffer += _HEADER.pack(size | self.sequence << 24)
@@ -176,23 +174,18 @@ class Compressed(asyncio.Transport):
             self._sequence = self._sequence + 1 & 255
 
     def close(self) -> None:
-        """As below it."""
         self._transport.close()
 
     def abort(self) -> None:
-        """As below it."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """As below it."""
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """As below it."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """As below it."""
         self._transport.resume_reading()
 
 

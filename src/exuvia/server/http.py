@@ -131,7 +131,6 @@ class Status:
         return queue_rpc.priority_queue(self._store, self._clock)
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges for Prometheus."""
         report = self.report()
         loaded, version = report["schema_version_loaded"], report["schema_version"]
         yield gauge("exuvia_connections", "Open client connections", report["connections"])

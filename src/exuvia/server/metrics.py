@@ -33,7 +33,6 @@ class Histogram:
         self.total_s = 0.0
 
     def observe(self, seconds: float) -> None:
-        """One more."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.total_s += seconds
 
@@ -58,7 +57,6 @@ class Metrics:
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
-        """As Prometheus' families."""
         latency = HistogramMetricFamily(
             "exuvia_command_duration_seconds", "Commands of clients, by kind", labels=["kind"]
         )

@@ -87,7 +87,6 @@ class Login(NamedTuple):
 
 
 def length(size: int) -> bytes:
-    """A length-encoded integer."""
     if size < 251:
         return bytes((size,))
     if size < 1 << 16:
@@ -98,7 +97,6 @@ def length(size: int) -> bytes:
 
 
 def text(value: bytes) -> bytes:
-    """A length-encoded string."""
     return length(len(value)) + value
 
 

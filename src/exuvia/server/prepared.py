@@ -89,7 +89,6 @@ class ServerCursor:
     def fetch(
         self, count: int, outgoing: Outgoing, agreed: Agreed, status: int
     ) -> Iterator[bytearray]:
-        """The next rows."""
         part = Result(self._columns, list(islice(self._rows, count)))
         yield from results.rows(part, outgoing, agreed.codec, binary=True)
         flag = _EXISTS if len(part.rows) == count else _LAST_ROW_SENT

@@ -101,7 +101,6 @@ class Connections:
                 return found
 
     def remove(self, client: ClientConnection) -> None:
-        """It is closed."""
         with self._lock:
             self._clients.pop(client.id, None)
 

@@ -94,7 +94,6 @@ class Statements:
         return flags | packets.IN_TRANSACTION if session.current is not None else flags
 
     def done(self, outgoing: Outgoing) -> Chunks:
-        """A bare OK."""
         outgoing.add(packets.ok(0, 0, self.status, 0))
         yield outgoing.take()
 

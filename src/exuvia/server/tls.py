@@ -70,28 +70,22 @@ class Encrypted(asyncio.Transport):
             self._transport.write(self._outgoing.read())
 
     def write(self, data: Any) -> None:
-        """Send, encrypted."""
         view = memoryview(data)
         while view:
             view = view[self._tls.write(view) :]
         self._flush()
 
     def close(self) -> None:
-        """As below it."""
         self._transport.close()
 
     def abort(self) -> None:
-        """As below it."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """As below it."""
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """As below it."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """As below it."""
         self._transport.resume_reading()

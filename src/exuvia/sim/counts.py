@@ -45,7 +45,6 @@ class RowCountModel:
         self.gone: set[int] = set()
 
     def add(self, deltas: Mapping[int, Delta]) -> None:
-        """What sessions did."""
         for each, delta in deltas.items():
             rows, modified = self.rows.get(each, (0, 0))
             self.rows[each] = max(0, rows + delta.rows), modified + delta.modified

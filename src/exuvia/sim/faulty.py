@@ -6,22 +6,21 @@
 `Killed` is no Exception: nothing of the node may catch it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from exuvia.kv.chain import resolved
-from exuvia.kv.lock_table import LockTable
+from exuvia.kv.forwarding import ForwardingStore
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
+from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot
 from exuvia.kv.store import Presence
-from exuvia.kv.transaction import Transaction
 
 
 class Killed(BaseException):
     """kill -9 at this point."""
 
 
-class NodeStore:
-    """Implements kv/store.py's Store on a MemoryStore. `fate()` answers "", "before" or "after"."""
+class NodeStore(ForwardingStore):
+    """A process's store, on a MemoryStore. `fate()` answers "", "before" or "after"."""
 
     def __init__(
         self,
@@ -30,7 +29,7 @@ class NodeStore:
         committed: Callable[[Sequence[str], Iterable[bytes]], None],
         filled: Callable[[Sequence[bytes], dict[bytes, bytes | None]], None],
     ) -> None:
-        self._shared = shared
+        super().__init__(shared)
         self._fate = fate
         self._committed = committed
         self._filled = filled
@@ -45,20 +44,16 @@ class NodeStore:
         if not self.alive or fate == moment:
             self._die()
 
-    def begin(self) -> Transaction:
-        """A transaction whose commit goes through this view."""
-        return Transaction(self, self.snapshot())
-
     def snapshot(self, for_client: bool = False) -> Snapshot:
         """A view of all that is committed."""
         self._guard("", "before")
-        return self._shared.snapshot(for_client)
+        return self.shared.snapshot(for_client)
 
     def commit(self, packet: Packet) -> int:
         """As the shared store, unless fate has it otherwise."""
         fate = self._fate()
         self._guard(fate, "before")
-        sequence = self._shared.commit(packet)
+        sequence = self.shared.commit(packet)
         self._committed(packet.channels, [write.key for write in packet.writes])
         self._guard(fate, "after")
         return sequence
@@ -82,10 +77,10 @@ class NodeStore:
         """As the shared store; what stood before is shown to the law of fills."""
         fate = self._fate()
         self._guard(fate, "before")
-        view = self._shared.snapshot()
+        view = self.shared.snapshot()
         before = {key: view.get(key) for key in keys}
         view.close()
-        result = self._shared.bulk(keys, payloads, requirements, puts, report, overwrite)
+        result = self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
         self._filled(keys, before)
         self._committed((), [*keys, *(key for key, _ in puts)])
         self._guard(fate, "after")
@@ -93,7 +88,7 @@ class NodeStore:
 
     def hold(self, name: str) -> Presence:
         """Take a presence; it ends with the node."""
-        presence = self._shared.hold(name)
+        presence = self.shared.hold(name)
         self.presences.append(presence)
         return presence
 
@@ -104,39 +99,14 @@ class NodeStore:
             presence.release()
         self.presences.clear()
 
-    def held(self, name: str) -> bool:
-        """Whether a living process holds the name."""
-        return self._shared.held(name)
-
-    def lock_table(self) -> LockTable:
-        """As the shared store."""
-        return self._shared.lock_table()
-
-    def counter(self, channel: str) -> int:
-        """The channel's counter now."""
-        return self._shared.counter(channel)
-
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
         """Nobody waits in a simulation."""
-        return self._shared.counter(channel)
+        return self.shared.counter(channel)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """Snapshots here end with their transactions."""
 
-    def count(self, span: Span) -> int:
-        """Keys in the span."""
-        return self._shared.count(span)
-
-    def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans."""
-        return self._shared.split(span, parts)
-
-    def watch(self, span: Span, after: int) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Keys written after the sequence."""
-        return self._shared.watch(span, after)
-
     def measures(self) -> dict[str, float]:
-        """See Store.measures."""
         return {}
 
     def close(self) -> None:

@@ -92,11 +92,9 @@ class Asked(BaseException):
 class _Outsider:
     """Stands for a member that is never fenced: a person's client."""
 
-    def guard(self, txn: Transaction) -> None:
-        """Nothing to require."""
+    def guard(self, txn: Transaction) -> None: ...
 
     def serving(self, now: float) -> bool:
-        """Always."""
         return True
 
 
@@ -353,7 +351,6 @@ class KeysWorld(World):
             txn.rollback()
 
     def judge_end(self) -> None:
-        """See World."""
         for table_id in (self._parent, self._child):
             laws.check_end(self.shared, table_id)
         for asker in self.askers:

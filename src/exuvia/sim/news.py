@@ -46,7 +46,6 @@ class Ledger:
         self._random = random
 
     def __call__(self, txn: Transaction, change: SchemaChange) -> None:
-        """Take one event."""
         if self._random.random() < NOT_READY_SHARE:
             raise NotReady
         job_id, part = change.origin
@@ -67,7 +66,6 @@ class Teller:
         self.told: list[tuple[int, int]] = []
 
     def step(self, now: float) -> float:
-        """A job ends."""
         if self._jobs:
             parts = self._random.choice((1, 1, 3))
             txn = self._store.begin()

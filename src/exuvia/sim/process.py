@@ -83,7 +83,6 @@ class SimulatedProcess:
         return self.store is not None and self.store.alive
 
     def start(self, store: NodeStore, clock: Clock) -> None:
-        """Begin a life."""
         self.store, self.clock = store, clock
         self.lives += 1
         self.actors = self._start(self)

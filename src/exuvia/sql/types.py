@@ -51,7 +51,6 @@ def decimal(precision: int, scale: int, unsigned: bool = False) -> FieldType:
 
 
 def text(characters: int, charset: str = "utf8mb4", collate: str = "utf8mb4_bin") -> FieldType:
-    """A string result."""
     flag = _BINARY if charset == "binary" else 0
     kind = TypeCode.LONG_BLOB if characters > 16383 else TypeCode.VAR_STRING
     return FieldType(Tp=kind, Flag=flag, Flen=characters, Charset=charset, Collate=collate)

@@ -74,7 +74,6 @@ class ScoreParts(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The score."""
         return self.change + self.size + self.age + self.event
 
 
@@ -91,7 +90,6 @@ def parts(indicators: Indicators, has_new_index: bool = False) -> ScoreParts:
 
 
 def score(indicators: Indicators, has_new_index: bool = False) -> float:
-    """The number itself."""
     return parts(indicators, has_new_index).total
 
 
@@ -147,7 +145,6 @@ class AnalysisJob(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=Fals
 
     @property
     def weight(self) -> float:
-        """Its score."""
         return -self.minus_weight
 
     @property

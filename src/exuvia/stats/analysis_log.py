@@ -68,7 +68,6 @@ def begin(txn: Transaction, found: Sequence[Logged]) -> list[int]:
 
 
 def get(txn: Transaction, number: int) -> Logged | None:
-    """One row."""
     row = reader.get(txn, planned(txn, TABLE), keys.u64(number))
     return None if row is None else Logged._make(row)
 

@@ -94,13 +94,11 @@ def key_of(number: int) -> bytes:
 
 
 def get(txn: Transaction, number: int) -> Request | None:
-    """A request."""
     raw = txn.get(key_of(number))
     return None if raw is None else _decoder.decode(raw)
 
 
 def put(txn: Transaction, number: int, request: Request) -> None:
-    """Write a request."""
     txn.put(key_of(number), msgspec.json.encode(request))
 
 

@@ -110,7 +110,6 @@ class RowCountColumns:
         return {**found, "text": text}
 
     def counts(self, table_ids: Sequence[int]) -> RowCounts:
-        """As arrays."""
         at, found = self._places(table_ids)
         rows, modified, analyzed, analyzed_at, text = (
             np.where(found, self.by_name[name][at], absent)

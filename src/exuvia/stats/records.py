@@ -71,7 +71,6 @@ class Handles:
         self._next = version << _MOST_ROWS
 
     def take(self) -> bytes:
-        """A new one."""
         self._next += 1
         return keys.i64(self._next)
 

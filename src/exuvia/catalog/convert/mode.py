@@ -40,27 +40,22 @@ LENIENT = Mode(zero_dates=True)
 
 
 def out_of_range() -> NoReturn:
-    """1264."""
     raise ErrWarnDataOutOfRange(COLUMN, ROW)
 
 
 def truncated() -> NoReturn:
-    """1265."""
     raise WarnDataTruncated(COLUMN, ROW)
 
 
 def too_long() -> NoReturn:
-    """1406."""
     raise ErrDataTooLong(COLUMN, ROW)
 
 
 def is_null() -> NoReturn:
-    """1048."""
     raise ErrBadNull(COLUMN)
 
 
 def incorrect(kind: str, text: object) -> NoReturn:
-    """1366."""
     raise ErrTruncatedWrongValueForField(kind, text, COLUMN, ROW)
 
 

@@ -268,7 +268,6 @@ def flag(name: str, default: str, scope: str = "GS", read_only: bool = False) ->
 
 
 def count(name: str, default: int, least: float, most: float, scope: str = "GS") -> SysVar:
-    """A whole number."""
     return SysVar(name, str(default), scope, VariableKind.INTEGER, least, most)
 
 
@@ -285,7 +284,6 @@ def fixed(
 
 
 def charset(name: str, default: str, nullable: bool = False) -> SysVar:
-    """A character set."""
     return SysVar(name, default, "GS", VariableKind.CHARSET, nullable=nullable)
 
 
@@ -317,7 +315,6 @@ def reals(table: str) -> list[SysVar]:
 
 
 def texts(table: str) -> list[SysVar]:
-    """Any text."""
     return [SysVar(*each) for each in _entries(table)]
 
 

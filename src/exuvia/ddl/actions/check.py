@@ -86,14 +86,12 @@ def named_check(job: Job, snapshot: CatalogSnapshot) -> ConstraintInfo | None:
 
 
 def check_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """3822."""
     name = wanted_check(job).constraint_name.L
     taken = any(each.constraint_name.L == name for each in the_table(snapshot).checks)
     return ErrCheckConstraintDupName(name) if taken else None
 
 
 def check_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1054."""
     wanted = wanted_check(job)
     for each in wanted.constraint_cols:
         column = the_table(snapshot).column(each.L)
@@ -104,7 +102,6 @@ def check_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 
 
 def check_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """3940."""
     return None if named_check(job, snapshot) else ErrConstraintNotFound(job.raw_args[0])
 
 

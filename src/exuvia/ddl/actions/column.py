@@ -108,7 +108,6 @@ def drop_column(database: DatabaseInfo, table: TableInfo, column: str, *, query:
 
 
 def column_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1060."""
     column = _added(job).column
     return ErrDupFieldName(column.name.O) if the_table(snapshot).column(column.name.L) else None
 
@@ -121,7 +120,6 @@ def neighbour_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def columns_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1117."""
     return ErrTooManyFields() if len(the_table(snapshot).cols) >= COLUMNS else None
 
 
@@ -135,14 +133,12 @@ def its_expression_names_nothing(job: Job, snapshot: CatalogSnapshot) -> Refused
 
 
 def column_to_drop_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1091."""
     column = the_table(snapshot).column(_dropped(job).name)
     there = column is not None and column.state == SchemaState.PUBLIC
     return None if there else ErrCantDropFieldOrKey(_dropped(job).name)
 
 
 def column_is_the_last(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1090."""
     return ErrCantRemoveAllFields() if len(the_table(snapshot).public_columns) == 1 else None
 
 

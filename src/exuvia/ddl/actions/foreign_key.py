@@ -193,14 +193,12 @@ def parents(job: Job) -> ReadSet:
 
 
 def key_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1826."""
     name = wanted_key(job).fk_name
     taken = any(each.fk_name.L == name.L for each in the_table(snapshot).foreign_keys)
     return ErrFkDupName(name.O) if taken else None
 
 
 def key_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1072."""
     for each in wanted_key(job).cols:
         column = the_table(snapshot).column(each.L)
         if column is None or column.state != PUBLIC:
@@ -224,7 +222,6 @@ def parent_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def key_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1091."""
     return None if named_key(job, snapshot) else ErrCantDropFieldOrKey(job.raw_args[0])
 
 

@@ -178,7 +178,6 @@ def indexes_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1072."""
     hidden = {column.name.L for column in hidden_columns_wanted(job)}
     for index in indexes_of(job):
         for part in index.idx_cols:
@@ -191,7 +190,6 @@ def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def table_has_a_primary_key(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1068."""
     table = the_table(snapshot)
     primary = table.pk_is_handle or any(index.is_primary for index in table.indexes)
     return ErrMultiplePriKey() if primary else None
@@ -211,7 +209,6 @@ def hidden_column_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
 
 
 def index_to_drop_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1091."""
     for text in _dropped(job):
         index = the_table(snapshot).index(text)
         if index is None or index.state != SchemaState.PUBLIC:
@@ -220,7 +217,6 @@ def index_to_drop_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | N
 
 
 def primary_key_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1091."""
     table = the_table(snapshot)
     there = table.pk_is_handle or any(index.is_primary for index in table.indexes)
     return None if there else ErrCantDropFieldOrKey("PRIMARY")
@@ -457,7 +453,6 @@ ADD_PRIMARY_KEY = load(
 
 
 def index_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1176."""
     wanted = str(job.raw_args[0])
     index = the_table(snapshot).index(wanted)
     there = index is not None and index.state == PUBLIC
@@ -465,7 +460,6 @@ def index_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def new_index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1061."""
     source, target = arguments(job, RenameIndexArgs)
     held = the_table(snapshot).index(target)
     taken = held is not None and held.idx_name.L != source.lower()

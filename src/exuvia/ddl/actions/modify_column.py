@@ -417,7 +417,6 @@ def column_to_change_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused 
 
 
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1060."""
     found = modification_of(job)
     held = the_table(snapshot).column(found.column.name.L)
     taken = held is not None and held.id != found.column.id
@@ -631,7 +630,6 @@ def column_with_default(job: Job) -> ColumnInfo:
 
 
 def column_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1054."""
     wanted, table = column_with_default(job), the_table(snapshot)
     column = table.column_by_id(wanted.id)
     there = column is not None and column.state == PUBLIC

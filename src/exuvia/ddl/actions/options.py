@@ -76,7 +76,6 @@ def change_option(
 
 
 def change_comment(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Another comment."""
     return job, _with(
         snapshot, evolve(the_table(snapshot), comment=arguments(job, TableCommentArgs).comment)
     )

@@ -138,12 +138,10 @@ def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
 
 
 def table_is_not_partitioned(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1505."""
     return None if the_table(snapshot).partition is not None else ErrPartitionMgmtOnNonpartitioned()
 
 
 def partition_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1517."""
     for each in definitions_of(job):
         if partition_of(snapshot).definition(each.name.L) is not None:
             return ErrSameNamePartition(each.name.O)
@@ -151,7 +149,6 @@ def partition_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 
 
 def partition_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1507."""
     table = the_table(snapshot)
     words: dict[Any, str] = {ActionCode.DROP_PARTITION: "DROP"}
     names = _names(job)
@@ -164,7 +161,6 @@ def partition_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def partitions_are_all(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1508."""
     all_of_them = len(partition_of(snapshot).definitions) == len(_names(job))
     return ErrDropLastPartition() if all_of_them else None
 
@@ -193,7 +189,6 @@ def forget_changes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 
 def partitions_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see them."""
     return JobEvent(type="add partition", table=after.table, added=definitions_of(job))
 
 
@@ -235,7 +230,6 @@ def _emptied(event: Publish) -> tuple[Step, ...]:
 
 
 def partitions_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """They are gone."""
     gone = partition_of(before).dropping_definitions
     return JobEvent(type="drop partition", table=after.table, removed=gone)
 

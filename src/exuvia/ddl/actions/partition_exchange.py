@@ -154,7 +154,6 @@ def _without_keys(layout: Layout) -> Layout:
 
 
 def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1735, 1146, 1732, 1736."""
     table, wanted = the_table(snapshot), asked(job)
     if partition_of(snapshot).definition(wanted.partition) is None:
         return ErrUnknownPartition(wanted.partition, table.name.O)

@@ -93,7 +93,6 @@ def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
 
 
 def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1505, 1567."""
     wanted, partition = arguments(job, MovePartitionsArgs).names, the_table(snapshot).partition
     if partition is None:
         return ErrPartitionMgmtOnNonpartitioned() if wanted else None

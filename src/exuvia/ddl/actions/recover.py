@@ -97,7 +97,6 @@ def looks_at_what_was_left(job: Job) -> ReadSet:
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1050."""
     held = snapshot.holder(job.schema_id, job.table_name)
     return ErrTableExists(job.table_name) if held else None
 
@@ -119,12 +118,10 @@ def database_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | 
 
 
 def rows_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8055."""
     return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTableArgs).table), snapshot)
 
 
 def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8055."""
     return _unless_all_are_left(ranges_of_database(job.schema_id), snapshot)
 
 

@@ -29,36 +29,30 @@ from exuvia.ddl.job import Job, arguments
 
 
 def database_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1007."""
     return ErrDBCreateExists(job.schema_name) if snapshot.name_is_taken else None
 
 
 def database_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1008."""
     there = snapshot.database is not None and snapshot.database.state == SchemaState.PUBLIC
     return None if there else ErrDBDropExists(job.schema_name)
 
 
 def database_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1049."""
     there = snapshot.database is not None and snapshot.database.state == SchemaState.PUBLIC
     return None if there else ErrBadDB(job.schema_name)
 
 
 def table_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1050."""
     taken = snapshot.name_is_taken
     return ErrTableExists(f"{job.schema_name}.{job.table_name}") if taken else None
 
 
 def table_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1051."""
     there = snapshot.table is not None and snapshot.table.state == SchemaState.PUBLIC
     return None if there else ErrBadTable(f"{job.schema_name}.{job.table_name}")
 
 
 def table_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1146."""
     there = snapshot.table is not None and snapshot.table.state == SchemaState.PUBLIC
     return None if there else ErrNoSuchTable(job.schema_name, job.table_name)
 
@@ -104,7 +98,6 @@ def table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def truncated_table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1701."""
     the_table(snapshot)
     for each in _children(job, snapshot):
         text = f"`{each.child_database}`.`{each.child_table}` CONSTRAINT `{each.key}`"

@@ -82,7 +82,6 @@ def table_to_rename_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused |
 
 
 def place_to_go_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1049."""
     public = {each.id for each in snapshot.databases if each.state == PUBLIC}
     for each in renamings_of(job):
         if each.new_schema_id not in public:

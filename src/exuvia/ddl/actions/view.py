@@ -73,7 +73,6 @@ def place_view(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def it_is_no_view(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1347."""
     if the_table(snapshot).view is not None:
         return None
     return ErrWrongObject(job.schema_name, job.table_name, "VIEW")

@@ -123,7 +123,6 @@ class Caretaker:
         note_seen(self._environment.file(READERS), seen, stale_s)
 
     def measures(self) -> dict[str, float]:
-        """See Store.measures."""
         pages = pages_of(self._environment.lmdb)
         rows = self.overdue.rows(self.growth)
         return {
@@ -156,6 +155,5 @@ class CaretakerThread:
                 wait_s = CHECK_READERS_S
 
     def close(self) -> None:
-        """End the thread."""
         self._stop.set()
         self._thread.join()

@@ -23,8 +23,7 @@ class Cursor(Protocol):
     def set_range(self, key: bytes) -> bool:
         """Go to the first key at or after; False (and nowhere) if there is none."""
 
-    def key(self) -> bytes:
-        """The key here."""
+    def key(self) -> bytes: ...
 
     def prev(self) -> bool:
         """Go to the key before."""
@@ -38,8 +37,7 @@ class Cursor(Protocol):
     @overload
     def iternext(self, keys: bool, values: bool) -> Iterator[bytes]: ...
 
-    def iterprev(self) -> Iterator[tuple[bytes, bytes]]:
-        """From here backwards."""
+    def iterprev(self) -> Iterator[tuple[bytes, bytes]]: ...
 
     def getmulti(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """Those that are there."""
@@ -62,15 +60,13 @@ class Reading(Protocol):
     def id(self) -> int:
         """LMDB's number of it: of a reader that of the last commit it sees."""
 
-    def abort(self) -> None:
-        """End it."""
+    def abort(self) -> None: ...
 
 
 class Writing(Reading, Protocol):
     """The write transaction."""
 
-    def commit(self) -> None:
-        """End it, durably."""
+    def commit(self) -> None: ...
 
     def delete(self, key: bytes) -> bool:
         """Remove a key if it is there."""

@@ -43,7 +43,7 @@ class Pages(NamedTuple):
 
 
 def pages_of(opened: lmdb.Environment) -> Pages:
-    """As of now."""
+    """How the file's pages are used now. What old readers keep counts as free."""
     info, stat = opened.info(), opened.stat()
     used = META_PAGES + stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
     return Pages(info["last_txnid"], stat["psize"], info["last_pgno"] + 1, used, stat["entries"])

@@ -63,7 +63,6 @@ class RecordGuard:
         return self._locks.try_take(SEATS + seat)
 
     def stand_up(self, seat: int) -> None:
-        """It is free."""
         self._locks.release(SEATS + seat)
 
     def is_taken(self, seat: int) -> bool:
@@ -95,7 +94,6 @@ class RecordGuard:
                 continue
 
     def close(self, name: str) -> None:
-        """Leave."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._folder)
         self._outbox.close()
@@ -128,7 +126,6 @@ class Inbox:
             deliver(data)
 
     def close(self) -> None:
-        """No more."""
         self._closed = True
         self._guard.send(self.name.encode(), b"")
         if self._thread is not None:

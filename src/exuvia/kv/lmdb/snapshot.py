@@ -196,7 +196,6 @@ class LmdbSnapshot:
         self._forget(self.number)
 
     def in_use(self, running: bool) -> None:
-        """See kv/packet.py."""
         self._in_use = running
         self._touched = True
 

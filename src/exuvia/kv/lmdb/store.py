@@ -186,7 +186,6 @@ class LmdbStore:
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """See Store.bulk."""
         self._require_open()
         self._environment.require_room()
         bulk = Bulk(keys, payloads, requirements, puts, report, overwrite)
@@ -224,7 +223,6 @@ class LmdbStore:
         return self._wake.wait(channel, after, timeout_s)
 
     def hold(self, name: str) -> FilePresence:
-        """Take a presence."""
         self._require_open()
         return self._presences.hold(name)
 
@@ -288,7 +286,6 @@ class LmdbStore:
     # -- the end ---------------------------------------------------------------------------------
 
     def measures(self) -> dict[str, float]:
-        """See Store.measures."""
         self._require_open()
         try:
             return self._caretaker.measures()

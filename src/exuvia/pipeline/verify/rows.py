@@ -161,7 +161,6 @@ class Offenders:
         self.seen += len(keys)
 
     def outcome(self, task: Task) -> Outcome:
-        """As a kernel answers."""
         error = [self.error.code, self.error.state, self.error.message] if self.error else []
         result = (self.number, self.first, error)
         return Outcome(ordinal=task.ordinal, rows=self.seen, result=result)

@@ -23,7 +23,7 @@ RANGE_SHARE = 10
 
 
 def rows_read(path: Path, context: Context) -> float:
-    """See the module."""
+    """About how many rows a path reads, of all partitions together."""
     parts, inner = _apart(path, context)
     if isinstance(inner, Points | UniquePoints):
         return 1.0
@@ -34,7 +34,6 @@ def rows_read(path: Path, context: Context) -> float:
 
 
 def rows_there(parts: Sequence[Table], context: Context) -> float:
-    """All rows, about."""
     return sum(context.session.services.store.count(part.row_span()) for part in parts)
 
 

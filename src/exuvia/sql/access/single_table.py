@@ -47,7 +47,6 @@ class TableSource(NamedTuple):
         return None
 
     def position(self, column: exp.Column, place: str = "field list") -> int:
-        """As `resolve`. Raises 1054."""
         found = self.resolve(column)
         if found is None:
             shown = f"{column.table}.{column.name}" if column.table else column.name

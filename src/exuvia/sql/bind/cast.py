@@ -106,7 +106,6 @@ def charset_of(collate: str) -> str:
 
 
 def to_bytes(expr: Expr) -> Expr:
-    """As bytes."""
     if expr.family is Family.BYTES:
         return expr
     return cast(expr, types.blob(4 * types.width_of(expr.type)))
@@ -135,7 +134,6 @@ def _changes_to_number(expr: Expr) -> bool:
 
 
 def to_double(expr: Expr) -> Expr:
-    """As DOUBLE."""
     expr = _day_number(expr)
     return cast(expr, types.DOUBLE) if expr.family is not Family.FLOAT else expr
 
@@ -163,7 +161,6 @@ def to_datetime(expr: Expr) -> Expr:
 
 
 def to_date(expr: Expr) -> Expr:
-    """As DATE."""
     return expr if expr.family is Family.DATE else cast(expr, types.DATE)
 
 

@@ -90,7 +90,6 @@ class Scope:
 
     @property
     def collation(self) -> str:
-        """Collation of literals."""
         if self.context is None:
             return DEFAULT_COLLATION
         try:

@@ -278,7 +278,7 @@ def quota_of(context: Any) -> int:
 
 
 def exceeded(context: Any) -> Exception:
-    """8175."""
+    """What ends a query of that session that holds more than tidb_mem_quota_query."""
     return ErrMemoryExceedForQuery(context.session.connection_id)
 
 

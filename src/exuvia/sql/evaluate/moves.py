@@ -38,7 +38,6 @@ def _noted(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compile
 
 
 def _move(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: moment, size."""
     unit, sign = call.extra
     if family_of(call.arguments[0].type) is Family.TIME:
         return _noted(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)

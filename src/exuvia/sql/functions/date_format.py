@@ -87,7 +87,6 @@ class _Parts:
 
     @property
     def half(self) -> str:
-        """AM or PM."""
         return "AM" if self.hour % 24 < 12 else "PM"
 
     def weekday(self) -> int | None:
@@ -97,7 +96,6 @@ class _Parts:
         return (moment.day_number(self.date) + 5) % 7
 
     def week(self, mode: int) -> tuple[int, int]:
-        """See `week_of`."""
         return week_of(self.date, mode)
 
 

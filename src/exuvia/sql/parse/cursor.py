@@ -95,19 +95,16 @@ class TokenCursor:
         return ""
 
     def expect(self, *words: str) -> None:
-        """Take these words."""
         if not self.accept(*words):
             for word in words:
                 if not self.accept(word):
                     raise self.error()
 
     def end(self) -> None:
-        """Nothing may follow."""
         if not self.done:
             raise self.error()
 
     def take(self) -> Token:
-        """The next token."""
         token = self.token
         if token is None:
             raise self.error()
@@ -146,7 +143,6 @@ class TokenCursor:
         return TableName(first)
 
     def string(self) -> str:
-        """A string literal."""
         token = self.take()
         if token.token_type not in (TokenType.STRING, TokenType.NATIONAL_STRING):
             self.position -= 1

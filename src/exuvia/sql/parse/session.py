@@ -142,7 +142,6 @@ def deallocate(cursor: TokenCursor) -> Node:
 
 
 def do(cursor: TokenCursor) -> Node:
-    """DO expression, ..."""
     cursor.take()
     return Do(cursor.listed(lambda: cursor.expression(",")))
 

@@ -320,7 +320,6 @@ _COMPATIBLE = (
 
 
 def unsupported(reason: str) -> Refused:
-    """8200."""
     return ErrUnsupportedDDLOperation(f"modify column: {reason}")
 
 

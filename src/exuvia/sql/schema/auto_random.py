@@ -20,7 +20,6 @@ _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
 
 
 def invalid(said: str) -> Refused:
-    """8216."""
     return ErrInvalidAutoRandom(said)
 
 

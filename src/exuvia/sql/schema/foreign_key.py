@@ -243,7 +243,6 @@ def key_version(txn: Transaction) -> int:
 
 
 def keys_are_checked(reader: SchemaReader) -> bool:
-    """foreign_key_checks."""
     return reader.variable("foreign_key_checks") != "OFF"
 
 

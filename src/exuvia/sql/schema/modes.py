@@ -16,8 +16,7 @@ from typing import NamedTuple
 Warn = Callable[[int, str], None]
 
 
-def _silent(code: int, said: str) -> None:
-    """Nobody listens."""
+def _silent(code: int, said: str) -> None: ...
 
 
 class Modes(NamedTuple):

@@ -732,7 +732,6 @@ def quoted_name(text: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """A string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

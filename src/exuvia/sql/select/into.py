@@ -33,7 +33,6 @@ class IntoVariables(Plan):
         self._names = names
 
     def run(self, context: Context) -> Result:
-        """Set the variables."""
         found = self._query.run(context)
         if len(found.rows) > 1:
             raise ErrTooManyRows()
@@ -59,7 +58,6 @@ class IntoFilePlan(Plan):
         self._node = node
 
     def run(self, context: Context) -> Result:
-        """Write the file."""
         context.session.rights.demand_everywhere("FILE")
         path = writable(context.session.services.secure_file_priv, self._node.path)
         found = self._query.run(context)

@@ -44,7 +44,6 @@ class LockedQuery(Plan):
         self.columns = self._query.columns
 
     def run(self, context: Context) -> Result:
-        """Lock, then read."""
         self._be_patient(context)
         for table in self._tables:
             context.writing(table)

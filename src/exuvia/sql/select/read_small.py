@@ -83,7 +83,6 @@ class SmallRows(Plan):
         self._limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
 
     def run(self, context: Context) -> Result:
-        """The rows."""
         found = [list(row) for row in self._rows()]
         if self._keeps is not None:
             found = [row for row in found if self._keeps(row, context)]

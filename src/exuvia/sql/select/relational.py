@@ -133,7 +133,6 @@ class RelationalPlan(Plan):
         return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        """As DuckDB produces them."""
         from exuvia.sql.duck import engine as duck
 
         build = self._build

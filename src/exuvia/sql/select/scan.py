@@ -47,8 +47,7 @@ class Scan(ABC):
         return f"{self.name}.c{position}"
 
     @abstractmethod
-    def batches(self, context: Any) -> Iterator[Any]:
-        """The record batches."""
+    def batches(self, context: Any) -> Iterator[Any]: ...
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:

@@ -287,7 +287,6 @@ class Session:
 
     @property
     def current(self) -> OpenTransaction | None:
-        """The open transaction."""
         return self.transactions.current
 
     def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
@@ -424,7 +423,6 @@ class Session:
 
     @property
     def current_role(self) -> str:
-        """As CURRENT_ROLE() has it."""
         accounts = self.services.accounts
         if accounts is None or not self.active_roles:
             return "NONE"

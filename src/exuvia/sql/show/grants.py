@@ -169,7 +169,6 @@ _LISTED = (
 
 
 def privilege_rows() -> Iterator[Row]:
-    """Privilege, context, comment."""
     yield from map(list, _LISTED)
     for each in sorted(DYNAMIC):
         yield [each, _SERVER, ""]

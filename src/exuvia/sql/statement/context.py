@@ -106,8 +106,7 @@ class SessionApi(Protocol):
         """User and host of its account."""
 
     @property
-    def current_role(self) -> str:
-        """As CURRENT_ROLE() has it."""
+    def current_role(self) -> str: ...
 
     @property
     def zone(self) -> tzinfo | None:
@@ -129,14 +128,12 @@ class SessionApi(Protocol):
 
     local_file: Callable[[str], Iterator[bytes]] | None
 
-    def execute(self, text: str) -> Result | list[Result]:
-        """Run a text."""
+    def execute(self, text: str) -> Result | list[Result]: ...
 
     def prepare(self, text: str) -> Ready:
         """Parse a statement with `?`."""
 
-    def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
-        """Run it."""
+    def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result: ...
 
     def quick(self, statement: str | Ready) -> bool:
         """Whether running it blocks on nothing."""
@@ -187,8 +184,7 @@ class SessionApi(Protocol):
     # -- its transaction ---------------------------------------------------------------------------
 
     @property
-    def current(self) -> OpenTransaction | None:
-        """The open one."""
+    def current(self) -> OpenTransaction | None: ...
 
     def begin(self, read_only: bool = False, pessimistic: bool | None = None) -> OpenTransaction:
         """Open a transaction; one that is open is committed first."""

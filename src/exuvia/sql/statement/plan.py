@@ -23,8 +23,7 @@ class Plan(ABC):
     columns: Sequence[OutputColumn] = ()
 
     @abstractmethod
-    def run(self, context: Context) -> Result:
-        """Do it."""
+    def run(self, context: Context) -> Result: ...
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
         """The rows as they come, for who must not hold them all."""

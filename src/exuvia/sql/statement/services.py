@@ -73,8 +73,7 @@ class NoProcesses:
         return "unknown"
 
 
-def _no_pause(attempt: int) -> None:
-    """Retry at once."""
+def _no_pause(attempt: int) -> None: ...
 
 
 @dataclass(frozen=True)

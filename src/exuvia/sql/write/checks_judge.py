@@ -78,7 +78,6 @@ class CheckRule(_Rule):
         return found
 
     def refusal(self) -> Refused:
-        """3819."""
         return ErrCheckConstraintViolated(self._name)
 
 
@@ -94,7 +93,6 @@ class ExchangeRule(_Rule):
         return sorted({n for rule in self._rules for n in rule.offends(columns)})
 
     def refusal(self) -> Refused:
-        """1737."""
         return ErrRowDoesNotMatchPartition()
 
 
@@ -121,7 +119,6 @@ class ChildRule(_Rule):
         return [n for n, row in enumerate(rows) if None not in row]
 
     def refusal(self) -> Refused:
-        """1452."""
         return ErrNoReferencedRow2(self._text)
 
 

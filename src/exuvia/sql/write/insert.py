@@ -290,7 +290,6 @@ class InsertValues(KeptPlan):
         return lambda row, at, n: store(call(row, at), at, n)
 
     def run(self, context: Context) -> Result:
-        """Put every row."""
         self._rules.begin(context)
         inserting = RowInserter(self._target, self._policy, context, self._changes)
         inserting.reserve(len(self._rows))

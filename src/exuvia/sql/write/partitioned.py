@@ -59,7 +59,6 @@ class Twins:
             self._twin_part(row)
 
     def put(self, part: Table, handle: bytes, row: Row) -> None:
-        """A new row."""
         if self._adds and part.physical_id in self._moving:
             twin = self._twin_part(row)
             if self._txn.get(twin.row_prefix + handle) is None:
