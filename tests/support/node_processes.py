@@ -50,6 +50,7 @@ class NodeProcess:
                 command, stdout=subprocess.PIPE, stderr=errors, env=environment
             )
         self.line = ""
+        self.begun: list[Any] = []  # connections whose answers nobody waits for
         self.port = self.status_port = 0
 
     def wait_ready(self, timeout_s: float = READY_S) -> "NodeProcess":

@@ -208,8 +208,11 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def begin(node: NodeProcess, statement: str) -> Any:
-    """Send a statement and do not wait for its answer; the connection."""
+    """Send a statement and do not wait for its answer; the connection.
+
+    The node keeps it: a client that goes at once may end its statement before it has begun."""
     connection = node.connect("test", autocommit=True)
+    node.begun.append(connection)
     connection._execute_command(pymysql.constants.COMMAND.COM_QUERY, statement)
     return connection
 

@@ -54,6 +54,7 @@ RACED = {
     1146: "the table is gone",
     1176: "the index is gone",
     1347: "another kind of object",
+    1452: "a child lost its parent while the second key was away",
     1505: "it has no partitions",
     1507: "the partition is gone",
     1517: "the partition is there",
