@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from exuvia.kv.lmdb import watchdog
+from exuvia.kv.lmdb import caretaker
+from exuvia.kv.lmdb.caretaker import Watchdog
 from exuvia.kv.lmdb.gate import Gate, Holders
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
-from exuvia.kv.lmdb.watchdog import Watchdog
 
 STALL_S, TICK_S = 5.0, 1.0
 
@@ -101,7 +101,7 @@ def test_the_disk_is_waited_for(
     gate, dog = watched(suspect)
     gate.shown = gate.shown._replace(thread=suspect.pid)
     for now in range(100, 120):
-        monkeypatch.setattr(watchdog, "motion", lambda pid, thread, now=now: motion(now))
+        monkeypatch.setattr(caretaker, "motion", lambda pid, thread, now=now: motion(now))
         dog.step(now)
     assert bool(dog.ended) is ends
 

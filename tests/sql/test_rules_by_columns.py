@@ -10,9 +10,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.write.checks import row_check
-from exuvia.sql.write.checks_vector import VectorCheck
+from exuvia.sql.write.checks_judge import Parents, VectorCheck
 from exuvia.sql.write.foreign_keys import Finder
-from exuvia.sql.write.foreign_keys_vector import Parents
 from support.world import error, run
 
 ROWS = 300

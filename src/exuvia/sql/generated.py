@@ -3,7 +3,7 @@
     b AS (a + 8) VIRTUAL, c AS (b + 2) STORED    ->    [b: a + 8]  [c: b + 2]
 
 VIRTUAL columns are computed when a row is read (catalog/virtual.py, which finds `virtual_steps` by
-its name), all of them when a row is written (sql/write/generated.py). Both ways give one value for
+its name), all of them when a row is written (sql/write/rows.py). Both ways give one value for
 one row: an expression sees no session, its time zone is UTC, its literals are utf8mb4_bin.
 Reading never fails on a value that does not fit its column: the nearest one is shown, as in TiDB.
 """

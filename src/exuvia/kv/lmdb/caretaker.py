@@ -1,5 +1,35 @@
 """The engine's one background loop: ages snapshots, looks after other processes, and keeps the
-clients' snapshots of this process to their share of LMDB's table of readers."""
+clients' snapshots of this process to their share of LMDB's table of readers.
+
+It ends a process that stopped, or hangs, while it keeps the gate (see gate).
+
+A process stopped inside a write transaction stops all writers of the store; nothing but its end
+helps, and its end is always safe: LMDB drops the transaction it had open. The waiter's own time
+is counted in small bounded pieces, so a waiter that was itself stopped, or a host that slept,
+blames nobody for the gap.
+
+A tenure is not ended because it is long. It moves as long as one of these does:
+
+    the gate's numbers      another tenure, or this one has checked or written more keys
+    pages, bytes            its thread has read or written some: cold pages, a large commit
+    in the disk             its thread waits for the disk this very moment (state D): an fsync, and
+                            a kill would not end that wait either
+
+Processor time is no sign: a thread that runs in a circle uses it too. A stopped process shows none
+of the three, whatever it was doing.
+
+It ends a stopped process whose snapshot lasts too long.
+
+LMDB keeps every page that a reader may still need, so an old snapshot makes the file grow without
+bound (see pages). A running process ends its own; one that was stopped, by a signal
+or a debugger, cannot. Only a process that is stopped and has this store open is ended, never a
+running one.
+
+Not covered: a process stopped in the instant (below a microsecond) in which LMDB's table of readers
+is locked to give it a new slot. Whoever wants a new slot then waits inside LMDB, and py-lmdb waits
+with the interpreter's lock held, so no thread of ours can see it. Killing or resuming the stopped
+process is the cure.
+"""
 
 import logging
 import os
@@ -12,16 +42,115 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Broken
 from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
 from exuvia.kv.lmdb.environment import Environment
-from exuvia.kv.lmdb.overdue import Overdue
-from exuvia.kv.lmdb.pages import Growth, Seen, note_seen, pages_of, readers_of
+from exuvia.kv.lmdb.gate import Gate, Holders
+from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pages_of, readers_of
+from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.settings import client_share
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
-from exuvia.kv.lmdb.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """`step` is called about every `tick_s` by the caretaker."""
+
+    def __init__(self, gate: Gate, stall_s: float, tick_s: float) -> None:
+        self._gate = gate
+        self._stall_s = stall_s
+        self._tick_s = tick_s
+        self._last_s = 0.0
+        self._waited_s = 0.0
+        self._seen: Holders | None = None
+        self._suspect: HostProcess | None = None
+        self._motion: Motion | None = None
+        self.ended: list[HostProcess] = []
+
+    def step(self, now: float) -> None:
+        """Look once. `now` is monotonic, in seconds."""
+        elapsed_s = min(now - self._last_s, 2 * self._tick_s)
+        self._last_s = now
+        seen = self._gate.holders() if self._gate.waiting else None
+        if seen is None or not seen.blamed:
+            self._seen = None
+            return
+        if seen != self._seen:
+            self._seen, self._waited_s, self._suspect = seen, 0.0, identify(seen.blamed)
+            self._motion = _motion(seen)
+            return
+        found, self._motion = self._motion, _motion(seen)
+        if self._motion is not None and (self._motion != found or self._motion.in_disk):
+            self._waited_s = 0.0
+            return
+        self._waited_s += elapsed_s
+        if self._waited_s >= self._stall_s and self._suspect is not None:
+            self._end(seen, self._suspect)
+            self._seen = None
+
+    def _end(self, seen: Holders, suspect: HostProcess) -> None:
+        fields = {"pid": suspect.pid, "waited_s": round(self._waited_s, 3)}
+        try:
+            if end(suspect, lambda: self._gate.holders() == seen):
+                self.ended.append(suspect)
+                log.warning("ended a process that kept the write lock without moving", extra=fields)
+        except PermissionError:
+            log.error("a process of another user keeps the write lock without moving", extra=fields)
+
+
+def _motion(seen: Holders) -> Motion | None:
+    """What the writing thread does in the disk; None where nobody writes."""
+    return motion(seen.writer, seen.thread) if seen.writer and seen.thread else None
+
+
+# -- overdue ---------------------------------------------------------------------------------------
+
+
+class Overdue:
+    """`step` is called every `every_s` by the caretaker, with the time that passed, bounded."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._seen: dict[Reader, float] = {}
+        self.ended: list[HostProcess] = []
+
+    def step(self, elapsed_s: float, most_s: float, growth: Growth, most_bytes: int) -> None:
+        """Look once. `most_s`, `most_bytes`: how long a snapshot may last, and what it may keep."""
+        opened = self._environment.lmdb
+        opened.reader_check()
+        known = self._seen
+        self._seen = {
+            reader: known.get(reader, -elapsed_s) + elapsed_s
+            for reader in readers_of(opened.readers())
+        }
+        members = set(self._environment.locks.members())
+        for each in self.rows(growth):
+            is_due = each.age_s > most_s or each.kept_bytes > most_bytes
+            if is_due and each.pid in members:
+                self._end(each.pid)
+
+    def rows(self, growth: Growth) -> tuple[ReaderRow, ...]:
+        """The readers of the last look, oldest first."""
+        found = (
+            ReaderRow(pid, thread, int(number), age_s, growth.kept_bytes(int(number)))
+            for (pid, thread, number), age_s in self._seen.items()
+        )
+        return tuple(sorted(found, key=lambda row: row.transaction))
+
+    def _end(self, pid: int) -> None:
+        process = identify(pid)
+        if process is None:
+            return
+        try:
+            if end(process, lambda: is_stopped(pid)):
+                self.ended.append(process)
+                log.warning("ended a stopped process with an old snapshot", extra={"pid": pid})
+        except PermissionError:
+            log.error("a stopped process of another user has an old snapshot", extra={"pid": pid})
+
+
+# -- caretaker -------------------------------------------------------------------------------------
 
 CHECK_READERS_S = 5.0
 READERS = "readers.json"
-
-log = logging.getLogger(__name__)
 
 
 class Caretaker:

@@ -19,13 +19,13 @@ from exuvia.base.mysql_errors import ErrOperandColumns, ErrUnknown, ErrUnknownCh
 from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import calls as bind_calls
+from exuvia.sql.bind import calls as bind_sequences
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import groups as bind_groups
 from exuvia.sql.bind import literals as bind_literals
 from exuvia.sql.bind import moment_literals as bind_moment_literals
 from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import operators as bind_operators
-from exuvia.sql.bind import sequences as bind_sequences
 from exuvia.sql.bind.defaults import default_of
 from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.scope import BINDERS, Field, Scope, fields_of

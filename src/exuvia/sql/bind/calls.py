@@ -1,10 +1,18 @@
 """Function calls: the arguments converted as the function's entry in functions/ says.
 
 Calls with a type rule or a grammar of their own: bind/choice.py, bind/texts.py, bind/moments.py.
+
+Of NEXTVAL(s), LASTVAL(s), SETVAL(s, n) the first argument is a name, not a column. Calls that ask
+about an expression and not about its value are known when it is bound:
+
+    CHARSET(x) COLLATION(x) COERCIBILITY(x)      of its type
+    NAME_CONST('n', x)                           x itself
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
     ErrIncorrectType,
@@ -16,17 +24,46 @@ from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import choice as bind_choice
-from exuvia.sql.bind import facts as bind_facts
 from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import texts as bind_texts
 from exuvia.sql.bind.choice import Special, chosen, expect
 from exuvia.sql.bind.compare import boolean
+from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.operators import arithmetic
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.functions.json_functions import is_json
 from exuvia.sql.parse.syntax_error import Misplaced
+
+
+def _charset(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 1, 1)
+    kind = arguments[0].type
+    is_text = types.family_of(kind) is Family.STRING
+    found = (kind.Charset if name == "charset" else kind.Collate) if is_text else "binary"
+    return text_constant(found, scope)
+
+
+def _coercibility(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 1, 1)
+    return Constant(type=types.BIGINT, value=int(arguments[0].coercibility))
+
+
+def _name_const(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 2, 2)
+    return arguments[1]
+
+
+FACTS: dict[str, Special] = {
+    "charset": _charset,
+    "coercibility": _coercibility,
+    "collation": _charset,
+    "name_const": _name_const,
+}
+
+
+# -- calls -----------------------------------------------------------------------------------------
 
 _CONVERT: dict[str, Callable[[Expr], Expr]] = {
     "b": casts.to_bytes,
@@ -195,7 +232,7 @@ SPECIAL: dict[str, Special] = {
     **bind_choice.SPECIAL,
     **bind_texts.SPECIAL,
     **bind_moments.SPECIAL,
-    **bind_facts.SPECIAL,
+    **FACTS,
     "conv": _convert_base,
     "json_array": _json_build,
     "json_array_append": _json_change,
@@ -214,3 +251,20 @@ BINDERS: dict[type, Any] = {
     **bind_texts.BINDERS,
     **bind_moments.BINDERS,
 }
+
+
+# -- sequences -------------------------------------------------------------------------------------
+
+CALLS = frozenset(("lastval", "nextval", "setval"))
+
+
+def by_name(name: str, arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    """The call with the sequence's database ("" for the current one) and name as texts."""
+    count = 2 if name == "setval" else 1
+    if len(arguments) != count:
+        raise Misplaced(")")
+    named = arguments[0]
+    if not isinstance(named, exp.Column) or named.args.get("db") is not None:
+        raise Misplaced(named.sql(dialect="mysql"))
+    places = [text_constant(part, scope) for part in (named.table, named.name)]
+    return call(name, [*places, *map(scope.bind, arguments[1:])], scope)

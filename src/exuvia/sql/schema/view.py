@@ -1,7 +1,7 @@
 """CREATE [OR REPLACE] VIEW and DROP VIEW.
 
 The query is planned once, for its columns and its errors, and kept as text that needs no current
-database; it is planned again wherever the view is read (sql/select/views.py).
+database; it is planned again wherever the view is read (sql/select/from_clause.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ from exuvia.sql.result import OutputColumn
 from exuvia.sql.schema.change import Absent, Change, Existence, JobRequest, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.select import relational
-from exuvia.sql.select.views import REPLACED, plain_type
+from exuvia.sql.select.from_clause import REPLACED, plain_type
 from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import identifier
 

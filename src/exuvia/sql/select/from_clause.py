@@ -4,32 +4,51 @@ a, b               CROSS JOIN            a JOIN b ON ..      JOIN
 a, b JOIN c        a CROSS JOIN (b JOIN c): a comma binds last, and an ON sees its own join only
 a LEFT JOIN b      b's columns lose NOT NULL
 USING, NATURAL     one column of each pair is shown
+
+USING and NATURAL: which columns are common, and in which order `*` shows the join's.
+
+a JOIN b USING (x)         x, the rest of a, the rest of b
+a RIGHT JOIN b USING (x)   x (that of b), the rest of b, the rest of a
+
+A view in a FROM: its query is read and planned in its place, as a derived table.
+
+Its names are its own: neither common table expressions nor columns of the query around it are in
+sight. What no longer fits (a table or column that is gone) is 1356; a view that stands for itself,
+which a rename can make, is 1462.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
+    ErrBadDB,
     ErrBadField,
     ErrDerivedMustHaveAlias,
+    ErrNoDB,
     ErrNonUniq,
     ErrNonuniqTable,
+    ErrNoSuchTable,
     ErrNotSupportedYet,
     ErrPartitionClauseOnNonpartitioned,
+    ErrSpDoesNotExist,
+    ErrViewInvalid,
+    ErrViewRecursive,
     ErrViewWrongList,
+    ErrWrongNumberOfColumnsInSelect,
 )
-from exuvia.base.types import Family
-from exuvia.catalog.model import ViewInfo
+from exuvia.base.types import Family, FieldType, Flag, TypeCode
+from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql import types
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import WantedOrder, choose
-from exuvia.sql.access.estimated import is_worth
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import terms_of
-from exuvia.sql.access.selectivity import Shares
+from exuvia.sql.access.selectivity import Shares, is_worth
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.compare import compare
@@ -38,11 +57,106 @@ from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import IMPLICIT
 from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.parse.text import parse_one
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Frame
-from exuvia.sql.select.joins import Mark, common_names, shown_order
+from exuvia.sql.select.build import Build, Frame, Planned
 from exuvia.sql.select.scan import HANDLE_NAME, RowsScan, Scan, TableScan, row_ids
-from exuvia.sql.select.views import planned_view
+
+
+class Mark(NamedTuple):
+    """Where a part of a FROM begins: among its columns, and among those that `*` shows."""
+
+    fields: int = 0
+    shown: int = 0
+
+    @classmethod
+    def of(cls, frame: Frame) -> "Mark":
+        """What comes next begins here."""
+        return cls(len(frame.fields), len(frame.order))
+
+
+def common_names(frame: Frame, left: Sequence[int], right: Sequence[int]) -> list[str]:
+    """The names of NATURAL: those that both sides show."""
+    known = {frame.fields[position].name.lower() for position in right}
+    names = (frame.fields[position].name for position in left)
+    return [name for name in names if name.lower() in known]
+
+
+def shown_order(
+    frame: Frame, left: Sequence[int], right: Sequence[int], using: Sequence[str], side: str
+) -> list[int]:
+    """The columns of a join in the order of `*`; `side` RIGHT begins with those of the right."""
+    common = {name.lower() for name in using}
+    first, second = (right, left) if side == "RIGHT" and common else (left, right)
+
+    def is_common(position: int) -> bool:
+        return frame.fields[position].name.lower() in common
+
+    shared = [position for position in first if is_common(position)]
+    rest = [position for part in (first, second) for position in part if not is_common(position)]
+    return shared + rest
+
+
+# -- views -----------------------------------------------------------------------------------------
+
+INVOKER = 1  # of information_schema/tables.py's SECURITIES
+REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
+_GONE = frozenset(
+    {
+        ErrNoDB.code,
+        ErrBadDB.code,
+        ErrNonUniq.code,
+        ErrBadField.code,
+        ErrNoSuchTable.code,
+        ErrWrongNumberOfColumnsInSelect.code,
+        ErrSpDoesNotExist.code,
+        ErrViewInvalid.code,
+    }
+)
+
+
+_KEPT = Flag.NOT_NULL | Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB
+_FLAGS = _KEPT | Flag.ENUM | Flag.SET
+
+
+def plain_type(kind: FieldType) -> FieldType:
+    """The type of a view's column: keys and defaults are its table's affair. NULL is no type."""
+    if kind.Tp == TypeCode.NULL:
+        return FieldType(Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
+    return evolve(kind, Flag=int(Flag(kind.Flag) & _FLAGS))
+
+
+def planned_view(table: Table, view: ViewInfo, build: Build) -> Planned:
+    """The view's query, planned, its columns named as the view's. Raises 1356, 1462."""
+    place = table.database.db_name.O, table.info.name.O
+    replaced = build.context.memory.get(REPLACED, (0, None))
+    if table.info.id == replaced[0]:
+        raise replaced[1]
+    if table.info.id in build.views:
+        raise ErrViewRecursive(*place)
+    tree = parse_one(view.view_select)
+    handles, build.handles = build.handles, False
+    build.views.append(table.info.id)
+    trusted = 0 if view.view_security == INVOKER else 1
+    build.context.trusted += trusted
+    try:
+        assert isinstance(tree, exp.Expression)
+        planned = build.plan(tree, None, {})
+    except Refused as error:
+        gone = error.code in _GONE and error is not replaced[1]
+        raise ErrViewInvalid(*place) if gone else error from None
+    finally:
+        build.context.trusted -= trusted
+        build.views.pop()
+        build.handles = handles
+    if len(planned.columns) != len(table.info.cols):
+        raise ErrViewInvalid(*place)
+    pairs = zip(table.info.cols, planned.columns, strict=True)
+    columns = [shown._replace(name=own.name.O, table="") for own, shown in pairs]
+    return planned._replace(columns=columns)
+
+
+# -- from clause -----------------------------------------------------------------------------------
 
 NO_TABLE = "dual"
 

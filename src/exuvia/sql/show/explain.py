@@ -6,7 +6,7 @@
       ├─IndexRangeScan_1   10.00    root  table:t, index:k(k)         keep order:false
       └─TableRowIDScan_2   10.00    root  table:t                     keep order:false
 
-Rows are estimated by statistics (sql/access/estimated.py).
+Rows are estimated by statistics (sql/access/selectivity.py).
 EXPLAIN ANALYZE also runs the plan.
 
 Of what DuckDB puts together the tables it reads are shown, and how many rows come of them:
@@ -31,11 +31,10 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
 from exuvia.sql import planner
-from exuvia.sql.access.estimated import rows_read
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.partitioned import Everywhere
 from exuvia.sql.access.paths import IndexRange, Matched, Path, Points, UniquePoints
-from exuvia.sql.access.selectivity import Shares
+from exuvia.sql.access.selectivity import Shares, rows_read
 from exuvia.sql.bind.aggregates import AGGREGATES
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.session import Explain

@@ -125,8 +125,8 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
 def _view(context: Context, table: Table, view: ViewInfo) -> TableInfo:
     """A view with the columns its query has now. Raises 1356."""
     from exuvia.sql.select.build import Build
+    from exuvia.sql.select.from_clause import plain_type, planned_view
     from exuvia.sql.select.query import plan_query
-    from exuvia.sql.select.views import plain_type, planned_view
 
     planned = planned_view(table, view, Build(context, plan_query))
     pairs = zip(table.info.cols, planned.columns, strict=True)

@@ -30,8 +30,7 @@ from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import Row, Value
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.column_sources import default_for, now_for
-from exuvia.sql.write.strictness import Strictness
-from exuvia.sql.write.truncation_warnings import loss_of, overflowed, updated
+from exuvia.sql.write.strictness import Strictness, loss_of, overflowed, updated
 
 Getter = Callable[[Row, Context], Value]
 

@@ -1,15 +1,37 @@
 """Rules for the pipeline, which finds `judge` by its name (pipeline/verify/rows.py): the rows that
 stand are held to what rows that are written are held to.
 
-    check          the condition, by columns (checks_vector.py)           3819
-    foreign key    has each value a parent (foreign_keys_vector.py)       1452
+    check          the condition, by columns                              3819
+    foreign key    has each value a parent                                1452
     exchange       the CHECKs of where rows are to go, by columns         1737
 
 Both see one snapshot, taken when every writer already obeys.
+
+A condition is held against many rows at once by DuckDB over Arrow columns (sql/duck/render.py):
+
+    columns -> a batch c<position>, ... -> which rows make it false
+
+What the renderer has no faithful form for it evaluates itself, row by row. Where DuckDB refuses a
+chunk, a column has more digits than it knows, or whole numbers are added or multiplied (it turns
+`a + 1 > 0` into a comparison that cannot overflow), nothing is said: the caller looks at the rows
+one by one, and meets the error in MySQL's words.
+
+Rows without a parent are found by the keys that their parents would have, each once and sorted, met
+with the store in one call:
+
+    the primary key, a unique index, of just these columns    one key a value: by columns
+    any other index, keys that may be cut, other types        each value once, by the finder
+
+A NULL among the values needs no parent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
@@ -17,19 +39,195 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     ErrRowDoesNotMatchPartition,
 )
-from exuvia.catalog import meta, references
-from exuvia.catalog.columns import Columns
-from exuvia.catalog.model import ConstraintInfo, FkInfo
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals, meta, references
+from exuvia.catalog.codec import key_batch, key_codec
+from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of
+from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo
 from exuvia.catalog.table import Table
+from exuvia.kv.entry import is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify.judge import text_of
 from exuvia.pipeline.verify.rows import RowRule
+from exuvia.sql.duck import engine as duck
+from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.expr import Call, Column, Expr, columns_of, walk
 from exuvia.sql.write.checks import row_check
-from exuvia.sql.write.checks_vector import VectorCheck
 from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
-from exuvia.sql.write.foreign_keys_vector import Parents
+
+_numbers = count(1)
+_ROW = "row_number"
+_ARITHMETIC = frozenset({"+", "-", "*", "div", "negative", "abs"})
+
+
+class VectorCheck:
+    """One condition, bound to the positions of its table's columns. Not thread-safe."""
+
+    def __init__(self, bound: Expr, columns: Sequence[ColumnInfo]) -> None:
+        self._reads = sorted(columns_of(bound))
+        self._kinds = {position: columns[position].type for position in self._reads}
+        self._name = f"checked{next(_numbers)}"
+        self._functions = Functions(f"{self._name}f", PlainEnv())
+        condition = Renderer(_leaf, self._functions, PlainEnv()).condition(bound)
+        self._sql = f"SELECT {_ROW} FROM {self._name} WHERE NOT {condition} ORDER BY 1"
+        self._fits = not any(map(_may_overflow, walk(bound))) and all(
+            kind.family != Family.DECIMAL or decimals.precision_of(kind) <= duck.MOST_DIGITS
+            for kind in self._kinds.values()
+        )
+
+    def broken(self, columns: Columns) -> list[int] | None:
+        """The rows of which it is false; None where the rows must be looked at one by one."""
+        import duckdb
+
+        if not self._fits or not self._reads:
+            return None
+        cursor = duck.cursor()
+        try:
+            with self._registered(cursor, columns):
+                return [row for (row,) in cursor.sql(self._sql).fetchall()]
+        except duckdb.Error:
+            return None
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def _registered(self, cursor: Any, columns: Columns) -> Iterator[None]:
+        import pyarrow
+
+        arrays = [
+            array_of(columns.column(position)).cast(arrow_type_of(kind))
+            for position, kind in self._kinds.items()
+        ]
+        names = [f"c{position}" for position in self._kinds]
+        numbers = pyarrow.array(range(columns.rows), pyarrow.int64())
+        batch = pyarrow.Table.from_arrays([*arrays, numbers], names=[*names, _ROW])
+        made = self._functions.made
+        for name, run, parameters, result, volatile in made:
+            cursor.create_function(
+                name,
+                run,
+                parameters,
+                result,
+                type="arrow",
+                null_handling="special",
+                side_effects=volatile,
+            )
+        cursor.register(self._name, batch)
+        try:
+            yield
+        finally:
+            cursor.unregister(self._name)
+            for name, *_ in made:
+                with suppress(Exception):  # the query may have failed
+                    cursor.remove_function(name)
+
+
+def _may_overflow(expr: Expr) -> bool:
+    whole = expr.type.family in (Family.INT, Family.UINT)
+    return isinstance(expr, Call) and whole and expr.function in _ARITHMETIC
+
+
+def _leaf(expr: Expr) -> str:
+    assert isinstance(expr, Column), expr  # a CHECK has neither subqueries nor aggregates
+    return f"c{expr.position}"
+
+
+# -- foreign keys vector ---------------------------------------------------------------------------
+
+
+class Parents:
+    """The rows a foreign key refers to, in one snapshot."""
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        table = finder.table
+        self._fields = [table.info.cols[n].type for n in finder.positions]
+        self._index = _whole_key(finder)
+        self._is_number = self._index is None and finder.is_handle
+        self._prefix = table.row_prefix
+        if self._index is not None and not self._index.exuvia_clustered:
+            self._prefix = table.form(self._index).prefix
+
+    def missing(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
+        """The rows without a parent, in order."""
+        nulls = _any_null(own)
+        if not self._is_by_key(own):
+            return self._one_by_one(txn, own)
+        found = self._keys(own).dictionary_encode()
+        keys = [self._prefix + value for value in found.dictionary.to_pylist()]
+        held = self._held(txn, keys)
+        lacks = np.array([key not in held for key in keys], dtype=bool)
+        bad = lacks[np.asarray(found.indices)]
+        return [int(n) for n in np.flatnonzero(bad if nulls is None else bad & ~nulls)]
+
+    def _held(self, txn: Transaction, keys: list[bytes]) -> set[bytes]:
+        wanted = sorted(keys)
+        pairs = zip(wanted, txn.get_many(wanted), strict=True)
+        if self._prefix == self._finder.table.row_prefix:
+            return {key for key, payload in pairs if payload is not None}
+        return {key for key, payload in pairs if payload is not None and is_live(payload)}
+
+    def _is_by_key(self, own: Sequence[Vector]) -> bool:
+        """Whether a parent's key follows from the values as they are held."""
+        if self._index is None and not self._is_number:
+            return False
+        return all(
+            mine.field.family == theirs.family
+            and mine.field.Collate == theirs.Collate
+            and (theirs.family != Family.DECIMAL or _scale(mine.field) == _scale(theirs))
+            for mine, theirs in zip(own, self._fields, strict=True)
+        )
+
+    def _keys(self, own: Sequence[Vector]) -> pa.Array:
+        """What the parents' keys have behind their prefix."""
+        if self._is_number:
+            words = np.ascontiguousarray(key_batch.sortable(own[0]).astype(">u8"))
+            size = pa.binary(words.dtype.itemsize)
+            plain = pa.Array.from_buffers(size, len(words), [None, pa.py_buffer(words)])
+            return plain.cast(pa.binary())
+        parts = [
+            key_batch.part_bytes(Vector(field, each.values, each.nulls), -1)
+            for field, each in zip(self._fields, own, strict=True)
+        ]
+        return key_batch.join_rows(parts)
+
+    def _one_by_one(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
+        known: dict[tuple[object, ...], bool] = {}
+        found = []
+        for n, values in enumerate(zip(*(each.to_list() for each in own), strict=True)):
+            if None in values:
+                continue
+            if values not in known:
+                known[values] = self._finder.first(txn, values) is not None
+            if not known[values]:
+                found.append(n)
+        return found
+
+
+def _whole_key(finder: Finder) -> IndexInfo | None:
+    """The index whose keys are just these values, never cut; None where there is none."""
+    index = finder.index
+    if index is None or len(index.idx_cols) != len(finder.positions):
+        return None
+    one_each = index.exuvia_clustered or index.is_unique
+    return index if one_each and key_codec.is_exact(finder.table, index) else None
+
+
+def _scale(field: FieldType) -> tuple[int, int]:
+    return field.Flen, field.Decimal
+
+
+def _any_null(own: Sequence[Vector]) -> Array | None:
+    found: Array | None = None
+    for each in own:
+        if each.nulls is not None:
+            found = each.nulls if found is None else found | each.nulls
+    return found
+
+
+# -- checks judge ----------------------------------------------------------------------------------
 
 Value = Any
 Row = Sequence[Value]

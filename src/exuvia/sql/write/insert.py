@@ -53,8 +53,14 @@ from exuvia.sql.write.assignments import Assignments
 from exuvia.sql.write.column_sources import ColumnSource, constant_default, default_for, source_of
 from exuvia.sql.write.insert_select_on_duplicate import visible_of
 from exuvia.sql.write.rows import SKIPPED, RowWriter
-from exuvia.sql.write.strictness import Strictness, loads_a_dump, strictness
-from exuvia.sql.write.truncation_warnings import INTEGERS, loss_of, overflowed
+from exuvia.sql.write.strictness import (
+    INTEGERS,
+    Strictness,
+    loads_a_dump,
+    loss_of,
+    overflowed,
+    strictness,
+)
 
 NEW_ROW = "\x01new row"
 Pairs = tuple[tuple[exp.Column, Tree], ...]

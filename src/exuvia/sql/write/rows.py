@@ -5,17 +5,21 @@
     delete(handle, row)      what must hold without it          -> catalog/writer.py
     finish()                 the statement's rows are written: foreign keys are settled
 
-    stations    generated columns (write/generated.py), checks (write/checks.py),
+    stations    generated columns (sql/generated.py), checks (write/checks.py),
                 the row's partition (write/partitioned.py), foreign keys (write/foreign_keys.py)
 
 Rows are counted for statistics; the transaction is told once a statement, at `finish`.
 
 One object a statement and table; it takes the metadata lock.
+
+Generated columns come first, STORED and VIRTUAL alike: what follows (CHECK, partitions, foreign
+keys, keys of indexes) sees them computed.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from exuvia.base.errors import Refused
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import (
     ErrCheckConstraintViolated,
@@ -28,12 +32,51 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import ReferOption
 from exuvia.catalog.table import Table
+from exuvia.sql.cells import NARROWED
+from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.generated import GeneratedColumn, generated_columns
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.checks import row_checks
 from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
-from exuvia.sql.write.generated import computed
 from exuvia.sql.write.partitioned import fits_of, partitions_of
+
+_KEPT = "generated"
+
+
+class Computed:
+    """One statement's writes to a table with generated columns."""
+
+    def __init__(self, columns: tuple[GeneratedColumn, ...], context: Context) -> None:
+        self._columns = columns
+        self._context = context
+        self._env = PlainEnv(strict=context.strict)
+        self._env.warnings = context.warnings
+
+    def fill(self, row: Row) -> None:
+        """Compute into the row. Raises what a strict write refuses; else a warning."""
+        for column in self._columns:
+            row[column.position] = self._value(column, row)
+
+    def _value(self, column: GeneratedColumn, row: Row) -> object:
+        try:
+            return column.value(row, self._env)
+        except Refused as error:
+            if self._context.strict or error.code not in NARROWED:
+                raise
+            self._context.note(error.code, error.message)
+            return column.nearest(row, self._env)
+
+
+def computed(table: Table, context: Context) -> Computed | None:
+    """The station of a table; None where it has no generated columns."""
+    kept: tuple[GeneratedColumn, ...] | None = table.kept.get(_KEPT)
+    if kept is None:
+        kept = table.kept[_KEPT] = generated_columns(table.info)
+    return Computed(kept, context) if kept else None
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 # with IGNORE a warning, and the row is left as it is
 SKIPPED = frozenset(

@@ -6,13 +6,36 @@ NULL where none may be   1048          the type's zero           likewise, but 1
                                                                  INSERT has a single row
 a constraint is broken   refused       the row is left out       refused
 zero dates               1292 unless NO_ZERO_DATE is off         allowed
+
+What an assignment loses without being refused, and what TiDB says of it.
+
+    digits behind a DECIMAL's scale      INSERT .. VALUES: 1366 with column and row; else 1292
+    blanks behind a VARCHAR's length     1265
+
+And how an UPDATE words what it refuses: as the change of type does, without column and row.
 """
 
+from collections.abc import Callable
+from decimal import Decimal
 from typing import NamedTuple
 
-from exuvia.base.mysql_errors import ErrBadNull
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import (
+    ErrBadNull,
+    ErrDataOutOfRange,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
+from exuvia.catalog import decimals
+from exuvia.catalog.convert import values
+from exuvia.catalog.convert.to_numeric import leading_number
 from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
+from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.cells import NARROWED
+from exuvia.sql.result import Value
 from exuvia.sql.statement.context import Context
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
@@ -58,3 +81,95 @@ def _mode(zero_dates: bool, context: Context) -> Mode:
     if "ALLOW_INVALID_DATES" in context.variable("sql_mode").upper():
         mode = mode._replace(any_day=True)
     return mode if context.zone is None else mode._replace(zone=context.zone)
+
+
+# -- truncation warnings ---------------------------------------------------------------------------
+
+Loss = Callable[[Value, Value, Context, int], None]  # value, what is stored, context, row number
+INTEGERS = {8: "tinyint", 16: "smallint", 24: "mediumint", 32: "int", 64: "bigint"}
+_NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+
+
+def loss_of(column: ColumnInfo, source: FieldType, named: bool) -> Loss | None:
+    """What to call behind each assignment; None where nothing is lost unseen.
+
+    `named`: the warning names column and row."""
+    target = column.type
+    if source.Tp == TypeCode.NULL:
+        return None
+    if target.family == Family.DECIMAL and _may_round(source, target):
+        return _rounding(column, source, named)
+    is_text = target.Tp == TypeCode.VARCHAR and source.family == Family.STRING
+    if is_text and target.family == Family.STRING and target.Flen >= 0:
+        return _cutting(column)
+    return None
+
+
+def _may_round(source: FieldType, target: FieldType) -> bool:
+    if source.family == Family.DECIMAL:
+        return decimals.scale_of(source) > decimals.scale_of(target)
+    return source.family in (Family.STRING, Family.FLOAT)
+
+
+def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:
+    name = column.name.O
+
+    def lost(value: Value, stored: Value, context: Context, row: int) -> None:
+        if value is None or _number(value, source) == stored:
+            return
+        text = values.to_text(value, source)
+        said = (
+            ErrTruncatedWrongValueForField("decimal", text, name, row)
+            if named
+            else ErrTruncatedWrongValue("DECIMAL", text)
+        )
+        context.note(said.code, said.message)
+
+    return lost
+
+
+def _number(value: Value, source: FieldType) -> Decimal:
+    if source.family == Family.STRING:
+        return leading_number(value, "decimal")[0]
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _cutting(column: ColumnInfo) -> Loss:
+    name, most = column.name.O, column.type.Flen
+
+    def lost(value: Value, stored: Value, context: Context, row: int) -> None:
+        if value is not None and len(value) > most:
+            said = WarnDataTruncated(name, row)
+            context.note(said.code, said.message)
+
+    return lost
+
+
+def updated(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
+    """The refusal of an UPDATE: texts that are no numbers are 1292."""
+    if (
+        error.code not in (WarnDataTruncated.code, ErrTruncatedWrongValueForField.code)
+        or source.Tp == TypeCode.NULL
+    ):
+        return error
+    is_text = source.family in (Family.STRING, Family.BYTES)
+    plain = target.family in _NUMBERS and target.Tp not in (
+        TypeCode.ENUM,
+        TypeCode.SET,
+        TypeCode.BIT,
+        TypeCode.YEAR,
+    )
+    if not is_text or not plain:
+        return error
+    what = "DECIMAL" if target.family == Family.DECIMAL else "DOUBLE"
+    return ErrTruncatedWrongValue(what, values.to_text(value, source))
+
+
+def overflowed(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
+    """A whole number beyond an integer type, as INSERT .. SELECT and UPDATE warn of it."""
+    bits = INTEGER_BITS.get(TypeCode(target.Tp))
+    if error.code != ErrWarnDataOutOfRange.code or bits is None or not isinstance(value, int):
+        return error
+    if source.family not in (Family.INT, Family.UINT):
+        return error
+    return ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")
