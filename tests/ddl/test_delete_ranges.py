@@ -14,7 +14,7 @@ from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
-from exuvia.sql.access.partition_vectors import MOVER
+from exuvia.sql.access.partition_mover import MOVER
 from support.scripts_partitions import ranges as ranged
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index

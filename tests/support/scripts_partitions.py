@@ -7,7 +7,7 @@ from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.sql.access.partition_vectors import MOVER
+from exuvia.sql.access.partition_mover import MOVER
 from support.small_cluster import SmallCluster
 from support.small_tables import abc, index
 

@@ -5,23 +5,18 @@
 
 Of one column: the partitioning function is that column, or RANGE COLUMNS has one that is held as a
 number.
-
-Where rows belong while partitions change: in the set that is read, and in the other one.
-
-`MOVER` names `mover` for the pipeline (pipeline/routing.py), which moves rows and knows no SQL.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family
 from exuvia.catalog.columns import Array, Columns, Vector
-from exuvia.catalog.model import PartitionInfo, PartitionType
-from exuvia.catalog.table import Table
-from exuvia.sql.access.partitions import NOWHERE, Cut, Route, route_of
+from exuvia.catalog.model import PartitionType
+from exuvia.sql.access.partitions import NOWHERE, Route
 from exuvia.sql.expr import Column, columns_of
 from exuvia.sql.result import Row
 
@@ -121,31 +116,3 @@ def _number(bound: Any) -> int | None:
 
 def _nulls_first(found: Array, vector: Vector) -> Array:
     return found if vector.nulls is None else np.where(vector.nulls, 0, found)
-
-
-# -- partition mover -------------------------------------------------------------------------------
-
-if TYPE_CHECKING:
-    from exuvia.pipeline.routing import Ways
-
-MOVER = "exuvia.sql.access.partition_mover:mover"
-
-
-def other_route(table: Table, found: PartitionInfo) -> Route:
-    """The route of the set that is not read."""
-    columns = tuple(each.L for each in found.ddl_columns)
-    return Route(table.info.cols, Cut(found.ddl_type, found.ddl_expr, columns, found.others))
-
-
-def mover(table: Table) -> "Ways":
-    """The ways of a table's rows."""
-    from exuvia.pipeline.routing import Ways  # numpy: not every front needs it
-    from exuvia.sql.access.partition_vectors import RouteWay
-
-    def way(route: Route) -> RouteWay:
-        return RouteWay(route, [each.id for each in route.cut.definitions], len(table.info.cols))
-
-    found = table.info.partition
-    assert found is not None
-    read = way(route_of(table))
-    return Ways(way(other_route(table, found)) if found.moving else read, read)

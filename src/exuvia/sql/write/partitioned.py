@@ -33,7 +33,7 @@ from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.access.partition_vectors import other_route
+from exuvia.sql.access.partition_mover import other_route
 from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, route_of
 from exuvia.sql.access.pruning import places_named
 from exuvia.sql.result import Row
