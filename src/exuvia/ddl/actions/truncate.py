@@ -10,6 +10,8 @@ store refuses them (law 1), since their rows would be lost. Rows of
 the old id can be brought back under another name while they are kept (recover.py).
 """
 
+from exuvia.base.errors import Refused
+from exuvia.base.mysql_errors import ErrInfoSchemaChanged
 from exuvia.catalog.closing import closing, opened
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
@@ -40,17 +42,27 @@ def truncate_table(
     return evolve(job, exuvia_ids=(0,) * (1 + parts))
 
 
+def partitions_have_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """Partitions that other jobs added since this one was asked for have no ids here."""
+    partition = the_table(snapshot).partition
+    there = len(partition.definitions) if partition is not None else 0
+    return ErrInfoSchemaChanged() if there > len(job.exuvia_ids) - 1 else None
+
+
 def close_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """No transaction begins to write it from here."""
     return job, evolve(snapshot, table=closing(the_table(snapshot)))
 
 
 def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The same table under the ids asked for: its own first, then one for each partition."""
+    """The same table under the ids asked for: its own first, then one for each partition. Those of
+    partitions that went meanwhile are left over."""
     old, (new_id, *partition_ids) = opened(the_table(snapshot)), job.exuvia_ids
     new = evolve(old, id=new_id, auto_inc_id=0, exuvia_layouts=(), exuvia_physical=0)
     if old.partition is not None:
-        new = evolve(new, partition=old.partition.with_ids(partition_ids))
+        new = evolve(
+            new, partition=old.partition.with_ids(partition_ids[: len(old.partition.definitions)])
+        )
     return evolve(job, exuvia_dropped=old), evolve(snapshot, table=with_layout(new))
 
 
@@ -75,7 +87,7 @@ TRUNCATE_TABLE = load(
         "truncate table",
         ActionCode.TRUNCATE_TABLE,
         TABLE_IN_PLACE,
-        refuses=(table_is_missing, truncated_table_is_referred_to),
+        refuses=(table_is_missing, truncated_table_is_referred_to, partitions_have_come),
         path=(
             Step(ABSENT, WRITE_ONLY, edit=close_table, barrier=True),
             Step(
