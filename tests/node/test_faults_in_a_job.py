@@ -126,7 +126,7 @@ def test_one_call_that_fails_ends_in_a_clear_error_or_a_wait(
     assert each_call(node, faults, error, step=24) >= 3
 
 
-EVERY, MOST_TURNS = 20, 10
+EVERY, MOST_TURNS = 20, 20
 """In each life of a job every so many calls one fails; so many lives meet a fault at each. As often
 as there were calls to fail without faults: one transaction of a fill has more calls than this, and
 would never end if they went on."""

@@ -1,6 +1,6 @@
 """Bugs put in on purpose, one rule left out each: a simulator that misses them proves nothing.
 
-stale plan         a statement plans with a cached table, not with its snapshot's        law 1
+former life        a row is put over the tombstone of one that came and went unseen     law 6
 no write reorg     the fill begins in WRITE_ONLY, while some still only delete           law 1
 loose fence        a commit may be two revisions behind                                  law 1
 fill overwrites    what stands is replaced by what the fill read                         law 6
@@ -16,10 +16,9 @@ no delete only     who knows no index writes a row over the tombstone of another
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import cycle
 from typing import Any
 
-from exuvia.catalog import infoschema, writer
+from exuvia.catalog import writer
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl import actions, apply, state_machine
@@ -49,17 +48,13 @@ def _replaced(holder: Any, attribute: str, value: object) -> Iterator[None]:
 
 
 @contextmanager
-def stale_plan() -> Iterator[None]:
-    """Every other time, the table that is in the cache besides will do."""
-    honest = infoschema.Schemas.table
-    stale = cycle((True, False))
+def former_life() -> Iterator[None]:
+    """A writer that may not add entries leaves what stands where its row's entry will be."""
 
-    def table(self: Any, txn: Any, database: str, name: str) -> Table:
-        found = honest(self, txn, database, name)
-        cached: tuple[Table, ...] = self._tables.get(found.info.id) or (found,)
-        return min(cached, key=lambda each: each.revision) if next(stale) else found
+    def clear(*_: Any) -> None:
+        pass
 
-    with _replaced(infoschema.Schemas, "table", table):
+    with _replaced(writer, "_clear_former_life", clear):
         yield
 
 
@@ -212,7 +207,7 @@ def no_mark() -> Iterator[None]:
 
 
 PLANTS: dict[str, Callable[[], Any]] = {
-    "stale plan": stale_plan,
+    "former life": former_life,
     "no delete only": no_delete_only,
     "no write reorg": no_write_reorg,
     "loose fence": loose_fence,
@@ -229,7 +224,7 @@ KEY_PLANTS: dict[str, Callable[[], Any]] = {
 }
 """Of the world of foreign keys."""
 AIMED = {
-    "stale plan": "add index",
+    "former life": "add index",
     "no delete only": "add index",
     "blind release": "add unique index",
 }
