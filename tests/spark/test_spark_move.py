@@ -16,7 +16,7 @@ from exuvia.pipeline.plans import MoveRows
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.check import check_index
-from exuvia.sql.access.partition_vectors import MOVER
+from exuvia.sql.access.partition_mover import MOVER
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info
 
