@@ -57,6 +57,7 @@ RACED = {
     1452: "a child lost its parent while the second key was away",
     1505: "it has no partitions",
     1507: "the partition is gone",
+    1508: "the other partitions are gone",
     1517: "the partition is there",
     1553: "a foreign key needs the index",
     1826: "the foreign key is there",
