@@ -99,6 +99,25 @@ def test_what_other_packages_import_says_what_it_does() -> None:
     assert not silent
 
 
+MENTIONED = re.compile(r"(?<![\w/.])((?:\w+/)*[\w*]+\.py)\b")
+
+
+def test_comments_name_only_modules_that_exist() -> None:
+    """From the folder it is in, from a folder above it, or from the root of the project."""
+    names = {path.name for path in [*SOURCE, *TESTS]}
+    missing, seen = [], 0
+    for path in SOURCE:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for mentioned in MENTIONED.findall(line):
+                seen += 1
+                above = [folder / mentioned for folder in path.parents if ROOT in folder.parents]
+                is_there = any(place.exists() for place in [*above, ROOT / mentioned])
+                if not is_there and ("/" in mentioned or mentioned not in names):
+                    missing.append(f"{relative(path)}:{number} {mentioned}")
+    assert seen > 200
+    assert not missing
+
+
 SAYS_NOTHING = re.compile(r"(\d{4}(, \d{4})*\.|See [\w./]+|As (the|its|below)\b.{0,20})")
 
 

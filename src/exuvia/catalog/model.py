@@ -22,8 +22,10 @@ How a table is cut into partitions, at rest; JSON names of TiDB.
 
     TableInfo.partition = PartitionInfo
         definitions            what is read; each is a physical table: t{definition id}r..
-        adding_definitions     of a running change: the new ones       (catalog/partition_state.py
-        dropping_definitions   of a running change: the old ones        says who reads and writes)
+        adding_definitions     of a running change: the new ones
+        dropping_definitions   of a running change: the old ones
+
+Who reads and writes which of them follows from `ddl_state`; see `moving` and `others`.
 
 A value in `less_than` and `in_values` is SQL text: `10`, `'abc'`, `NULL`, `MAXVALUE`, `DEFAULT`.
 The logical table has no rows of its own; its revision fences all of its partitions (law 1).

@@ -28,7 +28,7 @@ equal value does nothing; the row's new version fences other writers.)
 Columns that clients do not see:
     state adds            insert: its default
                           update: what the stored row has, its origin default where it has nothing
-                          in place of another: that one's new value, converted (change_values.py)
+                          in place of another: that one's new value, converted (type_change.py)
     state does not add    not written; it reads as its origin default, and keys are made of that
 
 Every write requires that table and database are at most one revision ahead of the plan when it

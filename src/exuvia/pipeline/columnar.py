@@ -10,7 +10,7 @@ the inverse of catalog/codec/row_batch.py.
     TIME                        durations, time64, or microseconds        8 bytes
     STRING JSON BYTES           strings, binaries                         variable
 
-The head of a row (codec/row_codec.py) is a numpy matrix of bytes; Arrow joins it with the
+The head of a row (catalog/codec/row_codec.py) is a numpy matrix of bytes; Arrow joins it with the
 variable columns. Values are taken as they are: a load is for data that is known to fit its
 columns. NULL in a NOT NULL column is refused.
 """

@@ -1,7 +1,7 @@
 """What a reorg is to do, as plain data: made by an action's step, opened by reorgs.py.
 
 FillIndexes     every row's entries of these indexes, then compared with the table (law 9)
-CheckRows       every row held to a rule; what offends is counted and listed (checking.py)
+CheckRows       every row held to a rule; what offends is counted and listed (verify/rows.py)
 FitRows         rows that are to change places held to the other side's rules (fit_reorg.py)
 MoveRows        rows copied into other partitions, then compared (move_reorg.py)
 ChangeColumn    every row's new value written or checked, then FillIndexes (rewrite_reorg.py)

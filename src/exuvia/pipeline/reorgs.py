@@ -26,7 +26,7 @@ def open_reorg(
     keep: Keep | None = None,
 ) -> Reorg | EachPart:
     """A reorg of a job at that epoch of it. `spark` None: always in this process; `judge`: who
-    makes rules, see checking.py; `keep`: who is given new indexes' statistics."""
+    makes rules, see verify/rows.py; `keep`: who is given new indexes' statistics."""
     if isinstance(plan, CheckRows):
         return CheckReorg(store, job_id, epoch, table, plan, judge, spark)
     if isinstance(plan, FitRows):

@@ -22,8 +22,8 @@
     INDEXES     rows stay, indexes are built anew ROWS      a hidden column is filled, then swapped
     PRECHECKED  a look at the values says whether CHECKED is enough, else ROWS
 
-Rows name their layout and are cast when read (codec/row_codec.py), so a number's new width or sign
-rewrites nothing. In a lenient sql_mode values are adjusted: then ROWS stands for CHECKED.
+Rows name their layout and are cast when read (catalog/codec/row_codec.py), so a number's new width
+or sign rewrites nothing. In a lenient sql_mode values are adjusted: then ROWS stands for CHECKED.
 
 A value is converted, or refused in the words of MODIFY COLUMN:
 

@@ -1,4 +1,4 @@
-"""Roles: accounts without a password that others are granted (privileges/roles.py).
+"""Roles: accounts without a password that others are granted (privileges/accounts.py).
 
 CREATE ROLE, DROP ROLE      rows of mysql.user, locked
 GRANT, REVOKE               rows of mysql.role_edges; by ROLE_ADMIN, or who has it WITH ADMIN OPTION

@@ -6,7 +6,7 @@ semantics.
     functions                    the table in functions/, which says how arguments were converted
 
 The binder has put a Cast wherever a type changes, so operands of one operator have one family here.
-Subqueries are the business of sql/select/plan.py: they never come here.
+Subqueries are the business of sql/select/build.py: they never come here.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 r"""sqlglot, told to lose nothing: tokens, expressions and queries of MySQL.
 
-    text -> executable comments opened -> tokens -> (a) our own statement parsers, dialect_*.py
+    text -> executable comments opened -> tokens -> (a) our own statement parsers (text.py)
                                                     (b) sqlglot for queries and expressions
 
 Three things are changed in what sqlglot does by itself:

@@ -26,7 +26,7 @@ _PRIMARY = "PRIMARY"
 
 
 def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
-    """ADD INDEX, UNIQUE or PRIMARY KEY. Raises define/index_definition.py's errors, 1068."""
+    """ADD INDEX, UNIQUE or PRIMARY KEY. Raises index_definition.py's errors, 1068."""
     table = at.table
     check_local((spec.index,), table.partition is not None)
     if spec.index.kind == "primary":

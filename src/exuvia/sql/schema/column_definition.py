@@ -157,7 +157,7 @@ def column_infos(
     """All columns of a new table; `primary` holds lower-case names.
 
     `may_read_auto`: generated columns may name the AUTO_INCREMENT column. Raises 1060, 1113, 1117,
-    1075, and what define/generated_column.py refuses."""
+    1075, and what generated_column.py refuses."""
     if not written:
         raise ErrTableMustHaveColumns()
     if len(written) > COLUMNS:

@@ -2,7 +2,7 @@
 statement's snapshot.
 
     a selective key in the WHERE    access path: rows by key, in batches (sql/access/choose.py)
-    otherwise                       chunks of stored bytes, decoded by column (codec/row_batch.py)
+    otherwise                       chunks of stored bytes, decoded by column (catalog/codec)
     own writes of the transaction   rows that were changed are left out, the changed ones follow
 
 One reader serves one table reference once. It is pulled by DuckDB in the thread that runs the

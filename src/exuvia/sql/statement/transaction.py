@@ -2,7 +2,7 @@
 
     statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run it again
     BEGIN ... COMMIT                 Conflict        -> 1213, all is rolled back (with row locks,
-                                                        session/locking.py: of another front only)
+                                                        see locks.py: of another front only)
                                      SchemaChanged   -> 1412 if the table had moved before the first
                                                         write to it, else 8028; all is rolled back
                                      a late 1062     -> that 1062; all is rolled back

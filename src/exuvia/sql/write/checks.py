@@ -1,6 +1,6 @@
 """CHECK constraints of a row that is about to be written: 3819 for the first that is false.
 
-A condition sees the row alone: no session, no clock (define/check.py refuses what would ask
+A condition sees the row alone: no session, no clock (schema/check.py refuses what would ask
 for one), so what was once true of a row stays true. NULL is not false. Bound once for a table.
 """
 

@@ -4,7 +4,7 @@ constant default    the same value in every row
 CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
 DEFAULT (expr)      evaluated for each row
 AUTO_INCREMENT      given later (write/insert.py)
-generated           NULL here; computed before the row is written (write/generated.py)
+generated           NULL here; computed before the row is written (write/rows.py)
 none                NULL; for NOT NULL 1364, and with IGNORE a warning and the type's zero
 """
 
