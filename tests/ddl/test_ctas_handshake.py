@@ -5,7 +5,8 @@ import pytest
 from exuvia.base.errors import Deposed
 from exuvia.catalog import meta, reader
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import ctas_handshake, requests
+from exuvia.ddl import requests
+from exuvia.ddl.actions.load import epoch_of, finish_load, may_load
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.kv import keys
@@ -34,9 +35,9 @@ class Loading:
         raw_args = (job.raw_args[0], {"loader": self.member.id})
         self.before = self.cluster.read(meta.version)
         self.job_id = self.cluster.submit(evolve(job, raw_args=raw_args, reorg_meta={}))
-        while not ctas_handshake.may_begin(self.cluster.job(self.job_id)):
+        while not may_load(self.cluster.job(self.job_id)):
             self.cluster.step()
-        self.epoch = self.cluster.read(lambda txn: ctas_handshake.epoch_of(txn, self.job_id))
+        self.epoch = self.cluster.read(lambda txn: epoch_of(txn, self.job_id))
         table_id = self.cluster.job(self.job_id).table_id
         schemas = self.cluster.fronts[0].schemas
         self.table = self.cluster.read(lambda txn: schemas.table_by_id(txn, table_id))
@@ -53,7 +54,7 @@ class Loading:
 
     def finish(self) -> None:
         txn = self.cluster.store.begin()
-        ctas_handshake.finish(txn, self.member, self.job_id, self.epoch, len(ROWS))
+        finish_load(txn, self.member, self.job_id, self.epoch, len(ROWS))
         txn.commit()
 
 
@@ -111,7 +112,7 @@ def test_a_duplicate_takes_the_table_back():
 def test_another_owner_builds_them_once_the_loader_is_done(it):
     it.load()
     it.finish()
-    while not it.cluster.read(lambda txn: ctas_handshake.epoch_of(txn, it.job_id)) > it.epoch:
+    while not it.cluster.read(lambda txn: epoch_of(txn, it.job_id)) > it.epoch:
         it.cluster.step()
     it.cluster.store.let_go(f"member-{it.member.id}")
     it.cluster.fronts.pop()

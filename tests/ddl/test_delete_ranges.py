@@ -8,7 +8,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.state import SchemaState
-from exuvia.ddl import delete_range, queue, requests
+from exuvia.ddl import gc_worker, queue, requests
 from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
@@ -49,7 +49,7 @@ def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     (row,) = rows_of(cluster, "gc_delete_range")
     assert [row[0], row[1], row[3]] == [job.id, t.info.id, span.end.hex()]
     counts = [left]
-    while found := cluster.read(delete_range.waiting):
+    while found := cluster.read(gc_worker.pending_ranges):
         first = next(iter(cluster.store.begin().scan(span, limit=1)), (span.end, b""))[0]
         assert span.start <= found[0].span.start <= first
         cluster.step()
@@ -75,7 +75,7 @@ def test_a_partition_goes_as_one_range_not_row_by_row(asked):
     left = cluster.store.count(keys.table_span(gone.physical_id))
     assert job.state == JobState.SYNCED and left >= 200 - 7, "rows and entries stand yet"
     assert [row[:2] for row in rows_of(cluster, "gc_delete_range")] == [[job.id, gone.physical_id]]
-    while cluster.read(delete_range.waiting):
+    while cluster.read(gc_worker.pending_ranges):
         cluster.step()
     assert cluster.store.count(keys.table_span(gone.physical_id)) == 0
     assert cluster.store.count(keys.table_span(kept.physical_id)) == 200
@@ -106,7 +106,7 @@ def test_a_dropped_database_leaves_a_range_for_each_table():
     cluster.run(requests.create_table(cluster.database(), abc("t2")))
     other = cluster.table("t2")
     job = cluster.run(requests.drop_database(cluster.database()))
-    while cluster.read(delete_range.waiting):
+    while cluster.read(gc_worker.pending_ranges):
         cluster.step()
     done = [(row[0], row[1]) for row in rows_of(cluster, "gc_delete_range_done")]
     assert set(done) == {(job.id, each) for each in (job.schema_id, t.info.id, other.info.id)}
@@ -208,7 +208,7 @@ def test_law_6_tombstones_are_purged_once_the_index_is_public_and_entries_stay()
     removed(cluster, range(5, 12))
     assert cluster.finish(job_id).state == JobState.SYNCED
     assert cluster.store.count(span) == 13 + 7
-    while cluster.read(delete_range.waiting):
+    while cluster.read(gc_worker.pending_ranges):
         gc.step(cluster.clock.monotonic())
     assert cluster.store.count(span) == 13
 
@@ -229,7 +229,7 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
         return commit(packet)
 
     cluster.store.commit = with_a_row_in_between
-    while cluster.read(delete_range.waiting):
+    while cluster.read(gc_worker.pending_ranges):
         gc.step(cluster.clock.monotonic())
     t = cluster.table("t")
     found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ib"))))

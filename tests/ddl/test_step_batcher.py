@@ -1,7 +1,7 @@
 """Steps of independent jobs that are due together are one commit; each keeps its own version."""
 
 from exuvia.catalog import meta
-from exuvia.ddl import queue, requests, step_batcher
+from exuvia.ddl import manager, queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
@@ -58,14 +58,14 @@ def test_the_fault_of_one_job_undoes_nothing_of_the_others(monkeypatch):
     cluster = cluster_with_tables()
     job_ids = add_columns(cluster)
     cluster.step(2)
-    apply, bad = step_batcher.apply, job_ids[3]
+    apply, bad = manager.apply, job_ids[3]
 
     def broken(txn, decision, owner):
         if decision.job.id == bad:
             raise KeyError("planted")
         return apply(txn, decision, owner)
 
-    monkeypatch.setattr(step_batcher, "apply", broken)
+    monkeypatch.setattr(manager, "apply", broken)
     jobs, commits = drain(cluster, job_ids)
     assert {job.state for job in jobs} == {JobState.SYNCED}
     assert 1 in commits, "each was stepped by itself"

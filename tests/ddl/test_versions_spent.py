@@ -5,7 +5,7 @@ import random
 import pytest
 
 from exuvia.catalog import meta
-from exuvia.ddl import step_batcher, worker
+from exuvia.ddl import manager, worker
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.codes import JobState
@@ -102,7 +102,7 @@ def test_every_action_is_in_the_table():
 def committed(monkeypatch):
     """Every decision that was committed, in order."""
     found = []
-    for module in (worker, step_batcher):
+    for module in (worker, manager):
 
         def applied(txn, decision, owner, apply=module.apply):
             if decision.moves or decision.archive or decision.keeps:

@@ -20,7 +20,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, delete_range, queue, requests
+from exuvia.ddl import admin, gc_worker, queue, requests
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JobState
@@ -290,7 +290,7 @@ def check(play: Play, job: Job) -> None:
     cluster = play.cluster
     txn = cluster.store.begin()
     try:
-        assert delete_range.waiting(txn) == []
+        assert gc_worker.pending_ranges(txn) == []
         found = Schemas(cluster.store, evaluator=EVALUATOR).table_by_id(txn, play.before.info.id)
         if found is None:
             assert cluster.store.count(keys.table_span(play.before.info.id)) == 0

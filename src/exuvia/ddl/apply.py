@@ -1,27 +1,33 @@
 """A decision becomes one transaction; the snapshot is read from the same one (law 4).
 
     read_snapshot   what the snapshot shows of a job's elements
-    apply        catalog, version and diff, revisions, announcement, reorg epoch, ranges, event,
-                 job row or history
+    apply           catalog, version and diff, revisions, announcement, reorg epoch, ranges, events,
+                    job row or history
+    changes_of      an event of a finished job as the change that subscribers get
 
 Nothing here chooses and nothing here commits.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
+import msgspec
+
+from exuvia.base.errors import Broken
 from exuvia.catalog import meta, references
-from exuvia.catalog.model import TableInfo, evolve
+from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
-from exuvia.ddl import ctas_handshake, delete_range, multi_schema_change, queue
+from exuvia.ddl import gc_worker, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
+from exuvia.ddl.actions.load import forget_load, is_loaded
 from exuvia.ddl.codes import FINISHED
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
-from exuvia.ddl.event_publisher import change_of, changes_of
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import walking
-from exuvia.events import outbox
+from exuvia.events import outbox, schema_change
+from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
@@ -43,9 +49,9 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         databases=tuple(info for info in databases if info is not None),
         referrers=tuple(_referrers(txn, job, read_set, table)) if read_set.referrers else (),
         names=tuple(_holders(txn, read_set)),
-        left=delete_range.untouched(txn, read_set.left_by) if read_set.left_by else (),
+        left=gc_worker.untouched_ranges(txn, read_set.left_by) if read_set.left_by else (),
         loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
-        is_loaded=bool(read_set.loader) and ctas_handshake.is_done(txn, job.id),
+        is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
         name_is_taken=_name_is_taken(txn, job, read_set),
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
@@ -115,11 +121,11 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
     if decision.moves:
         job = _publish(txn, decision, owner)
-    first = delete_range.free_ordinal(txn, job.id) if decision.ranges else 0
+    first = gc_worker.free_ordinal(txn, job.id) if decision.ranges else 0
     for ordinal, each in enumerate(decision.ranges, first):
-        delete_range.leave(txn, job.id, ordinal, each, decision.before.now)
+        gc_worker.add_range(txn, job.id, ordinal, each, decision.before.now)
     if decision.restores_ranges_of:
-        delete_range.recall(txn, decision.restores_ranges_of)
+        gc_worker.restore_ranges(txn, decision.restores_ranges_of)
     _tell(txn, job, decision.events)
     for sub_job, event in decision.sub_job_events:
         outbox.put(txn, job.id, sub_job, change_of(txn, event))
@@ -255,5 +261,117 @@ def _end(txn: Transaction, job: Job) -> None:
     if txn.get(keys.meta("reorg", job.id)) is not None:
         checkpoint.forget(txn, job.id)
         txn.delete(keys.meta("reorg", job.id))
-        ctas_handshake.forget(txn, job.id)
+        forget_load(txn, job.id)
     txn.notify("history")
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+DATABASE_CAME_BACK = "flashback schema"
+MOST_TOLD = 10_000
+_OF_COLUMNS = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
+_OF_PARTITIONS = (
+    Kind.ADD_PARTITION,
+    Kind.DROP_PARTITION,
+    Kind.TRUNCATE_PARTITION,
+    Kind.REORGANIZE_PARTITION,
+)
+
+
+class _Name(msgspec.Struct):
+    O: str  # noqa: E741 - the seed's field name
+
+
+class _Part(msgspec.Struct):
+    id: int
+    name: _Name
+
+
+class _Cut(msgspec.Struct):
+    definitions: tuple[_Part, ...] = ()
+
+
+class _Mini(msgspec.Struct):
+    """As little of a table's JSON as tells what it was: a database may have very many."""
+
+    id: int
+    name: _Name
+    partition: _Cut | None = None
+    exuvia_physical: int = 0
+
+
+_decoder = msgspec.json.Decoder(_Mini)
+
+
+def changes_of(txn: Transaction, event: JobEvent) -> list[SchemaChange]:
+    """As `change_of`; a database that is brought back is told as the tables that come with it, as
+    TiDB's events have no kind of their own for it: of very many, the first MOST_TOLD."""
+    if event.type != DATABASE_CAME_BACK:
+        return [change_of(txn, event)]
+    if event.database is None:
+        raise Broken("a database came back, and nobody says which")
+    tables = islice(meta.list_tables(txn, event.database.id), MOST_TOLD)
+    return [schema_change.create_table(each) for each in tables if each.is_stored]
+
+
+def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
+    """The change that the event is about. `txn`: the step's own, for the tables of a database that
+    goes: their infos still stand there. Raises Broken when a part of it is missing."""
+    kind = Kind(event.type)
+    if kind == Kind.DROP_SCHEMA:
+        if event.database is None:
+            raise Broken("a database was dropped, and nobody says which")
+        return schema_change.drop_schema(event.database, _dropped_tables(txn, event.elements))
+    if kind == Kind.DROP_TABLE:
+        return schema_change.drop_table(_needed(event, event.table))
+    table = _needed(event, event.table)
+    if kind in _OF_COLUMNS:
+        holder = _needed(event, event.dropped) if kind == Kind.DROP_COLUMN else table
+        changed = [column for column in holder.cols if column.id in event.elements]
+        return schema_change.columns(kind, table, changed)
+    if kind == Kind.ADD_INDEX:
+        added = [index for index in table.indexes if index.id in event.elements]
+        marks = [keys.index_statistics(table.id, index.id) for index in added]
+        return schema_change.add_index(
+            table, added, all(raw is not None for raw in txn.get_many(marks))
+        )
+    if kind in _OF_PARTITIONS:
+        return schema_change.partitions(
+            kind, table, _partitions(event.added), _partitions(event.removed)
+        )
+    return _of_whole_tables(kind, table, event)
+
+
+def _of_whole_tables(kind: Kind, table: TableInfo, event: JobEvent) -> SchemaChange:
+    if kind == Kind.CREATE_TABLE:
+        return schema_change.create_table(table)
+    if kind == Kind.TRUNCATE_TABLE:
+        return schema_change.truncate_table(table, _needed(event, event.dropped))
+    if kind == Kind.EXCHANGE_PARTITION:
+        (partition,) = _partitions(event.added)
+        return schema_change.exchange_partition(table, partition, _needed(event, event.dropped))
+    (old_id,) = event.elements
+    return schema_change.repartition(
+        kind, table, old_id, _partitions(event.added), _partitions(event.removed)
+    )
+
+
+def _dropped_tables(txn: Transaction, ids: tuple[int, ...]) -> Iterator[DroppedTable]:
+    for raw in txn.get_many([keys.meta("table", each) for each in ids]):
+        if raw is not None:
+            table = _decoder.decode(raw)
+            cut = table.partition.definitions if table.partition is not None else ()
+            parts = tuple(Partition(each.id, each.name.O) for each in cut)
+            if table.exuvia_physical and not parts:
+                parts = (Partition(table.exuvia_physical, ""),)
+            yield DroppedTable(table.id, table.name.O, parts)
+
+
+def _needed(event: JobEvent, table: TableInfo | None) -> TableInfo:
+    if table is None:
+        raise Broken(f"an event of kind '{event.type}' lacks a table")
+    return table
+
+
+def _partitions(definitions: tuple[PartitionDefinition, ...]) -> list[Partition]:
+    return [Partition(each.id, each.name.O) for each in definitions]

@@ -1,23 +1,40 @@
-"""What a schema change would do, printed before anything is done: the same decisions, in memory.
+"""What a schema change would do, and meet, if it were asked for now: the same decisions, in memory.
+Reads one snapshot, writes nothing.
 
-add index d.t
-  1  none -> delete only                     version +1
-  2  delete only -> write only               version +1
-  3  write only -> write reorganization      reorg begins, version +1
-  4  write reorganization -> public          reorg ends, version +1, event add index
-  5  into history: synced
+    add index d.t
+      1  none -> delete only                     version +1
+      2  delete only -> write only               version +1
+      3  write only -> write reorganization      reorg begins, version +1
+      4  write reorganization -> public          reorg ends, version +1, event add index
+      5  into history: synced
+
+    work     each reorg its steps would run: of how many rows and bytes (estimates)
+    pace     how fast such jobs were, by history, and how far the same guess was off for each
+    waits    older jobs, workers, open transactions that wrote the table
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from statistics import median
+from typing import NamedTuple
 
-from exuvia.catalog.model import evolve
+from exuvia.catalog import meta
+from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import STATE_TEXT
-from exuvia.ddl.actions import action_of
-from exuvia.ddl.codes import JOB_STATE_TEXT
+from exuvia.catalog.sysvar import variables
+from exuvia.cluster.locks import MetadataLocks
+from exuvia.ddl import queue, two_queues
+from exuvia.ddl.actions import action_of, is_reorg, kind_of
+from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
 from exuvia.ddl.decision import CatalogSnapshot, Decision, DeleteRange, ReorgOrder
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, table_ids
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
+from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.state_machine import decide
+from exuvia.ddl.two_queues import TwoQueues
+from exuvia.kv import keys
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, FitRows, MoveRows, Plan
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -106,3 +123,171 @@ def _left(ranges: tuple[DeleteRange, ...]) -> str:
 def _origin(job: Job) -> str:
     """Where the first step came from: elements that stood were public."""
     return STATE_TEXT[action_of(job).path[0].source]
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+SAMPLE_ROWS = 100
+JOBS_LOOKED_AT = 200
+ASSUMED_ROWS_A_SECOND = 60_000.0
+ENTRY_BYTES = 14 + 8 + 8  # prefix, handle, commit sequence; each column of the key comes to it
+KEY_COLUMN_BYTES = 9
+_STAMP_MS_SHIFT = 18
+
+Elsewhere = Callable[[Mapping[int, int]], Iterable[str]]
+
+
+class Work(NamedTuple):
+    """A reorg to be run: what it does, to how much."""
+
+    what: str
+    rows: int
+    bytes_read: int
+    bytes_written: int
+
+
+class FillRate(NamedTuple):
+    """Rows a second, from `jobs` finished ones; `error`: the median share it was off for them."""
+
+    rows_a_second: float
+    jobs: int
+    error: float
+
+    def tell(self, rows: int) -> str:
+        """The expected time of so many rows, and what that is worth."""
+        text = f"expected {rows / self.rows_a_second:.1f} s at {self.rows_a_second:.0f} rows/s"
+        if not self.jobs:
+            return f"{text}, assumed: no such job has finished yet"
+        return f"{text}, as {self.jobs} finished job(s), +-{100 * self.error:.0f} %"
+
+
+def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
+    """What the reorg of that decision would do."""
+    table, plan = run.after.table, run.plan
+    if table is None or plan is None:
+        return None
+    physical = plan.sources if isinstance(plan, MoveRows) else table.physical_ids
+    if isinstance(plan, FitRows):
+        physical = (plan.source,)
+    rows = size = 0
+    for each in physical:
+        count = store.count(keys.span_of(keys.row_prefix(each)))
+        rows += count
+        size += round(count * _row_bytes(txn, each))
+    return Work(_told(plan, table), rows, size, _written(plan, table, rows, size))
+
+
+def _row_bytes(txn: Transaction, physical_id: int) -> float:
+    """The mean size of the first rows and their keys."""
+    chunks = txn.snapshot.chunks(keys.span_of(keys.row_prefix(physical_id)), SAMPLE_ROWS)
+    found, raws = next(iter(chunks), ([], []))
+    return sum(map(len, [*found, *raws])) / max(len(found), 1)
+
+
+def _written(plan: Plan, table: TableInfo, rows: int, size: int) -> int:
+    if isinstance(plan, FillIndexes):
+        return _entry_bytes(table, plan.indexes) * rows
+    if isinstance(plan, ChangeColumn):
+        return (size if plan.changing else 0) + _entry_bytes(table, plan.indexes) * rows
+    return size if isinstance(plan, MoveRows) else 0
+
+
+def _entry_bytes(table: TableInfo, ids: tuple[int, ...]) -> int:
+    widths = [len(each.idx_cols) for each in table.indexes if each.id in ids]
+    return sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
+
+
+def _told(plan: Plan, table: TableInfo) -> str:
+    """What it does, in words."""
+    if isinstance(plan, FillIndexes):
+        return _fill_text(table, plan.indexes)
+    if isinstance(plan, ChangeColumn):
+        verb = "rewrite" if plan.changing else "check"
+        column = next((c.name.O for c in table.cols if c.id == plan.column), "")
+        fills = f", {_fill_text(table, plan.indexes)}" if plan.indexes else ""
+        return f"{verb} column {column}{fills}"
+    if isinstance(plan, CheckRows):
+        return f"check rows against the {plan.kind}"
+    if isinstance(plan, FitRows):
+        return "check rows against the partition"
+    return f"move rows of {len(plan.sources)} to {len(plan.targets)} partition(s)"
+
+
+def _fill_text(table: TableInfo, ids: tuple[int, ...]) -> str:
+    filled = [each for each in table.indexes if each.id in ids]
+    names = [f"{each.idx_name.O}{' (unique)' if each.is_unique else ''}" for each in filled]
+    return f"fill and verify index {', '.join(names)}"
+
+
+def runner(txn: Transaction, work: Work) -> str:
+    """Where the reorg would run."""
+    within = work.rows <= variables.read_int(txn, "exuvia_pipeline_inline_rows")
+    return "inline" if within else "spark"
+
+
+# -- pace ------------------------------------------------------------------------------------------
+
+
+def pace_of(txn: Transaction, asked: Job) -> FillRate:
+    """How fast jobs like that one were."""
+    speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, asked))]
+    if not speeds:
+        return FillRate(ASSUMED_ROWS_A_SECOND, 0, 0.0)
+    errors = [abs(_guess(speeds, n) - each) / each for n, each in enumerate(speeds)]
+    return FillRate(median(speeds), len(speeds), median(errors))
+
+
+def _guess(speeds: list[float], n: int) -> float:
+    """What the others would have said of one."""
+    others = speeds[:n] + speeds[n + 1 :]
+    return median(others) if others else ASSUMED_ROWS_A_SECOND
+
+
+def _manner(job: Job) -> object:
+    manner = kind_of(job).manner
+    return manner(job) if manner and job.raw_args else None
+
+
+def _speed(job: Job, asked: Job) -> float:
+    took_ms = (job.binlog.FinishedTS >> _STAMP_MS_SHIFT) - (job.real_start_ts >> _STAMP_MS_SHIFT)
+    alike = job.type == asked.type and _manner(job) == _manner(asked)
+    if not alike or job.state != JobState.SYNCED or not job.row_count or took_ms <= 0:
+        return 0.0
+    return 1000 * job.row_count / took_ms
+
+
+# -- waits -----------------------------------------------------------------------------------------
+
+
+def waits_of(
+    txn: Transaction, job: Job, locks: MetadataLocks, elsewhere: Elsewhere
+) -> Iterator[str]:
+    """For what the job, submitted now, would have to wait. `locks`: those of the asked front;
+    `elsewhere` asks all others, by table and revision."""
+    unfinished = queue.unfinished(txn)
+    policy: Policy = TwoQueues() if two_queues.in_use(txn) else ReadySet()
+    for each in (*unfinished, job):
+        policy.add(each)
+    blocker = policy.blocker(job.id)
+    if blocker:
+        older = policy.job(blocker)
+        place = f"{older.schema_name}.{older.table_name}".rstrip(".")
+        yield f"job {blocker} ({older.action_text} {place})"
+    reorg = is_reorg(job)
+    kind = "reorg" if reorg else "general"
+    variable = f"exuvia_ddl_{kind}_workers"
+    workers = min(variables.read_int(txn, variable), policy.most_workers)
+    busy = sum(each.state == JobState.RUNNING and is_reorg(each) == reorg for each in unfinished)
+    if busy >= workers:
+        yield f"{kind} worker ({busy} of {workers} busy)"
+    tables = {each: meta.revision(txn, each) + 1 for each in table_ids(job)}
+    for table_id, newest in tables.items():
+        for hold in locks.blockers(table_id, newest):
+            yield f"open transaction of connection {hold.session}: {hold.about}"
+    yield from elsewhere(tables)
+
+
+def refusals_of(job: Job) -> list[str]:
+    """What would refuse it at its first step, in the words of the rules."""
+    rules = (rule.__name__ for sub in sub_jobs(job) for rule in action_of(sub).refuses)
+    return [text.strip("_").replace("_", " ") for text in dict.fromkeys(rules)]

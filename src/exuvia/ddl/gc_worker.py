@@ -1,52 +1,234 @@
-"""Metadata first, data later: the loop that empties what finished jobs left (seed 002's background
-job).
+"""Metadata first, data later: ranges of keys that finished jobs left behind, and the loop that
+empties them (seed 002's background job).
 
-    oldest row of mysql.gc_delete_range
+    mysql.gc_delete_range --emptied--> mysql.gc_delete_range_done
+
+    element_id    > 0   everything in the range goes: its index, table or partition is gone
+                  < 0   only tombstones go: the index of that number became public (law 6)
+    start_key           where emptying has come to: a row whose range was begun has another one
+    a range of names    the tables of a dropped database: each leaves its own rows instead
+
+    oldest row
       its job is unfinished            not yet
       a whole table or database        not before exuvia_drop_retention_s have passed: RECOVER TABLE
       the tables of a database         each leaves a row of its own, some at a time
-      anything else                    one batch (pipeline/delete.py) and the row's new start_key
+      anything else                    one batch and the row's new start_key
+
+A range is taken back (`restore_ranges`) by the transaction that recovers its table. That
+transaction and every batch of the emptying write the same row, so one of the two comes first and
+the other fails: nobody recovers what was begun to be emptied, nobody empties what was recovered.
+So the clock says only how long data is kept, never whether it may be taken.
 
 Who could still write there was refused before: the element is absent, its range is fenced by the
 revision, late fill tasks by the reorg's epoch. So emptying needs no check beyond the term of the
 `gc` owner, an ownership of its own, which is required by every transaction here: an owner that was
 deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
 Tombstones go once their index is public and the job has ended: no fill can come any more that they
-would have to stop (law 6).
+would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it
+(pipeline/throttle.py).
 
-The same owner removes lock marks.
-
-While clients commit, a batch is short and a longer rest follows it (pipeline/throttle.py).
-
-The clock says only how long data is kept, never whether it may be taken: see ddl/delete_range.py.
-
-Lock marks are traces of locks; those that no transaction can need any more are removed:
-
-    look                    the newest sequence is noted
-    KEPT_S later            marks up to it go, table by table, a batch a transaction; with the first
-                            of them m/lockfloor says so
-    a commit that held a key since before the floor, in a table with younger marks, is refused: it
-                            cannot know whether there was one (kv/validate.py)
-
-So the clock says how long marks are kept, never whether a commit is right. A mark that was left
-anew meanwhile stays: it is deleted as it was read, or the batch is refused and read again. What
-says that a table has marks goes with the table.
+Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
 """
 
 from collections.abc import Iterator
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog import meta, reader, writer
+from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
-from exuvia.ddl import delete_range, queue
-from exuvia.ddl.delete_range import PendingRange
+from exuvia.ddl import queue
+from exuvia.ddl.decision import DeleteRange
+from exuvia.ddl.elements import ranges_of_table
+from exuvia.ddl.queue import Row, system_table
 from exuvia.kv import keys
-from exuvia.kv.packet import Snapshot, Span, sequence_of
+from exuvia.kv.entry import TOMBSTONE, WriteKind
+from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span, sequence_of
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline import delete
 from exuvia.pipeline.throttle import BatchSize, Besides
+
+_ORDINAL_BITS = 24
+_STAMP_MS_BITS = 18
+_JOB, _ELEMENT, _START, _END, _STAMP = 0, 1, 2, 3, 4
+_NAMES = keys.meta("name")
+
+
+class PendingRange:
+    """A row of mysql.gc_delete_range. `since_ms`: wall time at which it was left."""
+
+    def __init__(self, handle: bytes, row: Row) -> None:
+        self.handle = handle
+        self.row = row
+        self.job_id = int(str(row[_JOB]))
+        self.element_id = int(str(row[_ELEMENT]))
+        self.span = Span(bytes.fromhex(str(row[_START])), bytes.fromhex(str(row[_END])))
+        self.since_ms = int(str(row[_STAMP])) >> _STAMP_MS_BITS
+
+    @property
+    def tombstones_only(self) -> bool:
+        """Whether live entries stay."""
+        return self.element_id < 0
+
+    @property
+    def holds_names(self) -> bool:
+        """Whether it stands for the tables of a dropped database."""
+        return self.span.start.startswith(_NAMES)
+
+    @property
+    def may_return(self) -> bool:
+        """Whether it is kept for the retention: whole tables and databases are recovered."""
+        return self.holds_names or self.span.end == keys.table_span(abs(self.element_id)).end
+
+
+def add_range(txn: Transaction, job_id: int, ordinal: int, each: DeleteRange, stamp: int) -> None:
+    """A range to be emptied once the job has ended. Hidden row id: job and ordinal."""
+    start, end = each.span
+    element = -each.element_id if each.tombstones_only else each.element_id
+    row: Row = [job_id, element, start.hex(), end.hex(), stamp]
+    writer.insert(txn, system_table(txn, "gc_delete_range"), row, _handle(job_id, ordinal))
+
+
+def free_ordinal(txn: Transaction, job_id: int) -> int:
+    """The first number no range of the job has: several steps of a job may leave some."""
+    table = system_table(txn, "gc_delete_range")
+    newest = next(reader.scan(txn, table, _span_of(txn, job_id), reverse=True), None)
+    return 0 if newest is None else _last_ordinal(txn, job_id) + 1
+
+
+def _handle(job_id: int, ordinal: int) -> bytes:
+    return keys.i64(job_id << _ORDINAL_BITS | ordinal)
+
+
+def pending_ranges(txn: Transaction) -> list[PendingRange]:
+    """The ranges not emptied yet, oldest first."""
+    return list(scan_ranges(txn))
+
+
+def scan_ranges(txn: Transaction, span: Span | None = None) -> Iterator[PendingRange]:
+    """The same, read as far as they are looked at."""
+    for handle, row in reader.scan(txn, system_table(txn, "gc_delete_range"), span):
+        yield PendingRange(handle, row)
+
+
+# -- while they are emptied ------------------------------------------------------------------------
+
+
+def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
+    """Everything of the range below that key is gone."""
+    row = [*left.row]
+    row[_START] = start.hex()
+    writer.update(txn, system_table(txn, "gc_delete_range"), left.handle, left.row, row)
+
+
+def range_done(txn: Transaction, left: PendingRange) -> None:
+    """The range is empty; with a table's last row its counters of ids go."""
+    writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
+    gone = left.may_return and not left.holds_names
+    if gone and meta.get_table(txn, left.element_id) is None:
+        meta.forget_counters(txn, left.element_id)
+    writer.insert(txn, system_table(txn, "gc_delete_range_done"), left.row, left.handle)
+
+
+def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | None:
+    """Some tables of a dropped database leave their own ranges; where to go on, None at the end."""
+    ordinal = _last_ordinal(txn, left.job_id)
+    found = list(txn.scan(left.span, limit=most))
+    for key, payload in found:
+        info = meta.get_table(txn, keys.read_number(payload))
+        txn.delete(key)
+        if info is not None:
+            meta.drop_table(txn, evolve(info, exuvia_referred=()))  # its keys wait since the drop
+            for each in ranges_of_table(info):
+                ordinal += 1
+                add_range(txn, left.job_id, ordinal, each, left.since_ms << _STAMP_MS_BITS)
+    return found[-1][0] + b"\0" if len(found) == most else None
+
+
+def _last_ordinal(txn: Transaction, job_id: int) -> int:
+    table = system_table(txn, "gc_delete_range")
+    newest = next(reader.scan(txn, table, _span_of(txn, job_id), reverse=True))
+    return keys.read_i64(newest[0]) & ((1 << _ORDINAL_BITS) - 1)
+
+
+# -- taken back ------------------------------------------------------------------------------------
+
+
+def untouched_ranges(txn: Transaction, job_id: int) -> tuple[DeleteRange, ...]:
+    """What a job left, as it left it: nothing where emptying has ended a range of it.
+
+    A range that was begun begins elsewhere, so it equals none that the job could have left."""
+    ended = system_table(txn, "gc_delete_range_done")
+    if next(reader.scan(txn, ended, _span_of(txn, job_id, "gc_delete_range_done")), None):
+        return ()
+    found = scan_ranges(txn, _span_of(txn, job_id))
+    return tuple(DeleteRange(abs(f.element_id), f.span, f.tombstones_only) for f in found)
+
+
+def restore_ranges(txn: Transaction, job_id: int) -> None:
+    """The job's ranges are in use again. Conflicts with whoever empties one of them meanwhile."""
+    for left in list(scan_ranges(txn, _span_of(txn, job_id))):
+        writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
+
+
+def _span_of(txn: Transaction, job_id: int, name: str = "gc_delete_range") -> Span:
+    prefix = keys.row_prefix(system_table(txn, name).info.id)
+    return Span(prefix + _handle(job_id, 0), prefix + _handle(job_id + 1, 0))
+
+
+# -- one batch -------------------------------------------------------------------------------------
+#
+#     empty_range         every key goes, whatever it holds: nobody writes there any more (the table
+#                         or the index is gone, and its last writers were fenced), so nothing is
+#                         validated
+#     purge_tombstones    tombstones of a public index go, live entries stay. An entry may be placed
+#                         over a tombstone at any time, so each removal is validated: Conflict, and
+#                         the batch is read anew
+#
+# Both write into the caller's transaction, which notes there how far it came: so a range is resumed
+# by anybody at the key where the last commit left it, and harmless twice. Neither commits.
+
+BATCH_KEYS = 5_000
+SCAN_BATCHES = 20  # how many batches of live entries one purge may look at
+
+
+def empty_range(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
+    """Remove at most so many keys; where to go on, None when nothing is left behind them."""
+    for found, _ in txn.snapshot.chunks(span, most):
+        for key in found:
+            txn.write(WriteKind.REMOVE, key, b"")
+        return None if len(found) < most else found[-1] + b"\0"
+    return None
+
+
+def purge_tombstones(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
+    """Remove at most so many tombstones; where to go on, None at the end of the span."""
+    removed = seen = 0
+    for found, raws in txn.snapshot.chunks(span, most):
+        for key, raw in zip(found, raws, strict=True):
+            if raw[SEQUENCE_BYTES:] == TOMBSTONE:
+                txn.delete(key)
+                removed += 1
+        seen += len(found)
+        if removed + len(found) > most or seen >= SCAN_BATCHES * most:
+            return found[-1] + b"\0"
+    return None
+
+
+# -- lock marks ------------------------------------------------------------------------------------
+#
+# Traces of locks; those that no transaction can need any more are removed:
+#
+#     look                    the newest sequence is noted
+#     KEPT_S later            marks up to it go, table by table, a batch a transaction; with the
+#                             first of them m/lockfloor says so
+#     a commit that held a key since before the floor, in a table with younger marks, is refused: it
+#                             cannot know whether there was one (kv/validate.py)
+#
+# So the clock says how long marks are kept, never whether a commit is right. A mark that was left
+# anew meanwhile stays: it is deleted as it was read, or the batch is refused and read again. What
+# says that a table has marks goes with the table.
 
 KEPT_S = 300.0
 BATCH = 1_000
@@ -55,7 +237,7 @@ _TABLE_END = 9
 
 
 class LockMarks:
-    """See the module. `step` is called by the `gc` owner; at most one transaction."""
+    """`step` is called by the `gc` owner; at most one transaction."""
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         self._kept_s = kept_s
@@ -100,7 +282,7 @@ def _marks(snapshot: Snapshot, start: bytes, floor: int) -> Iterator[bytes]:
         start = keys.after(header[:_TABLE_END])
 
 
-# -- gc worker -------------------------------------------------------------------------------------
+# -- the loop --------------------------------------------------------------------------------------
 
 ROLE = "gc"
 RETENTION = "exuvia_drop_retention_s"
@@ -115,7 +297,7 @@ class GcWorker:
     channel = "history"
 
     def __init__(
-        self, store: Store, campaign: Campaign, clock: Clock, batch_keys: int = delete.BATCH_KEYS
+        self, store: Store, campaign: Campaign, clock: Clock, batch_keys: int = BATCH_KEYS
     ) -> None:
         self._store = store
         self._campaign = campaign
@@ -163,7 +345,7 @@ class GcWorker:
         if seen == self._quiet and now_ms < self._due_ms:
             return None
         due_ms = float("inf")
-        for left in delete_range.scan(txn):
+        for left in scan_ranges(txn):
             kept_until_ms = left.since_ms + kept_ms if left.may_return else 0
             if kept_until_ms > now_ms:
                 due_ms = min(due_ms, kept_until_ms)
@@ -174,13 +356,13 @@ class GcWorker:
 
     def _take(self, txn: Transaction, left: PendingRange, most: int) -> None:
         if left.holds_names:
-            start = delete_range.expand(txn, left, BATCH_TABLES)
+            start = expand_names(txn, left, BATCH_TABLES)
         elif left.tombstones_only:
-            start = delete.purge(txn, left.span, most)
+            start = purge_tombstones(txn, left.span, most)
         else:
-            start = delete.empty(txn, left.span, most)
+            start = empty_range(txn, left.span, most)
         if start is None:
-            delete_range.done(txn, left)
+            range_done(txn, left)
         else:
-            delete_range.reached(txn, left, start)
+            range_reached(txn, left, start)
         txn.commit()

@@ -11,22 +11,170 @@ its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import admin, queue, two_queues
+from exuvia.ddl.actions import is_reorg
+from exuvia.ddl.apply import apply
 from exuvia.ddl.codes import JobState
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.job import Job
-from exuvia.ddl.queue_status_writer import QueueStatusWriter
 from exuvia.ddl.ready import Policy, ReadySet
-from exuvia.ddl.step_batcher import StepBatcher
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, WorkerContext
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+# -- jobs that wait say for what (law 10) ----------------------------------------------------------
+#
+# Who waits for long is written down, a few in a transaction and a transaction now and then: quick
+# jobs cost nothing, and a hundred thousand that wait hold up none that could step. The more there
+# are, the later each is looked at again.
+#
+#     waiting: job 12 (add index d.t)           an older unfinished job of its table or schema
+#     waiting: reorg worker (2 of 2 busy)       it may run, but nobody is free
+
+AFTER_S = 1.0
+AGAIN_S = 5.0
+AGAIN_EACH_S = 0.001  # more for each job that waits
+NOTES_A_STEP = 50
+PACE_S = 0.05
+
+
+class QueueStatusWriter:
+    """When to look at which waiting job. `busy(reorg)`: (busy workers, workers) of a pool."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: Campaign,
+        ready: Policy,
+        busy: Callable[[bool], tuple[int, int]],
+    ) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._ready = ready
+        self._busy = busy
+        self._due: list[tuple[float, int]] = []
+        self._next = float("-inf")
+
+    def add(self, job_id: int, now: float) -> None:
+        """A job joined the queue."""
+        heappush(self._due, (now + AFTER_S, job_id))
+
+    def step(self, now: float) -> bool:
+        """Write the reasons that are due; whether there were any. Raises Deposed."""
+        if now < self._next:
+            return False
+        self._next = now + PACE_S
+        again = now + AGAIN_S + AGAIN_EACH_S * len(self._due)
+        due: list[int] = []
+        while self._due and self._due[0][0] <= now and len(due) < NOTES_A_STEP:
+            _, job_id = heappop(self._due)
+            if job_id in self._ready and not self._ready.is_running(job_id):
+                due.append(job_id)
+                heappush(self._due, (again, job_id))
+        if due:
+            self._write(due)
+        return bool(due)
+
+    def _write(self, due: list[int]) -> None:
+        txn = self._store.begin()
+        try:
+            self._campaign.guard(txn)
+            for job_id in due:
+                self._note(txn, job_id)
+            txn.commit()
+        except Conflict:
+            return  # a session changed one of them: they are due again soon
+        finally:
+            txn.rollback()
+
+    def _note(self, txn: Transaction, job_id: int) -> None:
+        job = queue.get(txn, job_id)
+        noted = self._reason(job_id)
+        if job is not None and noted != (job.exuvia_wait, job.dependency_id):
+            reason, blocker = noted
+            queue.update(txn, evolve(job, exuvia_wait=reason, dependency_id=blocker))
+
+    def _reason(self, job_id: int) -> tuple[str, int]:
+        """(what for, the older job or 0)."""
+        blocker = self._ready.blocker(job_id)
+        if blocker:
+            older = self._ready.job(blocker)
+            place = f"{older.schema_name}.{older.table_name}".rstrip(".")
+            return f"waiting: job {blocker} ({older.action_text} {place})", blocker
+        reorg = is_reorg(self._ready.job(job_id))
+        busy, workers = self._busy(reorg)
+        noun = "reorg worker" if reorg else "general worker"
+        return f"waiting: {noun} ({busy} of {workers} busy)", 0
+
+
+# -- steps of several jobs in one commit -----------------------------------------------------------
+#
+# Steps of independent jobs that are due at one moment are committed together (decision 030).
+#
+#     worker 1: prepare -> a decision  \
+#     worker 2: prepare -> a decision   > applied in turn to one transaction -> one commit
+#     worker 3: prepare -> waits       /  it is stepped by itself, as ever
+#
+# Each step keeps what a step is: its own decision on a snapshot that holds the steps before it, its
+# own version, its own row; all or nothing of it. Jobs that run at one moment touch different
+# tables, so their order is free. What cannot be foreseen (a conflict with a session, an error of
+# one job) undoes the whole transaction, and then each is stepped by itself: so a fault is met by
+# its own job only.
+
+
+class StepBatcher:
+    """See the module; the manager's lock is held."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._singly = 0
+
+    def step(self, workers: Sequence[JobWorker], now: float) -> bool:
+        """One transaction for those that can step now; whether there was one. Raises Deposed."""
+        if len(workers) < 2 or self._singly:
+            self._singly = max(self._singly - 1, 0)
+            return False
+        txn = self._context.store.begin()
+        try:
+            prepared = self._prepare(txn, workers, now)
+            if prepared:
+                self._context.campaign.guard(txn)
+                txn.commit()
+        except Deposed:
+            raise
+        except Exception:  # whose it is shows when each is stepped by itself
+            self._singly = len(workers)
+            return False
+        finally:
+            txn.rollback()
+        for worker, decision in prepared:
+            worker.committed(decision)
+        return bool(prepared)
+
+    def _prepare(
+        self, txn: Transaction, workers: Sequence[JobWorker], now: float
+    ) -> list[tuple[JobWorker, Decision]]:
+        """Who steps, and how; the steps are in the transaction."""
+        prepared: list[tuple[JobWorker, Decision]] = []
+        for worker in workers:
+            ended = sum(decision.archive for _, decision in prepared)
+            decision = worker.prepare(txn, now, ended)
+            if decision is not None:
+                apply(txn, decision, self._context.owner)
+                prepared.append((worker, decision))
+        return prepared
+
+
+# -- the manager -----------------------------------------------------------------------------------
 
 TICK_S = 1.0
 PAUSED_S = 30.0  # a paused job is looked at when an operator says so, or after so long

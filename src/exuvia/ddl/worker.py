@@ -155,7 +155,7 @@ class JobWorker:
         return self._wait(txn, job, decision, now)
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
-        """The step it can commit now, for a transaction of several (ddl/step_batcher.py); None if
+        """The step it can commit now, for a transaction of several (ddl/manager.py); None if
         it is to be stepped by itself. `ended`: how many jobs have ended in this transaction."""
         with self._lock:
             job = queue.get(txn, self.job_id) if self.job_id else None

@@ -26,7 +26,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import DatabaseInfo, name
 from exuvia.catalog.state import STATE_TEXT, SchemaState
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl import delete_range
+from exuvia.ddl import gc_worker
 from exuvia.ddl.codes import ActionCode
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
@@ -436,6 +436,6 @@ class World:
             return False
         txn = self.shared.begin()
         try:
-            return not any(True for _ in delete_range.waiting(txn))
+            return not any(True for _ in gc_worker.pending_ranges(txn))
         finally:
             txn.rollback()

@@ -6,7 +6,7 @@
 
 The revision of the database is part of the fence of each of its tables, so one bump a step holds
 for all of them. The last step writes the same few keys however many tables there are: their names
-and infos stay behind, unreachable, as one range that is emptied later (ddl/delete_range.py).
+and infos stay behind, unreachable, as one range that is emptied later (ddl/gc_worker.py).
 """
 
 from exuvia.base.errors import Broken

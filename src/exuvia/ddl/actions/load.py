@@ -6,12 +6,14 @@
 
 Undo is DROP TABLE, entered at the state reached: when the query fails, when the job is cancelled,
 or when the member whose session loads is gone. What was loaded is left to be emptied; the reorg's
-epoch moved, so a session that wakes up late writes nothing more (law 2).
+epoch moved, so a session that wakes up late writes nothing more (law 2): every write of the load
+requires that epoch, and so does `finish_load`, which says that all rows are there.
 """
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.state import SchemaState
+from exuvia.cluster.member import Member
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.foreign_key import with_keys
 from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
@@ -20,6 +22,8 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet, StepWait
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import FillIndexes
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -72,3 +76,35 @@ def way_of_creating(job: Job) -> Action:
 
 
 ACTIONS = (CREATE_TABLE._replace(choose=way_of_creating),)
+
+
+# -- the session that loads ------------------------------------------------------------------------
+
+
+def may_load(job: Job) -> bool:
+    """Whether the table of the job has a place for its rows."""
+    return job.schema_state == SchemaState.WRITE_ONLY
+
+
+def epoch_of(txn: Transaction, job_id: int) -> int:
+    """The reorg's epoch; it moves when the job goes on or back."""
+    return keys.read_number(txn.get(keys.meta("reorg", job_id)))
+
+
+def finish_load(txn: Transaction, member: Member, job_id: int, epoch: int, rows: int) -> None:
+    """Say that every row is there. The commit raises Deposed once the job went back."""
+    member.guard(txn)
+    txn.require_equal(keys.meta("reorg", job_id), keys.number(epoch))
+    txn.put(keys.meta("loaded", job_id), keys.number(rows))
+    txn.notify("ack")
+
+
+def is_loaded(txn: Transaction, job_id: int) -> bool:
+    """Whether the rows are there."""
+    return txn.get(keys.meta("loaded", job_id)) is not None
+
+
+def forget_load(txn: Transaction, job_id: int) -> None:
+    """The job has ended."""
+    if is_loaded(txn, job_id):
+        txn.delete(keys.meta("loaded", job_id))

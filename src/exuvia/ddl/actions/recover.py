@@ -3,7 +3,7 @@
     absent -> public
 
 The dropped element's ranges are taken back from deletion in the same transaction
-(ddl/delete_range.py): if any of them was begun to be emptied it is too late, 8055. The table has
+(ddl/gc_worker.py): if any of them was begun to be emptied it is too late, 8055. The table has
 the id it had, and a revision that no writer of its former life can have planned with
 (catalog/meta.py).
 

@@ -18,7 +18,8 @@ from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import evolve
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, ctas_handshake, queue
+from exuvia.ddl import admin, queue
+from exuvia.ddl.actions.load import epoch_of, finish_load, may_load
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
 from exuvia.sql.cells import assign_to
@@ -50,7 +51,7 @@ def load(session: SessionApi, job_id: int, rows: SelectedRows) -> int:
             return 0
         loaded = session.run(lambda context: loading.load(context, table, job_id, epoch)).affected
         txn = session.services.store.begin()
-        ctas_handshake.finish(txn, session.services.member, job_id, epoch, loaded)
+        finish_load(txn, session.services.member, job_id, epoch, loaded)
         txn.commit()
         return loaded
     except Deposed:
@@ -73,9 +74,9 @@ def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
             job: Job | None = queue.get(txn, job_id)
             if job is None:
                 return None, 0
-            if ctas_handshake.may_begin(job):
+            if may_load(job):
                 table = session.services.schemas.table_by_id(txn, job.table_id)
-                return table, ctas_handshake.epoch_of(txn, job_id)
+                return table, epoch_of(txn, job_id)
         finally:
             txn.rollback()
         store.wait("version", seen, POLL_S)

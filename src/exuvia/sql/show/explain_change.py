@@ -19,7 +19,7 @@ import msgspec
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.cluster.questions import told_elsewhere
-from exuvia.ddl import explain_cost
+from exuvia.ddl import explain
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
@@ -73,7 +73,7 @@ def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iter
     world = read_snapshot(txn, job, now)
     runs: list[Decision] = []
     steps = list(decisions(job, world, runs))
-    works = [work for run in runs if (work := explain_cost.work_of(store, txn, run))]
+    works = [work for run in runs if (work := explain.work_of(store, txn, run))]
     place = ".".join(each for each in (job.schema_name, job.table_name) if each)
     rows = sum(work.rows for work in works)
     versions = sum(step.moves and not step.barrier for step in steps)
@@ -85,18 +85,16 @@ def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iter
     for step in steps:
         lines.append(["Step", "", "owner", place, step_text(before, step)])
         before = step
-    pace = explain_cost.pace_of(txn, job)
+    pace = explain.pace_of(txn, job)
     for work in works:
         size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
         told = f"{size}, {pace.tell(work.rows)}"
-        lines.append(["Reorg", f"{work.rows:.2f}", explain_cost.runner(txn, work), work.what, told])
+        lines.append(["Reorg", f"{work.rows:.2f}", explain.runner(txn, work), work.what, told])
     services = session.services
     elsewhere = partial(told_elsewhere, services.store, services.member, services.clock)
-    for wait in explain_cost.waits_of(txn, job, services.locks, elsewhere):
+    for wait in explain.waits_of(txn, job, services.locks, elsewhere):
         lines.append(["Waits", "", "", wait, "now"])
-    lines.append(
-        ["Refuses", "", "owner", place, "; ".join(explain_cost.refusals_of(job)) or "nothing"]
-    )
+    lines.append(["Refuses", "", "owner", place, "; ".join(explain.refusals_of(job)) or "nothing"])
     for n, (title, *others) in enumerate(lines, 1):
         mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
         yield [f"{mark}{title}_{n}", *others]

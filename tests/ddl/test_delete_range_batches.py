@@ -3,11 +3,11 @@
 import pytest
 
 from exuvia.base.errors import Conflict
+from exuvia.ddl import gc_worker
 from exuvia.kv import keys as k
 from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
-from exuvia.pipeline import delete
 
 
 def entry(n: int) -> bytes:
@@ -33,21 +33,21 @@ def filled(count: int = 5000) -> MemoryStore:
 
 def test_a_range_is_emptied_and_its_neighbours_stay() -> None:
     store = filled()
-    assert sum(batches(store, delete.empty, Span(b"a00010", b"a04990"), 1000)) == 4980
+    assert sum(batches(store, gc_worker.empty_range, Span(b"a00010", b"a04990"), 1000)) == 4980
     assert store.count(Span(b"a", b"b")) == 20
 
 
 @pytest.mark.parametrize("most", [1, 999, 1000, 2500, 5000, 9999])
 def test_no_transaction_removes_more_than_a_batch(most: int) -> None:
     store = filled(5000 if most > 1 else 30)
-    sizes = batches(store, delete.empty, Span(b"a", b"b"), most)
+    sizes = batches(store, gc_worker.empty_range, Span(b"a", b"b"), most)
     assert max(sizes) <= most and store.count(Span(b"a", b"b")) == 0
 
 
 def test_emptying_goes_on_at_the_key_it_had_come_to() -> None:
     store = filled(10)
     txn = store.begin()
-    assert delete.empty(txn, Span(b"a", b"b"), 4) == b"a00003\0"
+    assert gc_worker.empty_range(txn, Span(b"a", b"b"), 4) == b"a00003\0"
     txn.commit()
     assert store.count(Span(b"a", b"b")) == 6
 
@@ -55,7 +55,7 @@ def test_emptying_goes_on_at_the_key_it_had_come_to() -> None:
 def test_tombstones_are_purged_and_live_entries_stay() -> None:
     store = MemoryStore()
     store.bulk([entry(n) for n in range(3000)], [TOMBSTONE if n % 3 else LIVE for n in range(3000)])
-    sizes = batches(store, delete.purge, k.span_of(k.index_prefix(7, 1)), 500)
+    sizes = batches(store, gc_worker.purge_tombstones, k.span_of(k.index_prefix(7, 1)), 500)
     assert sum(sizes) == 2000 and max(sizes) <= 500
     assert store.count(k.span_of(k.index_prefix(7, 1))) == 1000
 
@@ -64,15 +64,15 @@ def test_a_purge_looks_at_a_bounded_number_of_live_entries() -> None:
     store = MemoryStore()
     store.bulk([entry(n) for n in range(3000)], LIVE)
     txn = store.begin()
-    reached = delete.purge(txn, k.span_of(k.index_prefix(7, 1)), 10)
-    assert reached == entry(delete.SCAN_BATCHES * 10 - 1) + b"\0"
+    reached = gc_worker.purge_tombstones(txn, k.span_of(k.index_prefix(7, 1)), 10)
+    assert reached == entry(gc_worker.SCAN_BATCHES * 10 - 1) + b"\0"
 
 
 def test_an_entry_that_comes_alive_while_it_is_purged_stays() -> None:
     store = MemoryStore()
     store.bulk([entry(1), entry(2)], TOMBSTONE)
     txn = store.begin()
-    delete.purge(txn, k.span_of(k.index_prefix(7, 1)))
+    gc_worker.purge_tombstones(txn, k.span_of(k.index_prefix(7, 1)))
     store.bulk([entry(1)], LIVE, overwrite=True)
     with pytest.raises(Conflict):
         txn.commit()
