@@ -122,7 +122,9 @@ def test_point_statements_load_no_heavy_library(tmp_path: Path) -> None:
             "DELETE FROM d.t WHERE a = 2",
         )
         loaded = Path(f"/proc/{node.pid}/maps").read_text()
-        assert not re.findall(r"\S*(?:duckdb|pyarrow|libarrow|pyspark)\S*", loaded)
+        assert not re.findall(r"\S*(?:duckdb|pyarrow|libarrow|pyspark|cryptography)\S*", loaded)
+        run(node, "SELECT AES_ENCRYPT('a', 'a')")
+        assert "cryptography" in Path(f"/proc/{node.pid}/maps").read_text()
         run(node, "SELECT COUNT(*), SUM(a) FROM d.t GROUP BY b")
         assert "duckdb" in Path(f"/proc/{node.pid}/maps").read_text()
 

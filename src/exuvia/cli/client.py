@@ -3,6 +3,8 @@
 `exuvia sql`: run statements and print their answers. The first error ends it, exit code 1.
 
 `exuvia stats queue`: the tables that wait for an automatic analysis, the most urgent first.
+
+A node is a command of the same program and needs no client: pymysql is imported where one is made.
 """
 
 import json
@@ -11,7 +13,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-import pymysql
 import typer
 
 from exuvia.server.statements import split
@@ -99,6 +100,8 @@ def run(
     statements: Sequence[str], host: str, port: int, user: str, database: str, output: Format
 ) -> int:
     """The exit code."""
+    import pymysql
+
     texts = [piece for text in (statements or [sys.stdin.read()]) for piece in split(text)]
     try:
         client = NodeClient(host, port, user, database)
