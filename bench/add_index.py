@@ -29,7 +29,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -39,7 +39,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
-from exuvia.stats.new_index import NewIndexes
+from exuvia.stats.ddl_handler import NewIndexes
 
 DATABASE = DatabaseInfo(id=90, db_name=name("sbtest"))
 BATCH_ROWS = 100_000

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.table import with_layout
 
 NAMES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")

@@ -18,12 +18,11 @@ from collections.abc import Callable
 from bench.cluster import figure, headline
 from exuvia.base.clock import SystemClock
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.catalog.static_ddl import table
-from exuvia.catalog.system_tables import SYSTEM, TEST_ID
+from exuvia.catalog.system_tables import SYSTEM, TEST_ID, table
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign, owner_of
-from exuvia.events import outbox, schema_change
+from exuvia.events import notifier, schema_change
 from exuvia.events.notifier import Handler, Notifier
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
@@ -37,7 +36,7 @@ FIRST_JOB = 1000
 BATCH = 500
 LEASE_S = 5.0
 PATIENCE_S = 600.0
-EVENTS = keys.span_of(keys.row_prefix(SYSTEM[outbox.TABLE].id))
+EVENTS = keys.span_of(keys.row_prefix(SYSTEM[notifier.TABLE].id))
 
 
 def ledger(number: int) -> Handler:
@@ -69,7 +68,7 @@ def tell(store: Store, events: int) -> None:
     for first in range(0, events, BATCH):
         txn = store.begin()
         for n in range(first, min(first + BATCH, events)):
-            outbox.put(txn, FIRST_JOB + n, outbox.WHOLE_JOB, change)
+            notifier.put(txn, FIRST_JOB + n, notifier.WHOLE_JOB, change)
         txn.commit()
 
 

@@ -19,7 +19,7 @@ from exuvia.base.clock import SystemClock
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests

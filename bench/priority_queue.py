@@ -28,20 +28,18 @@ from bench.cluster import figure, headline
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import evolve, name, to_json
-from exuvia.catalog.static_ddl import table
-from exuvia.catalog.system_tables import TEST_ID
+from exuvia.catalog.system_tables import TEST_ID, table
 from exuvia.catalog.table import Table
 from exuvia.cli.demo import story
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE
 from exuvia.kv.open import open_store
+from exuvia.kv.packet import LIVE
 from exuvia.kv.store import Store
 from exuvia.stats import meta
 from exuvia.stats.analysis_jobs import AnalysisJob, rescored
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.heap import Heap
 from exuvia.stats.meta import Delta
-from exuvia.stats.queue import Queue
+from exuvia.stats.queue import Heap, Queue
 
 FIRST = 1000
 BATCH = 10_000

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from exuvia.base.errors import Unavailable
-from exuvia.catalog import meta, reader, system_rows
+from exuvia.catalog import meta, reader, system_tables
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
@@ -107,7 +107,7 @@ def test_the_first_id_of_a_user_s_element_is_seed_001_s(store):
 
 
 def rows(txn, table_name):
-    table = system_rows.planned(txn, table_name)
+    table = system_tables.planned(txn, table_name)
     return [row for _, row in reader.scan(txn, table)]
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from exuvia.base.errors import Broken, Conflict, SchemaChanged
 from exuvia.catalog import meta
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from exuvia.base.errors import Refused, SchemaChanged
-from exuvia.catalog.ids import BLOCK, LAST_ID, IdAllocator
+from exuvia.catalog.autoid import BLOCK, LAST_ID, IdAllocator
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 

@@ -12,7 +12,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.static_ddl import table
+from exuvia.catalog.system_tables import table
 from exuvia.kv.memory import MemoryStore
 
 T = table(100, "t", "a bigint not null", "b int", primary="a", database_id=1)

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.static_ddl import table
-from exuvia.catalog.system_tables import LAST_SYSTEM_ID, SYSTEM
+from exuvia.catalog.system_tables import LAST_SYSTEM_ID, SYSTEM, table
 
 SEED_000 = {
     "tidb_ddl_job": [

@@ -4,8 +4,8 @@ import pytest
 
 from exuvia.base.errors import Refused, SchemaChanged
 from exuvia.catalog import meta
+from exuvia.catalog.autoid import Sequences, base_of, seek
 from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
-from exuvia.catalog.sequences import Sequences, base_of, seek
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 

@@ -7,8 +7,7 @@ from exuvia.base.errors import Broken
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.table import Table, with_layout
-from exuvia.catalog.virtual import VirtualStep
+from exuvia.catalog.table import Table, VirtualStep, with_layout
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import task

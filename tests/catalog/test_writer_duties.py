@@ -17,8 +17,8 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
 from support.rows import BIGINT, INT, column, index, info_of, planned, store_of, text
 

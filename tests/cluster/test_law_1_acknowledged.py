@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.cluster.versions import ack_key
 from exuvia.kv import keys
-from exuvia.kv.entry import WriteKind
+from exuvia.kv.packet import WriteKind
 from support.nodes import Node, acks, read, sequence
 
 

@@ -5,9 +5,8 @@ import pytest
 from exuvia.base.errors import Conflict
 from exuvia.ddl import gc_worker
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LIVE, TOMBSTONE, Span
 
 
 def entry(n: int) -> bytes:

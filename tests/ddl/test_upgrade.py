@@ -5,7 +5,7 @@ import pytest
 
 from exuvia.base.errors import Unavailable
 from exuvia.catalog import bootstrap, meta, system_tables, writer
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl import upgrade as upgrades

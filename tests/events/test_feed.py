@@ -9,7 +9,7 @@ import pytest
 
 from exuvia.catalog.sysvar import variables
 from exuvia.events import feed, notifier, subscribe
-from exuvia.events.webhook import Webhook
+from exuvia.events.feed import Webhook
 from support.news import Ledger, News
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate
 from exuvia.kv.chain import Chain
-from exuvia.kv.entry import LIVE, WriteKind
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.open import open_store
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.store import Store
 
 ALL = Span(b"t", b"u")

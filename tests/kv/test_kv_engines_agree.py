@@ -11,10 +11,18 @@ import pytest
 
 from exuvia.base.errors import ExuviaError
 from exuvia.kv import validate
-from exuvia.kv.entry import LIVE, WriteKind
-from exuvia.kv.lmdb import work
+from exuvia.kv.lmdb import committer
 from exuvia.kv.open import open_store
-from exuvia.kv.packet import SEQUENCE_BYTES, AtMost, Equal, Span, Standing, Unchanged
+from exuvia.kv.packet import (
+    LIVE,
+    SEQUENCE_BYTES,
+    AtMost,
+    Equal,
+    Span,
+    Standing,
+    Unchanged,
+    WriteKind,
+)
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -155,6 +163,6 @@ def test_random_histories_end_alike_where_every_packet_is_arranged(
     """As a large one is, and looked up two keys at a time; which of several broken keys is named
     is each way's own."""
     for name, value in {"SMALL": 0, "FEW": 0, "STRIDE": 2}.items():
-        monkeypatch.setattr(work, name, value)
+        monkeypatch.setattr(committer, name, value)
     monkeypatch.setattr(validate, "STRIDE", 2)
     assert {"Conflict", "Duplicate"} <= run(seed, tmp_path, named=False)

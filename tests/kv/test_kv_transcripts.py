@@ -6,8 +6,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, TOMBSTONE, WriteKind
-from exuvia.kv.packet import LONGEST_KEY, AtMost, Equal, Span
+from exuvia.kv.packet import LIVE, LONGEST_KEY, TOMBSTONE, AtMost, Equal, Span, WriteKind
 from exuvia.kv.store import Store
 
 ALL = Span(b"t", b"u")

@@ -18,8 +18,7 @@ from exuvia.base.errors import Conflict, Unavailable
 from exuvia.cli.main import app
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.compact import Swap, copy
-from exuvia.kv.lmdb.environment import Environment
-from exuvia.kv.lmdb.settings import LmdbSettings
+from exuvia.kv.lmdb.environment import Environment, LmdbSettings
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span

@@ -13,14 +13,12 @@ import pytest
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, WriteKind
+from exuvia.kv.lmdb import committer
 from exuvia.kv.lmdb import store as store_module
-from exuvia.kv.lmdb import work
-from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket
+from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket, apply_arranged
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.lmdb.work import apply_arranged
 from exuvia.kv.open import open_store
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.validate import STRIDE
 
 ALL = Span(b"t", b"u")
@@ -311,11 +309,11 @@ def test_a_large_commit_reads_its_pages_before_the_gate(
 
     def touch(*given: Any) -> None:
         inside.append(gate.inside)
-        work.touch(*given)
+        committer.touch(*given)
 
     monkeypatch.setattr(store_module, "touch", touch)
     txn = opened.begin()
-    for number in range(work.TOUCHED):
+    for number in range(committer.TOUCHED):
         txn.put(b"t" + k.number(number), b"y")
     txn.commit()
     assert inside == [False]

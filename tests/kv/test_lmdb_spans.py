@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from exuvia.kv import keys as k
-from exuvia.kv.lmdb import spans
+from exuvia.kv.lmdb import pages
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
@@ -92,9 +92,9 @@ class Dense:
 def test_however_many_keys_there_are_few_are_looked_at() -> None:
     view = Dense(10**9)
     whole = Span(k.u64(0), k.u64(1 << 62))
-    assert abs(spans.count(view, whole) / 10**9 - 1) < 0.05
+    assert abs(pages.count(view, whole) / 10**9 - 1) < 0.05
     assert view.touched < 1_000_000
-    cuts = [int.from_bytes(part.start, "big") for part in spans.split(view, whole, 50)]
+    cuts = [int.from_bytes(part.start, "big") for part in pages.split(view, whole, 50)]
     sizes = [b - a for a, b in zip(cuts, [*cuts[1:], 10**9], strict=True)]
     assert len(sizes) == 50
     assert max(sizes) < 1.7 * 10**9 / 50
@@ -112,4 +112,4 @@ def test_however_many_keys_there_are_few_are_looked_at() -> None:
     ],
 )
 def test_a_boundary_parts_two_keys(first: bytes, last: bytes) -> None:
-    assert first < spans.boundary(first, last) <= last
+    assert first < pages.boundary(first, last) <= last

@@ -11,9 +11,8 @@ import pytest
 
 from exuvia.base.errors import Conflict
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, WriteKind
-from exuvia.kv.lmdb import work
-from exuvia.kv.packet import Unchanged
+from exuvia.kv.lmdb import committer
+from exuvia.kv.packet import LIVE, Unchanged, WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -90,7 +89,7 @@ def test_two_that_hold_one_key_do_not_both_commit(
 def test_large_packets_are_held_to_it_too(
     store: Store, first: Hold, second: Hold, present: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "SMALL", 0)
+    monkeypatch.setattr(committer, "SMALL", 0)
     test_two_that_hold_one_key_do_not_both_commit(store, first, second, present)
 
 

@@ -8,8 +8,18 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate, SchemaChanged
 from exuvia.kv import keys
-from exuvia.kv.entry import JUDGED, LIVE, TOMBSTONE, WriteKind
-from exuvia.kv.packet import AtMost, Equal, Packet, Requirement, Unchanged, Write
+from exuvia.kv.packet import (
+    JUDGED,
+    LIVE,
+    TOMBSTONE,
+    AtMost,
+    Equal,
+    Packet,
+    Requirement,
+    Unchanged,
+    Write,
+    WriteKind,
+)
 from exuvia.kv.validate import arrange, outcomes, settle, validate
 
 KEYS = [b"t%d" % n for n in range(6)]

@@ -4,8 +4,8 @@ import pytest
 
 from exuvia.base.errors import Deposed
 from exuvia.kv import keys
-from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import WriteKind
 from exuvia.pipeline import throttle
 from exuvia.pipeline.throttle import Batch, Courtesy
 from exuvia.pipeline.verify.check import order_for

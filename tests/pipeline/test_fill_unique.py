@@ -5,8 +5,8 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import LIVE, TOMBSTONE
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings

@@ -3,9 +3,8 @@
 import os
 import threading
 
-from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import BulkResult, Packet
+from exuvia.kv.packet import BulkResult, Packet, WriteKind
 from exuvia.pipeline.throttle import NICE, UnhurriedStore, step_back
 
 

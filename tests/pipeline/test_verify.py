@@ -11,8 +11,8 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import LIVE, TOMBSTONE
 from exuvia.pipeline import entries
 from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels import SCANS

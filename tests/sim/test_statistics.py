@@ -10,7 +10,7 @@ from exuvia.cli.sim import run
 from exuvia.events.schema_change import Kind
 from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
-from exuvia.stats import facts, following, queue
+from exuvia.stats import ddl_handler, facts, queue
 
 SEEDS = 80
 MOST_SEEDS = 300
@@ -61,12 +61,12 @@ def replaced(holder: Any, name: str, value: object) -> Iterator[None]:
 
 def whole_left_alone() -> Any:
     """Partitions go, and the table's rows are what they were."""
-    return replaced(following, "_shift", lambda *arguments: None)
+    return replaced(ddl_handler, "_shift", lambda *arguments: None)
 
 
 def whole_forgotten() -> Any:
     """A whole's counts are looked for under the table's own id alone."""
-    return replaced(following, "_whole_before", lambda found: found.old_table_id)
+    return replaced(ddl_handler, "_whole_before", lambda found: found.old_table_id)
 
 
 def jobs_of_any_table() -> Any:

@@ -9,7 +9,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta as catalog
 from exuvia.catalog import writer
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import definition as variables_of
 from exuvia.catalog.sysvar import variables
 from exuvia.stats.analysis_jobs import NEVER, AnalysisJob

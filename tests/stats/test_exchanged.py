@@ -10,7 +10,7 @@ from exuvia.catalog.system_tables import TEST_ID
 from exuvia.events import schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.stats import meta, records
-from exuvia.stats.following import RETAINED_S, Following
+from exuvia.stats.ddl_handler import RETAINED_S, Following
 from exuvia.stats.records import Statistics
 from support.analyzed import Place
 

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from exuvia.stats.heap import SPARE_SHARE, Closed, Empty, Heap
+from exuvia.stats.queue import SPARE_SHARE, Closed, Empty, Heap
 from support.ranked import Element, heap, of
 
 KEYS = st.integers(0, 12)

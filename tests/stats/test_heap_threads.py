@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from exuvia.stats.heap import Empty, Heap
+from exuvia.stats.queue import Empty, Heap
 from support.ranked import Element, heap, of
 
 THREADS, STEPS = 4, 4000

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exuvia.stats.histogram import begins_of, build
+from exuvia.stats.analysis import begins_of, build
 
 KEYS = st.lists(st.integers(0, 40), max_size=300).map(lambda n: [b"%03d" % v for v in sorted(n)])
 

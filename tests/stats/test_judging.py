@@ -7,8 +7,7 @@ import pytest
 from exuvia.base.types import FieldType, TypeCode
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import evolve
-from exuvia.catalog.static_ddl import table
-from exuvia.catalog.system_tables import TEST_ID
+from exuvia.catalog.system_tables import TEST_ID, table
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import facts, meta
 from exuvia.stats.analysis import is_skipped

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exuvia.catalog.model import DatabaseInfo, name
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.pipeline.gathering import Gathered

@@ -7,7 +7,7 @@ import pytest
 from exuvia.catalog import meta as catalog
 from exuvia.catalog import writer
 from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.events.schema_change import Kind

@@ -23,9 +23,8 @@ from exuvia.kv import keys
 from exuvia.stats import meta
 from exuvia.stats.analysis_jobs import AnalysisJob, Indicators, score
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.heap import Heap
 from exuvia.stats.meta import Delta
-from exuvia.stats.queue import Queue
+from exuvia.stats.queue import Heap, Queue
 from support.analyzed import DAY, Place
 from support.small_tables import abc, index
 from support.world import World, rows, run

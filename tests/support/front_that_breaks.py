@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from exuvia.cli.main import main
-from exuvia.cluster.acknowledger import Acknowledger
+from exuvia.cluster.versions import Acknowledger
 
 fault = Path(sys.argv.pop(1))
 honest = Acknowledger.step

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from exuvia.catalog import meta
-from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.table import Table
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job

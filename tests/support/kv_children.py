@@ -23,12 +23,11 @@ from exuvia.base.errors import Conflict, ExuviaError, OutOfSpace, Refused, Unava
 from exuvia.cluster import row_locks
 from exuvia.cluster.row_locks import Locker, RowLocks
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE, WriteKind
-from exuvia.kv.lmdb import compact, work
+from exuvia.kv.lmdb import committer, compact
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import lmdb_place, open_store
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.store import Store
 from support.store_faults import FOREVER, SYNC, inherited
 
@@ -81,7 +80,7 @@ def count_up(url: str, times: int, threads: int = 1) -> None:
             except Conflict:
                 continue
 
-    workers = [threading.Thread(target=work) for _ in range(threads)]
+    workers = [threading.Thread(target=committer) for _ in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -116,13 +115,13 @@ def stop_inside(url: str, where: str) -> None:
             freeze()
     gate = environment.gate
     if where == "half written":
-        work.STRIDE, work.SMALL = 1, 0  # small packets show no progress
+        committer.STRIDE, committer.SMALL = 1, 0  # small packets show no progress
         steps = iter(range(50))
         gate.progress = lambda: freeze() if next(steps) == 40 else None  # type: ignore[method-assign]
         _put_many(store, 100)
     if where == "in a circle":
         gate.progress = lambda: _circle()  # type: ignore[method-assign]
-        work.STRIDE, work.SMALL = 1, 0  # small packets show no progress
+        committer.STRIDE, committer.SMALL = 1, 0  # small packets show no progress
         _put_many(store, 100)
     take = gate._locks.take
     if where == "turn taken":
@@ -149,7 +148,7 @@ def _put_many(store: LmdbStore, keys: int) -> None:
 def commit_slowly(url: str, keys: int, pause_s: float) -> None:
     """Commit so many keys, with a pause before each."""
     store = cast(LmdbStore, open_store(url))
-    work.STRIDE = 1
+    committer.STRIDE = 1
     gate = store._environment.gate
     progress = gate.progress
     said: list[str] = []
@@ -396,7 +395,7 @@ def commit_together_under_faults(url: str) -> None:
     def work(number: int) -> None:
         said[number] = _error_of(partial(_put, store, b"tk%d" % number)).split()[0]
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=committer, args=(n,)) for n in range(4)]
     with store._environment.write():
         for thread in threads:
             thread.start()

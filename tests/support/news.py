@@ -11,12 +11,12 @@ from collections.abc import Callable
 from exuvia.base.clock import ManualClock
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox, schema_change
+from exuvia.events import notifier, schema_change
 from exuvia.events.notifier import Handler, Notifier
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
-from exuvia.kv.entry import WriteKind
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import WriteKind
 from exuvia.kv.transaction import Transaction
 from support.small_tables import abc
 from support.stores import bootstrapped
@@ -76,9 +76,11 @@ class News:
         txn = self.store.begin()
         if parts:
             for part, change in enumerate(parts):
-                outbox.put(txn, job_id, part, change)
+                notifier.put(txn, job_id, part, change)
         else:
-            outbox.put(txn, job_id, outbox.WHOLE_JOB, schema_change.create_table(abc(f"t{job_id}")))
+            notifier.put(
+                txn, job_id, notifier.WHOLE_JOB, schema_change.create_table(abc(f"t{job_id}"))
+            )
         txn.commit()
 
     def step(self) -> float:
@@ -104,6 +106,6 @@ class News:
 
     def pending(self) -> list[tuple[int, int]]:
         txn = self.store.begin()
-        found = [event.place for event in outbox.pending(txn)]
+        found = [event.place for event in notifier.pending(txn)]
         txn.rollback()
         return found

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 from exuvia.base.clock import ManualClock
 from exuvia.cluster import member as members
-from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.versions import Lag, Waiter, announce, finish
+from exuvia.cluster.versions import Acknowledger, Lag, MetadataLocks, Waiter, announce, finish
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

@@ -12,8 +12,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, TOMBSTONE
-from exuvia.kv.packet import Equal
+from exuvia.kv.packet import LIVE, TOMBSTONE, Equal
 from exuvia.kv.store import Store
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 

@@ -10,8 +10,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
 from exuvia.ddl.elements import renumber
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, TOMBSTONE
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import LIVE, TOMBSTONE
 from support.small_tables import PRIMARY, column, index, table
 from support.state_worlds import ROWS, TOMB, VALUES, Small, Statement, key_of
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from exuvia.stats.heap import Heap
+from exuvia.stats.queue import Heap
 
 
 class Element(NamedTuple):

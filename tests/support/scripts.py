@@ -27,7 +27,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job, evolve
 from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.kv import keys
-from exuvia.kv.entry import is_live
+from exuvia.kv.packet import is_live
 from exuvia.kv.store import Store
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FitRows, MoveRows, Plan

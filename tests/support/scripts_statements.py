@@ -15,7 +15,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.entry import is_live
+from exuvia.kv.packet import is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from support.scripts import ASKED, Play, Script, steps_of

@@ -10,7 +10,7 @@ import lmdb
 sys.path.append(str(Path(__file__).parents[1]))
 
 from exuvia.kv.lmdb.environment import Environment
-from exuvia.kv.lmdb.failures import translate
+from exuvia.kv.lmdb.native import translate
 from support.store_faults import SLOT, inherited
 
 faults = inherited()

@@ -15,10 +15,9 @@ from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.model import DatabaseInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
-from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job

@@ -2,7 +2,7 @@
 
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.static_ddl import table as static_table
+from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
@@ -12,7 +12,7 @@ JOB = 77
 
 
 def table_info(*lines: str, table_id: int = 100, title: str = "t", **parts: object) -> TableInfo:
-    """A public table; see catalog/static_ddl.py."""
+    """A public table; see catalog/system_tables.py."""
     return static_table(table_id, title, *lines, database_id=DATABASE.id, **parts)  # type: ignore[arg-type]
 
 

@@ -13,16 +13,14 @@ from typing import Any
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused
-from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
-from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.questions import WRITERS, Answering, writers
 from exuvia.cluster.row_locks import RowLocks
-from exuvia.cluster.versions import Waiter
+from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
@@ -34,8 +32,8 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
+from exuvia.stats.ddl_handler import NewIndexes
 from exuvia.stats.deltas import Deltas
-from exuvia.stats.new_index import NewIndexes
 from exuvia.stats.owner import Stats
 from support.stores import bootstrapped
 

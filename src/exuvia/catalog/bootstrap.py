@@ -21,7 +21,7 @@ The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store 
 
 from exuvia import __version__
 from exuvia.base.errors import Conflict, Unavailable
-from exuvia.catalog import meta, system_rows
+from exuvia.catalog import meta, system_tables
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
@@ -93,7 +93,7 @@ def _fill(txn: Transaction) -> None:
         meta.put_database(txn, database)
     for info in SYSTEM.values():
         meta.put_table(txn, info)
-    system_rows.fill(txn, FORMAT_VERSION)
+    system_tables.fill(txn, FORMAT_VERSION)
     variables.fill(txn)
     meta.publish(
         txn,

@@ -16,7 +16,7 @@ CHECK and FOREIGN KEY at rest, with the JSON names of TiDB; our own begin with `
 
 Both are moved by the same step, so each side's writers have their duty under a revision of their
 own table. Both bear the key's link, a number of its own; which tables it joins now, whatever was
-renamed, truncated or dropped and made anew since, says catalog/references.py.
+renamed, truncated or dropped and made anew since, says catalog/meta.py.
 
 How a table is cut into partitions, at rest; JSON names of TiDB.
 
@@ -241,7 +241,7 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What makes a table a sequence. A new generation begins at `exuvia_base`, the value before its
-    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/sequences.py)."""
+    first one: how ALTER SEQUENCE ... RESTART sets the counter (catalog/autoid.py)."""
 
     sequence_start: int = 1
     sequence_cache: bool = True
@@ -296,7 +296,7 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_virtual(self) -> bool:
-        """True for a generated column that is not stored: catalog/virtual.py."""
+        """True for a generated column that is not stored: catalog/table.py."""
         return bool(self.generated_expr_string) and not self.generated_stored
 
     @property

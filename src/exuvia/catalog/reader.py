@@ -28,9 +28,8 @@ from exuvia.catalog.codec.key_codec import handle_values, split_entry
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import IndexForm, Table
-from exuvia.kv.entry import LIVE, is_live
 from exuvia.kv.keys import HANDLE_AT, VALUES_AT
-from exuvia.kv.packet import SEQUENCE_BYTES, Span
+from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, Span, is_live
 from exuvia.kv.transaction import Transaction
 
 Value = Any

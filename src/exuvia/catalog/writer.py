@@ -17,7 +17,7 @@ columns that take another's place, so the key is made of converted values. An up
 where it changes the key: its row may be new in its own transaction.
 
 A tombstone is left blindly: also where the snapshot shows no entry, since a fill may be about to
-put one. What a unique write meets is judged where it commits (kv/entry.py).
+put one. What a unique write meets is judged where it commits (kv/packet.py).
 
 An update that leaves a key as it is writes nothing to that index, in no state. In WRITE_REORG this
 is safe: whatever puts the entry, a fill that read the row before the update or after it, puts the
@@ -45,7 +45,7 @@ from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, WriteKind
+from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
 
 

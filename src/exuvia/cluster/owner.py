@@ -18,8 +18,7 @@ import msgspec
 
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
-from exuvia.cluster.lease import Silence
-from exuvia.cluster.member import Member
+from exuvia.cluster.member import Member, Silence
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

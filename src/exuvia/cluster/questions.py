@@ -22,10 +22,10 @@ import msgspec
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member, MemberInfo
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv import keys
-from exuvia.kv.entry import WriteKind
+from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 

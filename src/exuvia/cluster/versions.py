@@ -7,7 +7,7 @@
     worker, in the last transaction     finish(job)
 
 A front that does not answer is waited for as long as its lease, on the waiter's clock, and then
-fenced (cluster/lease.py); one whose process has ended is fenced at once. A front that joins after
+fenced (cluster/member.py); one whose process has ended is fenced at once. A front that joins after
 the announcement plans with the new version anyway; its acknowledgement is harmless. A new owner
 finds the announcements in the store and waits for them before it steps (law 4).
 
@@ -16,22 +16,100 @@ and the next number. A front of an older build acknowledges without numbers, and
 
 Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
 the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
+
+The metadata lock: which open transactions of this front wrote which table, planned with what.
+A table that gave evidence for a write elsewhere counts as written.
+
+    hold(transaction, table, revision)    when it first writes the table
+    release(transaction)                  when it ends, however it ends
+    blockers(table, below)                who planned with a revision older than `below`
+
+It lets transactions live through a schema change: a front acknowledges a step only when nobody
+blocks it. Nothing becomes wrong without it, the store's fence decides at commit (law 1). Readers
+never appear here: they are safe in their snapshot, so an idle BEGIN or a dump blocks nothing.
+
+A front's side of the two versions (versions.py), and its heartbeat (member.py).
+
+It acknowledges a step once none of its open transactions wrote the table with an older plan, and
+says which do. Its lease is renewed here and nowhere else, in the transaction of a look: a front
+that beats has answered every job, with an acknowledgement or with who holds it back. So nobody
+waits longer than a lease for a front that does not answer, and one that is held back by a client
+for an hour keeps its lease.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
-from exuvia.cluster.lease import Silence
-from exuvia.cluster.member import MemberInfo
+from exuvia.cluster.member import Member, MemberInfo, Silence
 from exuvia.kv import keys
-from exuvia.kv.entry import WriteKind
+from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+
+class Hold(NamedTuple):
+    """A table written by an open transaction. `since` is this front's monotonic clock. Unit: s.
+
+    `session`: the connection's number, where it has one."""
+
+    about: str
+    revision: int
+    since: float
+    session: int = 0
+
+    def reason(self, now: float) -> str:
+        """Who waits must read what for (law 10)."""
+        return f"{self.about} (revision {self.revision}) {now - self.since:.0f} s ago"
+
+
+class MetadataLocks:
+    """Thread-safe. Tokens stand for transactions."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._tables: dict[int, dict[Hashable, Hold]] = {}
+        self._tokens: dict[Hashable, set[int]] = {}
+
+    def hold(
+        self, token: Hashable, table_id: int, revision: int, about: str = "", session: int = 0
+    ) -> None:
+        """The transaction wrote the table with a plan of that revision; the oldest plan counts.
+
+        `about` tells who and what: "open transaction of connection 12 wrote t"."""
+        with self._lock:
+            holds = self._tables.setdefault(table_id, {})
+            known = holds.get(token)
+            if known is None or revision < known.revision:
+                since = self._clock.monotonic() if known is None else known.since
+                told = about or f"open transaction {token!r} wrote"
+                holds[token] = Hold(told, revision, since, session)
+                self._tokens.setdefault(token, set()).add(table_id)
+
+    def release(self, token: Hashable) -> None:
+        """The transaction has ended. Twice is harmless."""
+        with self._lock:
+            for table_id in self._tokens.pop(token, ()):
+                holds = self._tables[table_id]
+                del holds[token]
+                if not holds:
+                    del self._tables[table_id]
+
+    def blockers(self, table_id: int, below_revision: int) -> list[Hold]:
+        """Open transactions that wrote the table with an older plan, oldest first."""
+        with self._lock:
+            holds = list(self._tables.get(table_id, {}).values())
+        return sorted((h for h in holds if h.revision < below_revision), key=lambda h: h.since)
+
+
+# -- versions --------------------------------------------------------------------------------------
 
 IDLE_S = 1.0
 BLOCKED_S = 0.02
@@ -216,3 +294,93 @@ class Waiter:
         else:
             text = _reasons(holds)
         return Lag(info.id, f"{info.title}: {text}")
+
+
+# -- acknowledger ----------------------------------------------------------------------------------
+
+
+def _blocker(hold: Hold, now: float) -> Blocker:
+    return Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
+
+
+class Acknowledger:
+    """A front's side. One small transaction answers every job that waits."""
+
+    channel = "version"
+
+    def __init__(self, store: Store, member: Member, locks: MetadataLocks) -> None:
+        self._store = store
+        self._member = member
+        self._locks = locks
+        self._answered: dict[int, Place] = {}
+        self._explained: dict[int, float] = {}
+
+    def step(self, now: float) -> float:
+        """Acknowledge what can be, explain what cannot, beat if it is time; or join again if
+        fenced. Seconds until the next look."""
+        member = self._member
+        if member.fenced:
+            member.step(now)
+            return IDLE_S if member.fenced else 0.0  # it has left, or joined again: look
+        txn = self._store.begin()
+        try:
+            wanted = announced(txn)
+            self._tidy(txn, wanted)
+            fresh = {j: a for j, a in wanted.items() if self._answered.get(j, NOTHING) < a.place}
+            blocked = self._blocked(txn, fresh)
+            done = {j: a.place for j, a in fresh.items() if j not in blocked}
+            for job_id, place in done.items():
+                self._write(txn, job_id, place, [])
+            beats = member.due_in(now) == 0.0
+            self._explain(txn, blocked, now, beats)
+            if beats:
+                member.beat(txn)
+            if txn.has_writes:
+                member.guard(txn)
+                txn.commit()
+        except Conflict:
+            return 0.0  # a fencing is under way: the next look tells
+        except Deposed:
+            member.deposed()
+            return 0.0
+        finally:
+            txn.rollback()
+        if beats:
+            member.renewed(now)
+        self._answered.update(done)
+        return min(BLOCKED_S if blocked else IDLE_S, member.due_in(now))
+
+    def _blocked(
+        self, txn: Transaction, wanted: Mapping[int, Announcement]
+    ) -> dict[int, list[Hold]]:
+        if not wanted or txn.get(LOCK_VARIABLE) == b"OFF":
+            return {}
+        found = {
+            job_id: [
+                hold
+                for table_id, revision in each.tables.items()
+                for hold in self._locks.blockers(table_id, revision)
+            ]
+            for job_id, each in wanted.items()
+        }
+        return {job_id: holds for job_id, holds in found.items() if holds}
+
+    def _explain(
+        self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float, beats: bool
+    ) -> None:
+        for job_id, holds in blocked.items():
+            if beats or now - self._explained.get(job_id, float("-inf")) >= REASON_S:
+                self._explained[job_id] = now
+                told = [_blocker(hold, now) for hold in holds[:SHOWN]]
+                self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)
+
+    def _write(self, txn: Transaction, job_id: int, place: Place, told: list[Blocker]) -> None:
+        txn.write(WriteKind.PLACE, ack_key(job_id, self._member.id), ack(place, told))
+        txn.notify("ack")
+
+    def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
+        for job_id in [j for j in (*self._answered, *self._explained) if j not in wanted]:
+            self._answered.pop(job_id, None)
+            self._explained.pop(job_id, None)
+            if txn.get(ack_key(job_id, self._member.id)) is not None:
+                txn.write(WriteKind.REMOVE, ack_key(job_id, self._member.id), b"")

@@ -14,7 +14,7 @@ from itertools import islice
 import msgspec
 
 from exuvia.base.errors import Broken
-from exuvia.catalog import meta, references
+from exuvia.catalog import meta
 from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
 from exuvia.cluster import member as members
 from exuvia.cluster import versions
@@ -26,7 +26,7 @@ from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Re
 from exuvia.ddl.follow import left_behind
 from exuvia.ddl.job import Job
 from exuvia.ddl.state_machine import walking
-from exuvia.events import outbox, schema_change
+from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -66,11 +66,11 @@ def _referrers(
     txn: Transaction, job: Job, read_set: ReadSet, table: TableInfo | None
 ) -> Iterator[Referrer]:
     """Keys that refer to the table, or to any table of the database, that is to go."""
-    for link, parent_id in references.parents(txn):
+    for link, parent_id in meta.parents(txn):
         parent = table if parent_id == job.table_id else None
         if read_set.database_tables:
             parent = meta.get_table(txn, parent_id)
-        child = meta.get_table(txn, references.child_of(txn, link))
+        child = meta.get_table(txn, meta.child_of(txn, link))
         if (
             parent is None
             or child is None
@@ -128,7 +128,7 @@ def apply(txn: Transaction, decision: Decision, owner: str) -> Job:
         gc_worker.restore_ranges(txn, decision.restores_ranges_of)
     _tell(txn, job, decision.events)
     for sub_job, event in decision.sub_job_events:
-        outbox.put(txn, job.id, sub_job, change_of(txn, event))
+        notifier.put(txn, job.id, sub_job, change_of(txn, event))
     if decision.archive:
         _end(txn, job)
     else:
@@ -140,8 +140,8 @@ def _tell(txn: Transaction, job: Job, events: tuple[JobEvent, ...]) -> None:
     """One event bears the job's number alone; several are numbered, as sub-jobs' are."""
     changes = [change for each in events for change in changes_of(txn, each)]
     for part, change in enumerate(changes):
-        numbered = part if len(changes) > 1 else outbox.WHOLE_JOB
-        outbox.put(txn, job.id, numbered, change)
+        numbered = part if len(changes) > 1 else notifier.WHOLE_JOB
+        notifier.put(txn, job.id, numbered, change)
 
 
 def _publish(txn: Transaction, decision: Decision, owner: str) -> Job:
@@ -215,7 +215,7 @@ def _edit_catalog(txn: Transaction, decision: Decision) -> None:
         meta.put_database(txn, after.database)
     elif after.database is None and before.database is not None:
         for info in meta.referred_tables(txn, before.tables):
-            references.orphan(txn, info, before.database.db_name.L)
+            meta.orphan(txn, info, before.database.db_name.L)
         meta.drop_database(txn, before.database)
 
 

@@ -21,7 +21,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import STATE_TEXT
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.codes import JOB_STATE_TEXT, JobState

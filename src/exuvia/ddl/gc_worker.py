@@ -43,8 +43,7 @@ from exuvia.ddl.decision import DeleteRange
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.queue import Row, system_table
 from exuvia.kv import keys
-from exuvia.kv.entry import TOMBSTONE, WriteKind
-from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span, sequence_of
+from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE, Snapshot, Span, WriteKind, sequence_of
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.throttle import BatchSize, Besides

@@ -3,7 +3,7 @@
     mysql.tidb_ddl_job       unfinished jobs, by id       mysql.tidb_ddl_history   finished ones
     mysql.tidb_mdl_info      the version each unfinished job announced last
     mysql.gc_delete_range    keys nobody reads any more; once emptied: gc_delete_range_done
-    mysql.ddl_notifier       events of finished changes (events/outbox.py)
+    mysql.ddl_notifier       events of finished changes (events/notifier.py)
     mysql.tidb_ddl_reorg     finished spans of running reorganisations (written by pipeline/)
 
 Ordinary rows in the ordinary encoding, written through catalog/writer.py in the caller's

@@ -28,23 +28,108 @@ Why handlers stand still, and what an operator did about it; in the store, for p
 A handler that raises is called again, for ever, ever more seldom: nothing is dropped. Whoever
 decides that an event is not to reach a handler says so (`skip`): that event, that handler, in one
 transaction with a record that stays. Other handlers get the event all the same.
+
+mysql.ddl_notifier: events from the step that ends their job until every handler has seen them.
+
+    step of a job       put(txn, job, part, change)              with all else it does (laws 4, 7)
+    handler's turn      flag or, for the last one, removal       with the handler's own effects
+
+One row an event, by (job, part); `part` is -1, or the ordinal of a sub-job. Bit n of its flag is
+the handler with id n.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
 from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec.key_codec import handle_from
+from exuvia.catalog.system_tables import planned
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox
-from exuvia.events.outbox import Event
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.chain import Chain
+from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+TABLE = "ddl_notifier"
+CHANNEL = "events"
+WHOLE_JOB = -1
+
+
+class Event(NamedTuple):
+    """A row. `change` is JSON: read it with SchemaChange.from_json."""
+
+    job_id: int
+    part: int
+    change: str
+    flag: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its place in the order."""
+        return self.job_id, self.part
+
+
+def put(txn: Transaction, job_id: int, part: int, change: SchemaChange) -> None:
+    """Tell of a finished change, in the transaction that finishes it."""
+    writer.insert(txn, planned(txn, TABLE), [job_id, part, change.to_json(), 0])
+    txn.notify(CHANNEL)
+
+
+def pending(txn: Transaction, after: tuple[int, int] | None = None) -> Iterator[Event]:
+    """Events in order, those behind `after` only."""
+    table = planned(txn, TABLE)
+    span = table.row_span()
+    if after is not None:
+        span = Span(keys.after(table.row_prefix + handle_from(table, after)), span.end)
+    for _, row in reader.scan(txn, table, span):
+        yield Event(*row)
+
+
+def get(txn: Transaction, place: tuple[int, int]) -> Event | None:
+    """The event as it stands now; None once all have seen it."""
+    table = planned(txn, TABLE)
+    row = reader.get(txn, table, handle_from(table, place))
+    return None if row is None else Event(*row)
+
+
+def pass_over(txn: Transaction, event: Event, handler_id: int) -> None:
+    """As if the handler had seen it. The event stays for the notifier to remove."""
+    table = planned(txn, TABLE)
+    row = [event.job_id, event.part, event.change]
+    told = [*row, event.flag], [*row, event.flag | 1 << handler_id]
+    writer.update(txn, table, handle_from(table, event.place), *told)
+    txn.notify(CHANNEL)
+
+
+def purge(txn: Transaction, event: Event) -> None:
+    """Remove an event that all have seen. Raises Conflict."""
+    table = planned(txn, TABLE)
+    handle = handle_from(table, event.place)
+    row = reader.get(txn, table, handle)
+    if row is not None:
+        writer.delete(txn, table, handle, row)
+
+
+def mark(txn: Transaction, event: Event, handler_id: int, mask: int) -> None:
+    """The handler has seen the event, which `txn` has read; once all in `mask` have, it goes.
+    Raises Conflict."""
+    table = planned(txn, TABLE)
+    handle, row = handle_from(table, event.place), [*event]
+    flag = event.flag | 1 << handler_id
+    if flag & mask == mask:
+        writer.delete(txn, table, handle, row)
+    else:
+        writer.update(txn, table, handle, row, [*row[:3], flag])
+
+
+# -- notifier --------------------------------------------------------------------------------------
 
 TEST = 0
 STATS_META = 1
@@ -80,7 +165,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def event(self) -> str:
         """The event as people name it: job, or job/part."""
-        return f"{self.job_id}" if self.part == outbox.WHOLE_JOB else f"{self.job_id}/{self.part}"
+        return f"{self.job_id}" if self.part == WHOLE_JOB else f"{self.job_id}/{self.part}"
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +201,10 @@ def troubles(txn: Transaction) -> dict[int, Trouble]:
 
 def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: int) -> Skipped:
     """The handler passes over the event that it refuses. Raises 1105 for any other event."""
-    trouble, event = troubles(txn).get(handler), outbox.get(txn, place)
+    trouble, event = troubles(txn).get(handler), get(txn, place)
     if trouble is None or trouble.place != place or event is None:
         raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
-    outbox.pass_over(txn, event, handler)
+    pass_over(txn, event, handler)
     skipped = Skipped(trouble=trouble, by=by, at=at)
     txn.put(_skipped_key(handler, place), msgspec.json.encode(skipped))
     known = txn.scan(keys.span_of(keys.meta("skipped", handler)), reverse=True)
@@ -173,7 +258,7 @@ class _Registered:
 class Notifier:
     """See the module. Handlers register before the first step."""
 
-    channel = outbox.CHANNEL
+    channel = CHANNEL
 
     def __init__(self, store: Store, campaign: Campaign) -> None:
         self._store = store
@@ -274,7 +359,7 @@ class Notifier:
         is_first = True
         for at in run:
             txn = chain.begin()
-            event = outbox.get(txn, self._page[at].place)
+            event = get(txn, self._page[at].place)
             if event is None or event.flag & 1 << handler.number:
                 flags[at] = _GONE if event is None else event.flag
                 continue
@@ -285,7 +370,7 @@ class Notifier:
                 raise
             except Exception as error:  # whatever a subscriber raises holds back that one alone
                 return error
-            outbox.mark(txn, event, handler.number, self.mask)
+            mark(txn, event, handler.number, self.mask)
             if is_first:
                 clear(txn, handler.number)
                 is_first = False
@@ -324,7 +409,7 @@ class Notifier:
         txn = self._store.begin()
         try:
             self._campaign.guard(txn)
-            outbox.purge(txn, event)
+            purge(txn, event)
             txn.commit()
         finally:
             txn.rollback()
@@ -345,7 +430,7 @@ class Notifier:
             return max(0.0, min([POLL_S, *(at - now for at in due)]))
         txn = self._store.begin()
         try:
-            self._page = list(islice(outbox.pending(txn, after), PAGE))
+            self._page = list(islice(pending(txn, after), PAGE))
             self._release(txn)
         except ExuviaError:
             self._page = []
@@ -359,7 +444,7 @@ class Notifier:
         """Nobody waits for an event that an operator had passed over."""
         for handler in self._handlers.values():
             if handler.held is not None:
-                event = outbox.get(txn, handler.held)
+                event = get(txn, handler.held)
                 if event is None or event.flag & 1 << handler.number:
                     self._let_go(handler)
 

@@ -20,16 +20,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from exuvia.kv.merge import merged
-from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
-    Packet,
-    Requirement,
-    Snapshot,
-    Span,
-    Unchanged,
-)
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.packet import SEQUENCE_BYTES, Packet, Requirement, Snapshot, Span, Unchanged
+from exuvia.kv.transaction import Transaction, merged
 from exuvia.kv.validate import settle
 
 _PROVISIONAL = 1 << 63

@@ -26,8 +26,8 @@
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
     m/analyze/{id}          an analysis asked for, and its answer; stats/analyze_requests.py
     m/freshstats            last version of statistics of values; stats/records.py
-    m/indexstats/{table}{index}   a fill made its statistics; stats/new_index.py
-    m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/following.py
+    m/indexstats/{table}{index}   a fill made its statistics; stats/ddl_handler.py
+    m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/ddl_handler.py
     m/handler/{id}          why a handler of the notifier stands still
     m/feed/{name}           where a reader of the feed goes on
     m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
@@ -36,7 +36,7 @@
     m/ask/{member}{n}       a question to other fronts; cluster/questions.py
     m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
-    m/fkchild/{link}        id of the table that has the foreign key; catalog/references.py
+    m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
     m/lockfloor             no lock mark of a commit up to this one need be there any more

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 
 from exuvia.base.mysql_errors import ErrRecordFileFull
 from exuvia.kv import keys as k
-from exuvia.kv.forwarding import ForwardingStore
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Packet, Snapshot, Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import ForwardingStore, Store
 from exuvia.kv.validate import settle
 
 LOCAL_IDS = 1 << 62

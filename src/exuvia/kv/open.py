@@ -1,7 +1,7 @@
 """One way to a store: by URL.
 
 memory:                    in this process, gone with it
-lmdb:///path?stall_s=5     embedded, one host, many processes; settings in kv/lmdb/settings.py
+lmdb:///path?stall_s=5     embedded, one host, many processes; settings in kv/lmdb/environment.py
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from exuvia.base.errors import Unavailable
 from exuvia.kv.store import Store
 
 if TYPE_CHECKING:
-    from exuvia.kv.lmdb.settings import LmdbSettings
+    from exuvia.kv.lmdb.environment import LmdbSettings
 
 
 def open_store(url: str, clock: Clock | None = None, stall_s: float | None = None) -> Store:
@@ -26,7 +26,7 @@ def open_store(url: str, clock: Clock | None = None, stall_s: float | None = Non
 
         return MemoryStore()
     if parts.scheme == "lmdb" and not parts.netloc and parts.path.strip("/"):
-        from exuvia.kv.lmdb.settings import from_query
+        from exuvia.kv.lmdb.environment import from_query
         from exuvia.kv.lmdb.store import LmdbStore
 
         settings = from_query(parts.query)
@@ -41,7 +41,7 @@ def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
     parts = urlsplit(url)
     if parts.scheme != "lmdb" or parts.netloc or not parts.path.strip("/"):
         raise Unavailable(f"no embedded store at {url!r}: give lmdb:///path")
-    from exuvia.kv.lmdb.settings import from_query
+    from exuvia.kv.lmdb.environment import from_query
 
     return unquote(parts.path), from_query(parts.query)
 
@@ -51,7 +51,7 @@ def pinned(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "lmdb" or "id=" in parts.query:
         return url
-    from exuvia.kv.lmdb.locality import RECORD, read_place
+    from exuvia.kv.lmdb.process import RECORD, read_place
 
     place = read_place(f"{unquote(parts.path)}/{RECORD}")
     if place is None or not place.id:

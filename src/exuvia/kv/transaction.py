@@ -1,10 +1,9 @@
-"""A transaction:
+"""A transaction: one snapshot, buffered writes read through, one packet at the end. The same on
+every engine.
 
-one snapshot, buffered writes read through, one packet at the end. The same on every engine.
-
-Writes are kept in order per key, because a judged entry (kv/entry.py) may be released and claimed
-again in one transaction; a read folds them over the snapshot, exactly as the commit will fold
-them over what it finds.
+Writes are kept in order per key, because a judged entry (kv/packet.py) may be released and claimed
+again in one transaction; a read folds them over the snapshot, exactly as the commit will fold them
+over what it finds.
 
 A scan sees the transaction as it was when the scan was asked for: what is written meanwhile
 changes nothing of it.
@@ -31,18 +30,18 @@ transaction left it), and the old snapshot an entry of what that row was. Keys o
 whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from exuvia.base.errors import Conflict, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
-from exuvia.kv.entry import JUDGED, VALIDATED, WriteKind, is_live, judge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
-from exuvia.kv.merge import merged
 from exuvia.kv.packet import (
+    JUDGED,
     LONGEST_KEY,
     SEQUENCE_BYTES,
+    VALIDATED,
     AtMost,
     Committer,
     Equal,
@@ -54,9 +53,40 @@ from exuvia.kv.packet import (
     Unchanged,
     Unlocked,
     Write,
+    WriteKind,
+    is_live,
+    judge,
     sequence_of,
 )
 from exuvia.kv.validate import require_short
+
+Pair = tuple[bytes, bytes]
+
+
+def merged(
+    committed: Iterable[Pair], own: Sequence[tuple[bytes, bytes | None]], reverse: bool
+) -> Iterator[Pair]:
+    """Both in key order, or both reversed; where both have a key, the own write counts, and None
+    there means that nothing stands."""
+    position = 0
+    for key, payload in committed:
+        hidden = False
+        while position < len(own):
+            own_key, own_payload = own[position]
+            if own_key < key if reverse else own_key > key:
+                break
+            position += 1
+            hidden = own_key == key
+            if own_payload is not None:
+                yield own_key, own_payload
+        if not hidden:
+            yield key, payload
+    for own_key, own_payload in own[position:]:
+        if own_payload is not None:
+            yield own_key, own_payload
+
+
+# -- transaction -----------------------------------------------------------------------------------
 
 
 class Lock(NamedTuple):
@@ -285,7 +315,7 @@ class Transaction:
         self.write(WriteKind.DELETE, key, b"")
 
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
-        """Any write of kv/entry.py's table.
+        """Any write of kv/packet.py's table.
 
         Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
         key too long, and what `limit` says."""

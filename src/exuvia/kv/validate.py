@@ -18,9 +18,9 @@ from typing import NamedTuple, cast
 
 from exuvia.base.errors import Conflict, Deposed, SchemaChanged
 from exuvia.base.mysql_errors import ErrTooLongKey
-from exuvia.kv.entry import JUDGED, WriteKind, judge
 from exuvia.kv.keys import LOCK_FLOOR, lock_mark, read_number
 from exuvia.kv.packet import (
+    JUDGED,
     LONGEST_KEY,
     SEQUENCE_BYTES,
     AtMost,
@@ -31,6 +31,8 @@ from exuvia.kv.packet import (
     Unchanged,
     Unlocked,
     Write,
+    WriteKind,
+    judge,
     sequence_of,
 )
 

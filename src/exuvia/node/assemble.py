@@ -23,7 +23,7 @@ SWITCH_INTERVAL_S = 0.0005
 FIRST_BACKOFF_S = 0.0002
 LONGEST_BACKOFF_S = 0.05
 JUDGE = ":".join(("exuvia.sql.write.checks_judge", "judge"))  # see pipeline/verify/rows.py
-EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/virtual.py
+EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/table.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
 
 

@@ -30,7 +30,7 @@ from exuvia.node.loops import Loops, in_thread
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
-from exuvia.stats.new_index import NewIndexes
+from exuvia.stats.ddl_handler import NewIndexes
 from exuvia.stats.owner import Stats
 
 LOOPS_STOP_S = 1.5

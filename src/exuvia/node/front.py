@@ -26,12 +26,11 @@ from typing import Any
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrSecureTransportRequired
-from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.questions import WRITERS, Answering, writers
 from exuvia.cluster.row_locks import RowLocks
+from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.open import pinned
 from exuvia.node.assemble import Backoff, Base, Options, assemble

@@ -24,8 +24,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import judge
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Span, judge
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.progress import Done
 from exuvia.pipeline.spans import SpanSet

@@ -20,8 +20,7 @@ from exuvia.catalog.codec.key_encoder import NUMBERS
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import LIVE
-from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span
+from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, Snapshot, Span
 from exuvia.kv.store import Store
 from exuvia.pipeline.order import Array, Keys, as_bytes
 

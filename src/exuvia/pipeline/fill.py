@@ -24,7 +24,7 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE
+from exuvia.kv.packet import LIVE
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress

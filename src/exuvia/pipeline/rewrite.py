@@ -24,7 +24,6 @@ from exuvia.catalog.convert import type_change_batch
 from exuvia.catalog.convert.type_change import ColumnChange
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.entry import WriteKind
 from exuvia.kv.packet import (
     SEQUENCE_BYTES,
     Packet,
@@ -32,6 +31,7 @@ from exuvia.kv.packet import (
     Span,
     Unchanged,
     Write,
+    WriteKind,
     sequence_of,
 )
 from exuvia.kv.store import Store

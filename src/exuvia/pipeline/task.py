@@ -59,7 +59,7 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     physical_id: int = 0  # of the partition that is worked on, 0 for a table without
     router: str = ""  # where rows belong: a name, see pipeline/routing.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
-    evaluator: str = ""  # of virtual columns: a name, see catalog/virtual.py
+    evaluator: str = ""  # of virtual columns: a name, see catalog/table.py
     check: CheckRows | None = None  # what rows are held to
     judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rows.py
 

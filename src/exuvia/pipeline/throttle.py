@@ -28,9 +28,8 @@ from typing import NamedTuple, TypeVar
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
-from exuvia.kv.forwarding import ForwardingStore
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
-from exuvia.kv.store import Presence, Store
+from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.settings import PipelineSettings
 from exuvia.pipeline.task import TaskOrder

@@ -20,7 +20,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.events import outbox, schema_change
+from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
@@ -114,9 +114,9 @@ class Changer:
         txn = self._store.begin()
         told = self._random.choice(acts)(txn)
         job = self._job or self._new_job()
-        parts = list(range(len(told))) if len(told) > 1 else [outbox.WHOLE_JOB]
+        parts = list(range(len(told))) if len(told) > 1 else [notifier.WHOLE_JOB]
         for part, each in zip(parts, told, strict=False):
-            outbox.put(txn, job, part, each.change)
+            notifier.put(txn, job, part, each.change)
         if told and self._commits(txn):
             gone = self._live.keys() - self._next_live.keys()
             self._live = self._next_live

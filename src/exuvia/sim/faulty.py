@@ -9,10 +9,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from exuvia.kv.chain import resolved
-from exuvia.kv.forwarding import ForwardingStore
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot
-from exuvia.kv.store import Presence
+from exuvia.kv.store import ForwardingStore, Presence
 
 
 class Killed(BaseException):

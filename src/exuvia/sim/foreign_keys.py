@@ -16,11 +16,11 @@ from typing import NamedTuple
 from exuvia.base.clock import ManualClock
 from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog import meta, reader
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.catalog.ids import IdAllocator
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
-from exuvia.cluster.locks import MetadataLocks
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.gc_worker import GcWorker

@@ -27,9 +27,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, is_live
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.history import History
 from exuvia.sim.verdict import Broke

@@ -17,7 +17,7 @@ from exuvia.catalog.model import TableInfo, evolve, name
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.events import outbox, schema_change
+from exuvia.events import notifier, schema_change
 from exuvia.events.notifier import Notifier, NotReady
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
@@ -69,10 +69,12 @@ class Teller:
         if self._jobs:
             parts = self._random.choice((1, 1, 3))
             txn = self._store.begin()
-            places = [(self._jobs[-1], n if parts > 1 else outbox.WHOLE_JOB) for n in range(parts)]
+            places = [
+                (self._jobs[-1], n if parts > 1 else notifier.WHOLE_JOB) for n in range(parts)
+            ]
             for place in places:
                 info = evolve(self._table, name=name(f"t{place[0]}"))
-                outbox.put(txn, *place, schema_change.create_table(info))
+                notifier.put(txn, *place, schema_change.create_table(info))
             try:
                 txn.commit()
             except Conflict:
@@ -110,14 +112,14 @@ def _taken(txn: Transaction, handler: int) -> dict[tuple[int, int], int]:
 @cache
 def reads() -> tuple[bytes, ...]:
     """Prefixes of all that `judge` reads: other commits change no verdict."""
-    return b"zz/ledger/", keys.row_prefix(SYSTEM[outbox.TABLE].id)
+    return b"zz/ledger/", keys.row_prefix(SYSTEM[notifier.TABLE].id)
 
 
 def judge(store: MemoryStore) -> None:
     """Raises Broke."""
 
     def compare(txn: Transaction) -> None:
-        events = list(outbox.pending(txn))
+        events = list(notifier.pending(txn))
         for handler in HANDLERS:
             taken = _taken(txn, handler)
             twice = [place for place, times in taken.items() if times != 1]
@@ -146,7 +148,7 @@ def is_quiet(store: MemoryStore, teller: Teller) -> bool:
     """Whether every event was told and taken by all."""
     txn = store.begin()
     try:
-        return teller.is_done and not any(True for _ in outbox.pending(txn))
+        return teller.is_done and not any(True for _ in notifier.pending(txn))
     finally:
         txn.rollback()
 

@@ -28,9 +28,9 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import ReorgOrder
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
-from exuvia.events import outbox
-from exuvia.kv import entry, memory, transaction, validate
+from exuvia.events import notifier
 from exuvia.kv import keys as k
+from exuvia.kv import memory, packet, transaction, validate
 from exuvia.kv.packet import Packet, Unchanged
 from exuvia.pipeline import rewrite
 from exuvia.sql.statement.transaction import OpenTransaction
@@ -128,12 +128,14 @@ def fill_overwrites() -> Iterator[None]:
 @contextmanager
 def blind_release() -> Iterator[None]:
     """RELEASE and BURY act on any row's entry."""
-    honest = entry.judge
+    honest = packet.judge
 
     def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
-        if kind == entry.WriteKind.RELEASE:
+        if kind == packet.WriteKind.RELEASE:
             return None
-        return entry.TOMBSTONE if kind == entry.WriteKind.BURY else honest(kind, key, payload, held)
+        return (
+            packet.TOMBSTONE if kind == packet.WriteKind.BURY else honest(kind, key, payload, held)
+        )
 
     with _replaced(transaction, "judge", judge), _replaced(validate, "judge", judge):
         yield
@@ -181,14 +183,14 @@ def one_by_one() -> Iterator[None]:
 @contextmanager
 def flag_apart() -> Iterator[None]:
     """The flag in a transaction of its own, the effects after it."""
-    honest = outbox.mark
+    honest = notifier.mark
 
     def mark(txn: Any, event: Any, handler_id: int, mask: int) -> None:
         apart = txn.store.begin()
         honest(apart, event, handler_id, mask)
         apart.commit()
 
-    with _replaced(outbox, "mark", mark):
+    with _replaced(notifier, "mark", mark):
         yield
 
 

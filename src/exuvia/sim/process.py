@@ -12,10 +12,9 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed, Unavailable
 from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
-from exuvia.cluster.acknowledger import Acknowledger
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl, FillLoop
 from exuvia.ddl.reorg_runner import RunningReorg as AnyReorg

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from exuvia.base.clock import Clock
 from exuvia.catalog.infoschema import Schemas
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv.store import Store
 
 

@@ -23,7 +23,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
-from exuvia.events import feed, notifier, outbox
+from exuvia.events import feed, notifier
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
@@ -46,7 +46,7 @@ ROUNDS = 3
 FEW = (1, 120)  # rounds and steps of a world in which each commit is a place to die
 MOST_STEPS = 20_000
 LONG_S = 700.0  # what is gone is removed after ten minutes
-_JUDGED = (outbox.TABLE, meta.TABLE, feed.TABLE)
+_JUDGED = (notifier.TABLE, meta.TABLE, feed.TABLE)
 _STORED = (notifier.STATS_META, notifier.FEED)
 
 Place = tuple[int, int]
@@ -132,7 +132,7 @@ class StatisticsWorld:
         """What must hold after every commit. Raises Broke."""
         txn = self.shared.begin()
         try:
-            flags = {event.place: event.flag for event in outbox.pending(txn)}
+            flags = {event.place: event.flag for event in notifier.pending(txn)}
             for handler in _STORED:
                 self._handled(handler, flags)
             wrong = self.counts.differing(metas_of(txn))
@@ -241,7 +241,7 @@ class StatisticsWorld:
         txn = self.shared.begin()
         try:
             newest = max((each.version for each in metas_of(txn)), default=0)
-            told = not any(True for _ in outbox.pending(txn))
+            told = not any(True for _ in notifier.pending(txn))
         finally:
             txn.rollback()
         (owner,) = owners

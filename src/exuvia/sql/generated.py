@@ -2,7 +2,7 @@
 
     b AS (a + 8) VIRTUAL, c AS (b + 2) STORED    ->    [b: a + 8]  [c: b + 2]
 
-VIRTUAL columns are computed when a row is read (catalog/virtual.py, which finds `virtual_steps` by
+VIRTUAL columns are computed when a row is read (catalog/table.py, which finds `virtual_steps` by
 its name), all of them when a row is written (sql/write/rows.py). Both ways give one value for
 one row: an expression sees no session, its time zone is UTC, its literals are utf8mb4_bin.
 Reading never fails on a value that does not fit its column: the nearest one is shown, as in TiDB.
@@ -18,7 +18,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.state import SchemaState
-from exuvia.catalog.virtual import VirtualStep
+from exuvia.catalog.table import VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.cells import assign_to, narrowed
@@ -111,7 +111,7 @@ def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[Ge
 
 
 def virtual_steps(info: TableInfo) -> tuple[VirtualStep, ...]:
-    """The steps of catalog/virtual.py for a table."""
+    """The steps of catalog/table.py for a table."""
     return tuple(
         VirtualStep(each.position, each.reads, _reading(each), _strictly(each))
         for each in generated_columns(info)

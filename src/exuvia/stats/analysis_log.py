@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from exuvia.base.types import packed_moment, unpack_date, unpack_datetime
 from exuvia.catalog import reader, writer
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 

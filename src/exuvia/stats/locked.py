@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.row_codec import Row
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span

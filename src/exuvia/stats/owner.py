@@ -17,16 +17,15 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.events import notifier
-from exuvia.events.feed import Feed
+from exuvia.events.feed import Feed, Webhook
 from exuvia.events.notifier import Notifier
-from exuvia.events.webhook import Webhook
 from exuvia.kv.store import Store
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.analyze import Analyzer
 from exuvia.stats.analyze_requests import Requests
 from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.following import Following
+from exuvia.stats.ddl_handler import Following
 from exuvia.stats.queue import Queue
 from exuvia.stats.queue_rpc import QueueAnswering
 

@@ -26,7 +26,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert import values
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction

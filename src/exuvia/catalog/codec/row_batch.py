@@ -38,8 +38,7 @@ from exuvia.catalog.columns import (
 )
 from exuvia.catalog.convert.values import origin_default_of
 from exuvia.catalog.model import TableInfo
-from exuvia.catalog.table import Table
-from exuvia.catalog.virtual import VirtualColumns
+from exuvia.catalog.table import Table, VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
 

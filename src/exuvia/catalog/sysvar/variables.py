@@ -14,7 +14,7 @@ from exuvia.base.mysql_errors import (
     ErrLocalVariable,
     ErrUnknownSystemVariable,
 )
-from exuvia.catalog import system_rows, writer
+from exuvia.catalog import system_tables, writer
 from exuvia.catalog.sysvar.definition import Checked, Setting, SysVar, check
 from exuvia.catalog.sysvar.mysql import ENGINE, MYSQL
 from exuvia.catalog.sysvar.tidb import TIDB, TUNING
@@ -113,17 +113,17 @@ def reset_global(txn: Transaction, name: str) -> str:
 
 def fill(txn: Transaction) -> None:
     """The rows of mysql.global_variables in a new store; part of the bootstrap's transaction."""
-    table = system_rows.planned(txn, "global_variables")
+    table = system_tables.planned(txn, "global_variables")
     for each in VARIABLES.values():
         if "G" in each.scope:
-            system_rows.place(txn, table, [each.name, each.default])
+            system_tables.place(txn, table, [each.name, each.default])
 
 
 def _show(txn: Transaction, name: str, text: str) -> None:
-    table = system_rows.planned(txn, "global_variables")
+    table = system_tables.planned(txn, "global_variables")
     if table.revision:  # a bare store, in tests, has no tables
         writer.fence(txn, table)
-        system_rows.place(txn, table, [name, text])
+        system_tables.place(txn, table, [name, text])
     txn.notify("variable")
 
 

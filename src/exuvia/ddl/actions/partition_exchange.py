@@ -23,7 +23,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownPartition,
 )
 from exuvia.base.types import INTEGER_BITS, FieldType, Flag
-from exuvia.catalog.closing import closing, opened
+from exuvia.catalog.meta import closing, opened
 from exuvia.catalog.model import (
     ColumnInfo,
     ConstraintInfo,

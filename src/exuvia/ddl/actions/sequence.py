@@ -4,7 +4,7 @@
     ALTER    one step: new options; its revision moves, so nodes forget what they had in hand
     DROP     public -> write only -> delete only -> absent, then its counter is forgotten
 
-RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/sequences.py).
+RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/autoid.py).
 """
 
 from exuvia.base.errors import Refused

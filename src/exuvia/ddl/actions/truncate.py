@@ -2,7 +2,7 @@
 
     absent -> write only   (barrier) whoever wrote the table with an older plan is waited for, as
                            any step waits for the metadata lock; transactions that would write it
-                           first wait for the end (catalog/closing.py)
+                           first wait for the end (catalog/meta.py)
     write only -> public   the new id takes the name; the old id is taken away from its writers
 
 Statements that are transactions of their own go on, and are run again where they come too late: the
@@ -12,7 +12,7 @@ the old id can be brought back under another name while they are kept (recover.p
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrInfoSchemaChanged
-from exuvia.catalog.closing import closing, opened
+from exuvia.catalog.meta import closing, opened
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout

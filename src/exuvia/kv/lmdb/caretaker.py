@@ -41,11 +41,10 @@ from itertools import count
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Broken
 from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
-from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.environment import Environment, client_share
 from exuvia.kv.lmdb.gate import Gate, Holders
 from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pages_of, readers_of
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
-from exuvia.kv.lmdb.settings import client_share
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,10 @@ and an index on a VARCHAR(255) needs a thousand. Opened once per process, never 
 
 Lost: whoever removed or replaced the files left this process with files that nobody else sees. What
 it acknowledged there would be gone with it, so it stops at the first commit, or look of the
-caretaker, after that."""
+caretaker, after that.
+
+Settings stand in the URL: `lmdb:///path?stall_s=5&map_bytes=1073741824`.
+"""
 
 import ctypes
 import logging
@@ -23,7 +26,9 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from typing import cast
+from urllib.parse import parse_qsl
 
 import lmdb
 
@@ -36,8 +41,13 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
-from exuvia.kv.lmdb import locality
-from exuvia.kv.lmdb.failures import (
+from exuvia.base.limits import DEFAULT_LEASE_S, SNAPSHOT_IDLE_S, SNAPSHOT_QUERY_S
+from exuvia.kv.lmdb import process
+from exuvia.kv.lmdb.gate import Gate
+from exuvia.kv.lmdb.locks import DOOR, MEMBERS, SWAPPER, LockFile
+from exuvia.kv.lmdb.native import (
+    Reading,
+    Writing,
     code_of,
     damaged,
     failed,
@@ -45,10 +55,69 @@ from exuvia.kv.lmdb.failures import (
     is_out_of_space,
     translate,
 )
-from exuvia.kv.lmdb.gate import Gate
-from exuvia.kv.lmdb.locks import DOOR, MEMBERS, SWAPPER, LockFile
-from exuvia.kv.lmdb.native import Reading, Writing
-from exuvia.kv.lmdb.settings import LmdbSettings
+
+
+@dataclass(frozen=True)
+class LmdbSettings:
+    """All times in seconds.
+
+    `map_bytes` bounds the data file (sparse: it costs nothing until used); the first process to
+    open a store sets it for all, as long as one has it open. `stall_s` is how long one write
+    transaction of another process may last before that process is ended. `idle_s` and `query_s`
+    are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
+    although nobody woke it. `readers` is how many snapshots all processes together can have open:
+    LMDB's table of readers, 64 bytes each, which whoever opens the store first makes for all.
+    `sync=0` is for tests and throw-away data: commits are not durable.
+    `reserve_bytes`: what a fill leaves free on the disk, for everything else.
+    `kept_bytes`: how much replaced data a snapshot may keep in the file before it is ended.
+    `id`: only the store that was made under it is opened, and none is made.
+    """
+
+    map_bytes: int = 1 << 40
+    stall_s: float = DEFAULT_LEASE_S
+    idle_s: float = SNAPSHOT_IDLE_S
+    query_s: float = SNAPSHOT_QUERY_S
+    fallback_s: float = 1.0
+    readers: int = 16_384
+    sync: bool = True
+    reserve_bytes: int = 64 << 20
+    kept_bytes: int = 1 << 30
+    id: str = ""
+
+    @property
+    def tick_s(self) -> float:
+        """How often the caretaker looks around."""
+        return max(0.01, min(1.0, self.stall_s / 8, self.idle_s / 4, self.query_s / 4))
+
+
+def client_share(readers: int, processes: int) -> int:
+    """How many snapshots the clients of one process may hold open, where so many have the store.
+
+    A quarter of the table is nobody's share, and neither is what a process without clients leaves:
+    the loops of every process live on it (heartbeats, schema changes, Spark's tasks), so they find
+    a place however many clients there are. A share shrinks when a process comes; who has more then
+    keeps it until it ends."""
+    return max(1, readers * 3 // 4 // processes)
+
+
+def from_query(query: str) -> LmdbSettings:
+    """Settings from a URL's query part. Raises Unavailable for a name or value that is none."""
+    known = {field.name: field.type for field in fields(LmdbSettings)}
+    chosen: dict[str, int | float | bool | str] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            raise Unavailable(f"the store knows no setting {name!r}; it knows {', '.join(known)}")
+        if known[name] in (str, "str"):
+            chosen[name] = text
+            continue
+        try:
+            chosen[name] = float(text) if known[name] in (float, "float") else int(text)
+        except ValueError as error:
+            raise Unavailable(f"the store's setting {name} is no number: {text!r}") from error
+    return LmdbSettings(**chosen)  # type: ignore[arg-type]
+
+
+# -- environment -----------------------------------------------------------------------------------
 
 ENGINE = 1
 OPEN_WAIT_S, OPEN_PAUSE_S = 10.0, 0.001
@@ -146,7 +215,7 @@ class Environment:
         self.path = os.path.realpath(path)
         self.data_path = self.file("data.mdb")
         if settings.id:
-            locality.require_id(self.path, self.file(locality.RECORD), settings.id)
+            process.require_id(self.path, self.file(process.RECORD), settings.id)
         os.makedirs(self.path, exist_ok=True)
         self.settings = settings
         self._clock = clock
@@ -160,7 +229,7 @@ class Environment:
             raise Unavailable(
                 f"the store {self.path} is already open in this process or its parent"
             )
-        locality.require_local(self.path)
+        process.require_local(self.path)
         self.locks = LockFile(self.file("locks"))
         try:
             self._enter(clock)
@@ -196,7 +265,7 @@ class Environment:
                     f"the store {self.path} is open in another pid namespace (container)"
                 )
             self.gate = Gate(self.locks, self.file("notes"), clock.monotonic)
-            locality.require_same_file(self.path, self._file())
+            process.require_same_file(self.path, self._file())
             self._map_bytes = map_bytes
             self.swap = SwapNumber(self.file("swap"))
             self._swap_seen = self.swap.read()
@@ -204,21 +273,21 @@ class Environment:
 
     def _agree(self) -> int:
         """Record or compare where we are; the size of the map."""
-        record = self.file(locality.RECORD)
-        recorded = locality.read_place(record)
+        record = self.file(process.RECORD)
+        recorded = process.read_place(record)
         fresh = recorded is None or not recorded.id or self._file() is None
         self.id = uuid.uuid4().hex if recorded is None or fresh else recorded.id
-        ours = locality.here(self.settings.map_bytes, self.id)
+        ours = process.here(self.settings.map_bytes, self.id)
         if recorded is not None and recorded.format != ours.format:
             raise Unavailable(
                 f"the store {self.path} has format {recorded.format}, not {ours.format}"
             )
         if not self.alone and recorded is not None:
-            locality.compare(self.path, recorded, ours)
+            process.compare(self.path, recorded, ours)
             self.id = recorded.id
             return recorded.map_bytes
         if recorded != ours:
-            locality.record_place(record, ours)
+            process.record_place(record, ours)
         self._reserve_readers()
         return ours.map_bytes
 
@@ -257,7 +326,7 @@ class Environment:
         self._files = (status.st_dev, status.st_ino)
         self._bytes = status.st_size
         self._is_open = True
-        self._sign = locality.hang_sign(self.path, self._files)
+        self._sign = process.hang_sign(self.path, self._files)
         return opened
 
     def _file(self) -> tuple[int, int] | None:

@@ -1,11 +1,37 @@
 """LMDB's transactions and cursors as used here: in bytes mode, on the one unnamed database.
 
 (A memoryview a row is six times slower than bytes; py-lmdb's own types allow for both.)
+
+LMDB's errors as ours, by what is known of the transaction that met them.
+
+    where                        what is known                        what is raised
+    in the transaction           LMDB drops it: nothing applied       OutOfSpace, StorageFailed
+    commit: pages, fdatasync     the meta page still names the        OutOfSpace, StorageFailed
+                                 former state: nothing applied
+    commit: meta page            LMDB gives its environment up        StorageFailed if the file,
+                                 (PANIC); the disk has the old        opened anew and synced, has
+                                 meta page, the new, or a torn one    the former state, else
+                                                                      OutcomeUnknown
+
+A failed fdatasync drops dirty pages and says so once (Linux; fsync(2)), so what comes after it must
+not be built on the same environment: it is opened anew and synced, and what it has then is the
+truth (environment.py). No space is the exception: it is common, it is met where pages are written,
+and LMDB never refers to a page of a transaction that failed, so readers need not be disturbed.
+
+A damaged page that LMDB's own checks find is Broken, with what to do. A page that the disk cannot
+read, or a file that was cut while it is mapped, is a bus error and ends the process.
 """
 
+import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, overload
+
+import lmdb
+
+from exuvia.base.errors import Broken, ExuviaError, OutOfSpace, StorageFailed, Unavailable
+from exuvia.base.mysql_errors import ErrRecordFileFull
 
 
 class Cursor(Protocol):
@@ -70,3 +96,71 @@ class Writing(Reading, Protocol):
 
     def delete(self, key: bytes) -> bool:
         """Remove a key if it is there."""
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SHORT_WRITE = -30772  # LMDB's own code: it has no class in py-lmdb
+_DAMAGED = (
+    lmdb.CorruptedError,
+    lmdb.CursorFullError,
+    lmdb.InvalidError,
+    lmdb.PageFullError,
+    lmdb.PageNotFoundError,
+    lmdb.ProblemError,
+)
+_MISUSED = (lmdb.BadTxnError, lmdb.BadValsizeError)
+
+
+def code_of(error: lmdb.Error) -> int:
+    """The system's errno (positive) or LMDB's own code (negative); 0 if there is none."""
+    return int(getattr(error, "code", 0) or 0)
+
+
+def is_closed(error: lmdb.Error) -> bool:
+    """Whether the transaction or its environment was closed under the caller."""
+    return type(error) is lmdb.Error and "closed/deleted/dropped" in str(error)
+
+
+def is_out_of_space(error: lmdb.Error) -> bool:
+    """Whether there was no room: on the disk, in the map, or for one more dirty page."""
+    full = isinstance(error, lmdb.MapFullError | lmdb.TxnFullError)
+    return full or code_of(error) in (*NO_ROOM, SHORT_WRITE)
+
+
+def translate(error: lmdb.Error, path: str) -> ExuviaError:
+    """The error to raise instead of LMDB's, which stays its cause; `path` is the data file's."""
+    code = code_of(error)
+    if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError):
+        text = f"the store {path} has reached its bound: raise map_bytes, or remove data"
+        return OutOfSpace(text, ErrRecordFileFull.code)
+    if is_out_of_space(error):
+        reason = os.strerror(code) if code > 0 else "fewer bytes were written than asked for"
+        text = f"Disk full ({path}: {reason}); nothing was applied; free some space"
+        return OutOfSpace(text)
+    if isinstance(error, lmdb.ReadersFullError):
+        return Unavailable("too many snapshots are open in the store at once")
+    if is_closed(error):
+        return Unavailable("the store was opened anew; begin again")
+    if isinstance(error, _DAMAGED):
+        return Broken(damaged(path, str(error)))
+    if isinstance(error, _MISUSED):
+        return Broken(f"a promise to the store {path} was not kept: {error}")
+    if code > 0:
+        return StorageFailed(failed(path, code) + "; nothing was applied")
+    return Unavailable(f"the store {path} does not answer: {error}")
+
+
+def failed(path: str, code: int) -> str:
+    """What the system said of the file, as MySQL's 1026 says it."""
+    return f"Error writing file '{path}' (errno: {code} - {os.strerror(code)})"
+
+
+def damaged(path: str, found: str) -> str:
+    """What a damaged file means and what to do."""
+    return (
+        f"the store's file {path} is damaged ({found}): stop all nodes, keep this file, check the "
+        "disk, and restore the last good copy; tables that do not touch the damaged pages can "
+        "still be read and dumped"
+    )

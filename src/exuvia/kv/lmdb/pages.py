@@ -10,15 +10,35 @@ for which reader, but it tells two numbers after every commit:
 A reader keeps at most what was freed since it began. It has *caused* no more than the growth of
 `free` since then: what grows because data grows is not its fault, nor is what it keeps while other
 free pages are enough. So it is judged by that growth, from the first look after it began.
+
+How many keys, and where to cut, without reading them all.
+
+LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that the keys are looked at as a
+binary tree: the first bit in which the first and the last key differ parts them in two halves,
+neither of them empty. Its size is estimated by random descents (Knuth, Estimating the efficiency
+of backtrack programs, 1975): go down choosing halves by chance, and two to the number of choices,
+times what is left where the end can be counted, has the right mean.
+
+    cut    the heaviest piece is halved again and again, so that what is rare and far away (one huge
+           handle behind a million small ones) does not spoil the rest
+    weigh  then every piece is estimated anew: the estimates that led the cutting are biased by it
+
+Precision: exact up to EXACT_KEYS; mostly within 5 % on integer keys, 15 % on text, whatever gaps
+and clusters they have. It takes 0.05 to 0.1 s however many keys there are.
 """
 
+import heapq
 import os
+import random
 import threading
 from collections import deque
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import lmdb
 import msgspec
+
+from exuvia.kv.packet import Span
 
 MOST_LOOKS = 4096
 META_PAGES = 2
@@ -120,3 +140,140 @@ def note_seen(path: str, seen: Seen, stale_s: float) -> None:
     with open(draft, "wb") as file:
         file.write(msgspec.json.encode(seen))
     os.replace(draft, path)
+
+
+# -- spans -----------------------------------------------------------------------------------------
+
+EXACT_KEYS = 20_000
+RUN_KEYS = 128
+CHECK_EVERY = 4
+PIECES = 128
+MOST_PIECES = 1024
+CUT_DESCENTS = 2
+DESCENTS = 4
+
+
+class View(Protocol):
+    """What is asked of a snapshot."""
+
+    def keys(self, span: Span, limit: int) -> list[bytes]:
+        """The first `limit` keys of the span."""
+
+    def last_key(self, span: Span) -> bytes | None:
+        """The last key of the span."""
+
+    def beside(self, key: bytes) -> tuple[bytes, bytes]:
+        """The last key before and the first at or after, both of which must exist."""
+
+
+class Piece(NamedTuple):
+    """Keys from first to last, both there. Sorts heaviest first."""
+
+    minus_weight: float
+    first: bytes
+    last: bytes
+    exact: bool
+
+
+def count(view: View, span: Span) -> int:
+    """About how many keys the span holds."""
+    keys = view.keys(span, EXACT_KEYS + 1)
+    if len(keys) <= EXACT_KEYS:
+        return len(keys)
+    return round(-sum(piece.minus_weight for piece in _survey(view, span, PIECES)))
+
+
+def split(view: View, span: Span, parts: int) -> list[Span]:
+    """At most `parts` adjoining spans of about equal size that cover `span`."""
+    parts = max(1, parts)
+    if parts == 1:
+        return [span] if span.start < span.end else []
+    keys = view.keys(span, EXACT_KEYS + 1)
+    if len(keys) <= EXACT_KEYS:
+        size = max(1, -(-len(keys) // parts))
+        bounds = [span.start, *keys[size::size], span.end]
+    else:
+        pieces = _survey(view, span, min(MOST_PIECES, max(PIECES, 4 * parts)))
+        bounds = [span.start, *_cuts(pieces, parts), span.end]
+    return [Span(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def _cuts(pieces: list[Piece], parts: int) -> list[bytes]:
+    """The keys that part the pieces into equal weights."""
+    share = -sum(piece.minus_weight for piece in pieces) / parts
+    cuts: list[bytes] = []
+    before = 0.0
+    for piece in sorted(pieces, key=lambda piece: piece.first):
+        if before >= share * (len(cuts) + 1) and len(cuts) + 1 < parts:
+            cuts.append(piece.first)
+        before -= piece.minus_weight
+    return cuts
+
+
+def _survey(view: View, span: Span, pieces: int) -> list[Piece]:
+    """The span as pieces with estimated weights."""
+    chance = random.Random(0)
+    first = view.keys(span, 1)
+    last = view.last_key(span)
+    if not first or last is None:
+        return []
+    found = [_weigh(view, first[0], last, chance)]
+    exact: list[Piece] = []
+    while found and len(found) + len(exact) < pieces:
+        heaviest = heapq.heappop(found)
+        if heaviest.exact:
+            exact.append(heaviest)
+            continue
+        left, right = view.beside(boundary(heaviest.first, heaviest.last))
+        heapq.heappush(found, _weigh(view, heaviest.first, left, chance))
+        heapq.heappush(found, _weigh(view, right, heaviest.last, chance))
+    return exact + [
+        piece if piece.exact else _estimate(view, piece.first, piece.last, chance, DESCENTS)
+        for piece in found
+    ]
+
+
+def boundary(first: bytes, last: bytes) -> bytes:
+    """A key b with first < b <= last:
+
+    where the first bit that differs turns to one. Needs first < last."""
+    size = max(len(first), len(last))
+    low = int.from_bytes(first.ljust(size, b"\0"), "big")
+    high = int.from_bytes(last.ljust(size, b"\0"), "big")
+    bits = (low ^ high).bit_length()
+    if not bits:
+        return last
+    return (high >> (bits - 1) << (bits - 1)).to_bytes(size, "big").rstrip(b"\0")
+
+
+def _weigh(view: View, first: bytes, last: bytes, chance: random.Random) -> Piece:
+    """A piece to go on cutting with."""
+    run = _run(view, first, last)
+    if run is not None:
+        return Piece(-run, first, last, True)
+    return _estimate(view, first, last, chance, CUT_DESCENTS)
+
+
+def _estimate(view: View, first: bytes, last: bytes, chance: random.Random, descents: int) -> Piece:
+    total = sum(_descend(view, first, last, chance) for _ in range(descents))
+    return Piece(-total / descents, first, last, False)
+
+
+def _run(view: View, first: bytes, last: bytes) -> int | None:
+    """The number of keys from first to last, if it is small."""
+    keys = view.keys(Span(first, last + b"\0"), RUN_KEYS)
+    return len(keys) if keys[-1] == last else None
+
+
+def _descend(view: View, first: bytes, last: bytes, chance: random.Random) -> float:
+    """One random way down; its estimate of the number of keys from first to last."""
+    weight = 1.0
+    level = 0
+    while first != last:
+        if level % CHECK_EVERY == 0 and (run := _run(view, first, last)) is not None:
+            return weight * run
+        left, right = view.beside(boundary(first, last))
+        first, last = (first, left) if chance.random() < 0.5 else (right, last)
+        weight *= 2
+        level += 1
+    return weight

@@ -17,8 +17,7 @@ from typing import Any, TypeVar, cast
 import lmdb
 
 from exuvia.base.errors import Broken, Unavailable
-from exuvia.kv.lmdb.failures import translate
-from exuvia.kv.lmdb.native import Reading
+from exuvia.kv.lmdb.native import Reading, translate
 from exuvia.kv.packet import Span
 
 FIRST_KEY = b"\x01"

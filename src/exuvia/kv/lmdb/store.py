@@ -13,19 +13,10 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.caretaker import Caretaker, CaretakerThread
-from exuvia.kv.lmdb.committer import GroupCommitter
-from exuvia.kv.lmdb.environment import Environment
-from exuvia.kv.lmdb.failures import translate
-from exuvia.kv.lmdb.native import Reading
-from exuvia.kv.lmdb.presence import FilePresence, Presences
-from exuvia.kv.lmdb.settings import LmdbSettings
-from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
-from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
-from exuvia.kv.lmdb.spans import count, split
-from exuvia.kv.lmdb.wake import Wake
-from exuvia.kv.lmdb.work import (
+from exuvia.kv.lmdb.committer import (
     TOUCHED,
     Bulk,
+    GroupCommitter,
     apply_arranged,
     apply_bulk,
     apply_chain,
@@ -36,15 +27,15 @@ from exuvia.kv.lmdb.work import (
     touch,
     uncollected,
 )
+from exuvia.kv.lmdb.environment import Environment, LmdbSettings
+from exuvia.kv.lmdb.native import Reading, translate
+from exuvia.kv.lmdb.pages import count, split
+from exuvia.kv.lmdb.process import FilePresence, Presences
+from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
+from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
+from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import (
-    SEQUENCE_BYTES,
-    BulkResult,
-    Packet,
-    Requirement,
-    Span,
-    sequence_of,
-)
+from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span, sequence_of
 from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import Arranged, arrange
 
@@ -257,7 +248,7 @@ class LmdbStore:
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
-        """About how many keys; see kv/lmdb/spans.py for how exact."""
+        """About how many keys; see kv/lmdb/pages.py for how exact."""
         view = self.snapshot()
         try:
             return count(view, span)
@@ -265,7 +256,7 @@ class LmdbStore:
             view.close()
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans of about equal size; see kv/lmdb/spans.py."""
+        """Adjoining spans of about equal size; see kv/lmdb/pages.py."""
         view = self.snapshot()
         try:
             return split(view, span, parts)

@@ -12,8 +12,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from exuvia.kv.entry import TOMBSTONE
-from exuvia.kv.packet import SEQUENCE_BYTES
+from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE
 from exuvia.kv.store import Store
 from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.order import Array

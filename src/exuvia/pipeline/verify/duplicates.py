@@ -28,9 +28,8 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, WriteKind, is_live
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import Snapshot
+from exuvia.kv.packet import LIVE, Snapshot, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.entries import CHUNK_ROWS, positions_of

@@ -19,8 +19,8 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, is_live
 from exuvia.kv.keys import VALUES_AT, read_i64
+from exuvia.kv.packet import LIVE, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.verify.scan import Entry

@@ -17,7 +17,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import LIVE, WriteKind, is_live
+from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.task import Outcome, Task, TaskOrder

@@ -20,8 +20,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.entry import is_live
-from exuvia.kv.packet import Span
+from exuvia.kv.packet import Span, is_live
 from exuvia.sql.access.bounds import INEXACT, NOTHING
 from exuvia.sql.access.ranger import Match, combinations, spans
 from exuvia.sql.result import Row

@@ -3,7 +3,7 @@
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.privileges.accounts import Account, Book, Edge, Name, OnColumn, OnDatabase, OnTable
 from exuvia.sql.privileges.rights import DATABASE, DYNAMIC, GLOBAL, GRANT, column_of, word_of

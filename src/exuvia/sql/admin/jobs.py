@@ -19,7 +19,7 @@ from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
-from exuvia.events import notifier, outbox
+from exuvia.events import notifier
 from exuvia.events.notifier import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
 from exuvia.sql import constants
@@ -142,7 +142,7 @@ def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
     """One row a handler, by id."""
     held = owner.owner_of(context.txn, "stats")
     refused = troubles(context.txn)
-    flags = [event.flag for event in outbox.pending(context.txn)]
+    flags = [event.flag for event in notifier.pending(context.txn)]
     rows: list[Row] = []
     for number, name in sorted(notifier.NAMES.items()):
         trouble = refused.get(number)
@@ -166,7 +166,7 @@ def skip_event(session: SessionApi, node: AdminSkipEvent, text: str) -> Result:
     """ADMIN SKIP DDL EVENT. What is open is committed. Raises 1105."""
 
     def work(context: Context) -> Result:
-        part = outbox.WHOLE_JOB if node.part is None else node.part
+        part = notifier.WHOLE_JOB if node.part is None else node.part
         by = f"{context.session.user}@{context.session.host}"
         now_ns = context.session.services.clock.wall_ns()
         skip(context.txn, node.handler, (node.job, part), by, now_ns)

@@ -20,7 +20,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet
 from exuvia.catalog import meta
-from exuvia.catalog.ids import random_column
+from exuvia.catalog.autoid import random_column
 from exuvia.catalog.model import FkInfo, IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from exuvia.catalog import meta, reader
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.values import to_text
-from exuvia.catalog.system_rows import planned
+from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import variables
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction

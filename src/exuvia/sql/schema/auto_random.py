@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrInvalidAutoRandom, ErrUnknown, ErrUnsupportedDDLOperation
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.ids import RANGE_BITS, counter_bits, random_column
+from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.sql.nodes import ColumnDefinition
 from exuvia.sql.schema.alter_context import AlterContext

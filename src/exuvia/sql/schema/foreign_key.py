@@ -45,7 +45,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongFKOptionForGeneratedColumn,
 )
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog import references
+from exuvia.catalog import meta
 from exuvia.catalog.model import (
     RULE_TEXT,
     RULES,
@@ -343,7 +343,7 @@ def drop_key(at: AlterContext, name: str) -> Job:
     key = key_named(at.table, name)
     if key is None:
         raise ErrCantDropFieldOrKey(name)
-    parent = references.parent_of(at.txn, key.exuvia_link)
+    parent = meta.parent_of(at.txn, key.exuvia_link)
     others = (parent,) if parent not in (0, at.table.id) else ()
     job = requests.drop_foreign_key(at.database, at.table, key.fk_name.O, query=at.text)
     return evolve(job, exuvia_tables=others)
@@ -370,7 +370,7 @@ def referring(reader: SchemaReader, info: TableInfo) -> Iterator[Referring]:
     """The keys that refer to the table."""
     table = reader.schemas.table_by_id(reader.txn, info.id)
     for each in info.exuvia_referred:
-        child_id = references.child_of(reader.txn, each.link)
+        child_id = meta.child_of(reader.txn, each.link)
         child = reader.schemas.table_by_id(reader.txn, child_id) if child_id else None
         key = key_linked(child.info, each.link) if child is not None else None
         if child is not None and key is not None and key.version and table is not None:
@@ -414,7 +414,7 @@ def check_modify(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
         return
     schemas = at.reader.schemas
     for key in at.table.foreign_keys:
-        parent = schemas.table_by_id(at.txn, references.parent_of(at.txn, key.exuvia_link))
+        parent = schemas.table_by_id(at.txn, meta.parent_of(at.txn, key.exuvia_link))
         if old.id not in key.exuvia_cols or parent is None:
             continue
         theirs = ref_ids(key, parent)[key.exuvia_cols.index(old.id)]

@@ -19,8 +19,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
     ErrWrongTableName,
 )
+from exuvia.catalog.autoid import base_of
 from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
-from exuvia.catalog.sequences import base_of
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.sql.nodes import DropTable

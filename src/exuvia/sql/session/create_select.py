@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from exuvia.base.errors import Deposed, ExuviaError, SchemaChanged, Unavailable
 from exuvia.base.mysql_errors import ErrTableDefChanged
+from exuvia.catalog.autoid import TableIds
 from exuvia.catalog.convert.values import STRICT
-from exuvia.catalog.ids import TableIds
 from exuvia.catalog.model import evolve
 from exuvia.catalog.table import Table
 from exuvia.ddl import admin, queue

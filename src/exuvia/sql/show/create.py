@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from exuvia.base.mysql_errors import ErrTableaccessDenied, ErrWrongObject
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.ids import RANGE_BITS, random_column
+from exuvia.catalog.autoid import RANGE_BITS, random_column
 from exuvia.catalog.model import (
     DEFAULT,
     ColumnInfo,

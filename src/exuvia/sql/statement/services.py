@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from exuvia.base.clock import Clock
-from exuvia.catalog.ids import IdAllocator
+from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.infoschema import Schemas
-from exuvia.cluster.locks import MetadataLocks
 from exuvia.cluster.member import Member
 from exuvia.cluster.row_locks import RowLocks
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.sql.privileges.accounts import Accounts

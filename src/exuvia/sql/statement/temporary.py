@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from exuvia.catalog.ids import IdAllocator, TableIds
-from exuvia.catalog.ids import Kind as IdKind
+from exuvia.catalog.autoid import IdAllocator, TableIds
+from exuvia.catalog.autoid import Kind as IdKind
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table

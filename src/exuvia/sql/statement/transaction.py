@@ -33,7 +33,7 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
 )
 from exuvia.catalog import writer
-from exuvia.catalog.closing import is_closing
+from exuvia.catalog.meta import is_closing
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore

@@ -40,12 +40,12 @@ from exuvia.base.mysql_errors import (
     ErrRowDoesNotMatchPartition,
 )
 from exuvia.base.types import Family, FieldType
-from exuvia.catalog import decimals, meta, references
+from exuvia.catalog import decimals, meta
 from exuvia.catalog.codec import key_batch, key_codec
 from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of
 from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.entry import is_live
+from exuvia.kv.packet import is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify.judge import text_of
@@ -303,7 +303,7 @@ class ChildRule(_Rule):
         own = [places[each] for each in key.exuvia_cols]
         super().__init__(table, own)
         self._own = own
-        parent = _table(txn, references.parent_of(txn, key.exuvia_link))
+        parent = _table(txn, meta.parent_of(txn, key.exuvia_link))
         self._parents = None if parent is None else Parents(Finder(parent, ref_ids(key, parent)))
         shown = names_of(key, table, parent)
         self._text = key_text(shown, table.database.db_name.O, table.info.name.O)

@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     ErrRowIsReferenced2,
 )
-from exuvia.catalog import reader, references
+from exuvia.catalog import meta, reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
 from exuvia.catalog.model import (
@@ -44,8 +44,8 @@ from exuvia.catalog.model import (
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.entry import LIVE, WriteKind, is_live
 from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.packet import LIVE, WriteKind, is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.parse.restore import name_text
 from exuvia.sql.result import Row
@@ -178,7 +178,7 @@ class Downward(NamedTuple):
 
 def parent_table(context: Context, key: FkInfo) -> Table | None:
     """The table the key refers to, in the snapshot."""
-    return context.table_of_id(references.parent_of(context.txn, key.exuvia_link))
+    return context.table_of_id(meta.parent_of(context.txn, key.exuvia_link))
 
 
 def names_of(key: FkInfo, child: Table, parent: Table | None) -> FkInfo:
@@ -255,7 +255,7 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
     """The keys that refer to rows of the table, in the order of their children's names."""
     found = []
     for each in table.info.exuvia_referred:
-        child = context.table_of_id(references.child_of(context.txn, each.link))
+        child = context.table_of_id(meta.child_of(context.txn, each.link))
         if child is None or not each.binds:
             continue
         key = key_linked(child.info, each.link)

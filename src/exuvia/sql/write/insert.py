@@ -32,8 +32,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongValueCountOnRow,
 )
 from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode
+from exuvia.catalog.autoid import EVERY, Spacing, counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
-from exuvia.catalog.ids import EVERY, Spacing, counter_bits, random_column, scattered
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
