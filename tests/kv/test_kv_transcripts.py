@@ -1,13 +1,25 @@
 """What a store promises, one transcript an anomaly, the same on every engine."""
 
+import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
+from exuvia.base.errors import (
+    Broken,
+    Conflict,
+    Deposed,
+    Duplicate,
+    OutcomeUnknown,
+    Refused,
+    SchemaChanged,
+    Unavailable,
+)
 from exuvia.kv import keys as k
-from exuvia.kv.packet import LIVE, LONGEST_KEY, TOMBSTONE, AtMost, Equal, Span, WriteKind
-from exuvia.kv.store import Store
+from exuvia.kv.packet import LIVE, LONGEST_KEY, TOMBSTONE, AtMost, Equal, Snapshot, Span, WriteKind
+from exuvia.kv.store import ForwardingStore, Store
+from exuvia.kv.transaction import ATTEMPTS, ONCE, UNBOUNDED, Transaction
 
 ALL = Span(b"t", b"u")
 
@@ -461,6 +473,243 @@ def test_a_statement_undone_still_has_its_requirements(store: Store) -> None:
     fill(store, a="9")
     with pytest.raises(Conflict):
         txn.commit()
+
+
+# -- read() and transact() ---------------------------------------------------------------------
+
+
+class WatchedView:
+    def __init__(self, store: "Watched", view: Snapshot) -> None:
+        self._store, self._view, self._is_open = store, view, True
+        store.open += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def close(self) -> None:
+        self._store.open -= self._is_open
+        self._is_open = False
+        self._view.close()
+
+
+class Watched(ForwardingStore):
+    """Counts the snapshots that are open, and the waits between attempts with how many were."""
+
+    def __init__(self, shared: Store) -> None:
+        super().__init__(shared)
+        self.open = 0
+        self.waits: list[tuple[int, int]] = []
+
+    def snapshot(self, for_client=False):
+        return WatchedView(self, self.shared.snapshot(for_client))
+
+    def commit(self, packet):
+        self.before_commit()
+        return self.shared.commit(packet)
+
+    def before_commit(self) -> None:
+        """What a test lets happen there."""
+
+    def back_off(self, attempt: int) -> None:
+        self.waits.append((attempt, self.open))
+
+
+@pytest.fixture
+def watched(store: Store) -> Watched:
+    return Watched(store)
+
+
+def test_a_read_ends_with_its_block(watched: Watched) -> None:
+    fill(watched.shared, a="1")
+    with watched.read() as txn:
+        assert (txn.get(b"ta"), watched.open) == (b"1", 1)
+    assert watched.open == 0
+
+
+def test_every_engine_reads_and_transacts(store: Store) -> None:
+    assert store.transact(add_one) == 1
+    with store.read() as txn:
+        assert txn.get(b"ta") == b"1"
+        assert store.transact(add_one, ONCE) == 2
+        assert txn.get(b"ta") == b"1"
+    assert rows(store) == {"a": "2"}
+
+
+def test_a_read_that_raises_leaves_no_snapshot(watched: Watched) -> None:
+    with pytest.raises(ZeroDivisionError), watched.read() as txn:
+        next(txn.scan(ALL), None)
+        raise ZeroDivisionError
+    assert watched.open == 0
+
+
+def test_what_a_read_writes_is_read_through_and_lost(watched: Watched) -> None:
+    with watched.read() as txn:
+        txn.put(b"ta", b"1")
+        assert txn.get(b"ta") == b"1"
+    assert rows(watched) == {}
+
+
+def test_only_its_lender_commits_a_transaction(watched: Watched) -> None:
+    def commits_itself(txn: Transaction) -> None:
+        txn.put(b"ta", b"1")
+        txn.commit()
+
+    with pytest.raises(Broken), watched.read() as txn:
+        commits_itself(txn)
+    with pytest.raises(Broken):
+        watched.transact(commits_itself)
+    assert (rows(watched), watched.open) == ({}, 0)
+
+
+def test_work_is_committed_and_its_answer_given(watched: Watched) -> None:
+    def work(txn: Transaction) -> str:
+        txn.put(b"ta", b"1")
+        txn.notify("job")
+        return "done"
+
+    before = watched.counter("job")
+    assert watched.transact(work) == "done"
+    assert (rows(watched), watched.counter("job"), watched.open) == ({"a": "1"}, before + 1, 0)
+
+
+def test_work_that_writes_nothing_commits_nothing(watched: Watched) -> None:
+    sequence = fill(watched.shared, a="1")
+
+    def work(txn: Transaction) -> bytes | None:
+        txn.require_equal(b"epoch", b"of nobody")
+        return txn.get(b"ta")
+
+    assert watched.transact(work) == b"1"
+    with watched.read() as txn:
+        assert txn.sequence == sequence
+
+
+def add_one(txn: Transaction) -> int:
+    found = int(txn.get(b"ta") or b"0") + 1
+    txn.put(b"ta", str(found).encode())
+    return found
+
+
+def racing(watched: Watched, times: int) -> list[str]:
+    """Somebody else adds 10 before each of the next commits; the payloads they leave."""
+    left = [str(10 * n) for n in range(1, times + 1)]
+    following = iter(left)
+
+    def before_commit() -> None:
+        for payload in following:
+            fill(watched.shared, a=payload)
+            return
+
+    watched.before_commit = before_commit  # type: ignore[method-assign]
+    return left
+
+
+def test_a_conflict_is_retried_on_a_new_snapshot(watched: Watched) -> None:
+    racing(watched, 3)
+    assert watched.transact(add_one) == 31
+    assert rows(watched.shared) == {"a": "31"}
+    assert watched.waits == [(0, 0), (1, 0), (2, 0)]  # and none is held while it waits
+    assert watched.open == 0
+
+
+def test_a_conflict_that_the_work_itself_meets_is_retried(watched: Watched) -> None:
+    seen: list[Transaction] = []
+
+    def work(txn: Transaction) -> int:
+        seen.append(txn)
+        if len(seen) < 3:
+            txn.put(b"tlost", b"1")
+            raise Conflict("lost update")
+        return len(seen)
+
+    assert watched.transact(work) == 3
+    assert (len(set(map(id, seen))), rows(watched), watched.open) == (3, {}, 0)
+
+
+@pytest.mark.parametrize("attempts", [ONCE, 5, ATTEMPTS])
+def test_at_the_end_of_the_budget_the_last_conflict_is_raised(
+    watched: Watched, attempts: int
+) -> None:
+    left = racing(watched, ATTEMPTS)
+    with pytest.raises(Conflict, match="lost update"):
+        watched.transact(add_one, attempts)
+    assert rows(watched.shared) == {"a": left[attempts - 1]}
+    assert [attempt for attempt, _ in watched.waits] == list(range(attempts - 1))
+    assert watched.open == 0
+
+
+def test_an_unbounded_budget_outlasts_every_rival(watched: Watched) -> None:
+    racing(watched, 3 * ATTEMPTS)
+    assert watched.transact(add_one, UNBOUNDED) == 30 * ATTEMPTS + 1
+
+
+def test_an_outdated_schema_is_a_conflict_too(watched: Watched) -> None:
+    revision = k.revision(7)
+    fill_revision(watched.shared, revision, 1)
+    steps = iter((4,))
+
+    def before_commit() -> None:
+        for number in steps:
+            fill_revision(watched.shared, revision, number)
+
+    watched.before_commit = before_commit  # type: ignore[method-assign]
+
+    def work(txn: Transaction) -> int:
+        planned = k.read_number(txn.get(revision))
+        txn.require_at_most(revision, planned + 1)
+        txn.put(b"ta", b"1")
+        return planned
+
+    assert watched.transact(work) == 4
+
+
+def fill_revision(store: Store, key: bytes, number: int) -> None:
+    store.transact(lambda txn: txn.put(key, k.number(number)))
+
+
+@pytest.mark.parametrize(
+    "error", [Deposed(), Unavailable(), Refused(1062, "23000", ""), KeyError(), KeyboardInterrupt()]
+)
+def test_another_error_undoes_the_work_and_is_raised_at_once(
+    watched: Watched, error: BaseException
+) -> None:
+    calls = []
+
+    def work(txn: Transaction) -> None:
+        calls.append(txn)
+        txn.put(b"ta", b"1")
+        raise error
+
+    with pytest.raises(type(error)):
+        watched.transact(work)
+    assert (len(calls), rows(watched), watched.open) == (1, {}, 0)
+
+
+def test_an_epoch_that_was_lost_is_not_tried_again(watched: Watched) -> None:
+    def work(txn: Transaction) -> None:
+        txn.require_equal(b"epoch", b"mine")
+        txn.put(b"ta", b"1")
+
+    with pytest.raises(Deposed):
+        watched.transact(work)
+    assert (rows(watched), watched.waits, watched.open) == ({}, [], 0)
+
+
+def test_a_commit_of_unknown_outcome_is_not_tried_again(watched: Watched) -> None:
+    def before_commit() -> None:
+        raise OutcomeUnknown
+
+    watched.before_commit = before_commit  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        watched.transact(add_one)
+    assert (watched.waits, watched.open) == ([], 0)
+
+
+def test_the_wait_between_attempts_is_bounded(store: Store) -> None:
+    began = time.monotonic()
+    for attempt in (0, 1, 7, 1_000_000):
+        store.back_off(attempt)
+    assert time.monotonic() - began < 5.0  # 0.1 s; the machine may be busy
 
 
 # -- channels, presence, spans -----------------------------------------------------------------

@@ -24,7 +24,7 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
-from exuvia.node.assemble import EVALUATOR, JUDGE, Backoff
+from exuvia.node.assemble import EVALUATOR, JUDGE
 from exuvia.node.loops import Loops, in_thread
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.reorgs import open_reorg
@@ -71,7 +71,6 @@ class World:
             locks=locks,
             member=member,
             clock=clock,
-            pause=Backoff(),
             row_locks=RowLocks(store.lock_table(), lambda: member.fence),
             named_locks=RowLocks(store.lock_table(), lambda: member.fence),
             deltas=self.deltas,

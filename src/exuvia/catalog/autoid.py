@@ -97,11 +97,8 @@ class Sequences:
     def next(self, table_id: int) -> int:
         """The next value. Raises 4135, and 1146 where the sequence is gone."""
         with self._lock:
-            txn = self._store.begin()
-            try:
+            with self._store.read() as txn:
                 found = self._from_block(txn, table_id)
-            finally:
-                txn.rollback()
             while found is None:
                 found = self._refill(table_id)
             return found

@@ -180,14 +180,11 @@ class Loader:
 
     def step(self, now: float) -> float:
         """Read the diffs since the last look; seconds until the next. `now` is from before it."""
-        txn = self._schemas.store.begin()
-        try:
+        with self._schemas.store.read() as txn:
             version = meta.version(txn)
             if self.version and version > self.version:
                 self._follow(txn, meta.diffs(txn, self.version, version))
             self.version = version
-        finally:
-            txn.rollback()
         self._loaded(version, now)
         return self._period_s
 

@@ -59,11 +59,8 @@ _question = msgspec.json.Decoder(Question)
 
 def other_fronts(store: Store, member: Member) -> list[MemberInfo]:
     """All fronts but this one."""
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         found = members.live(txn)
-    finally:
-        txn.rollback()
     return [each for each in found if each.kind == "front" and each.id != member.id]
 
 
@@ -110,12 +107,9 @@ class Asking:
     def _wait(self, question: Question, deadline: float) -> dict[str, Any]:
         while True:
             seen = self._store.counter(TOLD)
-            txn = self._store.begin()
-            try:
+            with self._store.read() as txn:
                 raw = {each: txn.get(question.told(each)) for each in question.whom}
                 living = {each.id for each in members.live(txn) if not has_ended(self._store, each)}
-            finally:
-                txn.rollback()
             found = {each: msgspec.json.decode(said) for each, said in raw.items() if said}
             silent = living.intersection(raw) - found.keys()
             left_s = deadline - self._clock.monotonic()
@@ -137,11 +131,8 @@ class Answering:
 
     def step(self, now: float) -> float:
         """Answer what is asked of this front; seconds until the next look."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             asked = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
-        finally:
-            txn.rollback()
         if not asked and not self._given:
             return IDLE_S
         mine = {each.key: each for each in asked if self._member.id in each.whom}

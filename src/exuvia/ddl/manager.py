@@ -287,8 +287,7 @@ class JobManager:
     def _look(self, now: float) -> None:
         """Read what joined the queue since, and whether a paused job was resumed."""
         self._looked_at = now
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             discipline = TwoQueues if two_queues.in_use(txn) else ReadySet
             if not isinstance(self._ready, discipline):
                 self._begin(discipline())  # it was switched, or the store migrated
@@ -300,8 +299,6 @@ class JobManager:
             if self._fixed is None:
                 self._limits = _limits(txn)
             told = admin.jobs_commanded(txn, MOST_TOLD)
-        finally:
-            txn.rollback()
         if told:
             self._hear(told, now)
             self._nudged = len(told) == MOST_TOLD

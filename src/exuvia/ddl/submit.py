@@ -268,16 +268,13 @@ class Submitter:
         """Read what history has of the jobs waited for, in one snapshot."""
         with self._lock:
             waits = list(self._waits)
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             for each in waits:
                 job = queue.finished(txn, each.job_id)
                 if job is not None:
                     self._schemas.refresh(txn, job.table_id)
                     each.job = job
                     each.wake.set()
-        finally:
-            txn.rollback()
 
     def _hand_over(self, mine: _Wait) -> None:
         """Leave; another of those who still wait takes the watch."""

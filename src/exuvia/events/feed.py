@@ -119,11 +119,8 @@ def subscribe(
     try:
         while stop is None or not stop.is_set():
             seen = opened.counter(CHANNEL)
-            txn = opened.begin()
-            try:
+            with opened.read() as txn:
                 entries = read(txn, after)
-            finally:
-                txn.rollback()
             for entry in entries:
                 yield entry
                 after = entry.position
@@ -177,15 +174,12 @@ class Webhook:
         return self._move_on(entry)
 
     def _next(self) -> tuple[str, Entry | None]:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             url = variables.get_global(txn, URL_VARIABLE)
             if not url:
                 return "", None
             found = read(txn, self._bookmark.position(txn), 1)
             return url, found[0] if found else None
-        finally:
-            txn.rollback()
 
     def _move_on(self, entry: Entry) -> float:
         txn = self._store.begin()

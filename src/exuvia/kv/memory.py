@@ -16,7 +16,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import check, require_short, settle
 
 Versions = tuple[tuple[int, bytes | None], ...]
@@ -32,13 +32,13 @@ class MemorySnapshot:
 
     def get(self, key: bytes) -> bytes | None:
         """Raw value or None."""
-        return self._store.read(key, self.sequence)
+        return self._store.value_at(key, self.sequence)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """Raw values of those keys that are there."""
         found = {}
         for key in keys:
-            raw = self._store.read(key, self.sequence)
+            raw = self._store.value_at(key, self.sequence)
             if raw is not None:
                 found[key] = raw
         return found
@@ -46,7 +46,7 @@ class MemorySnapshot:
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
         for key in self._store.keys_in(span, reverse):
-            raw = self._store.read(key, self.sequence)
+            raw = self._store.value_at(key, self.sequence)
             if raw is not None:
                 yield key, raw
 
@@ -74,7 +74,7 @@ class _Presence:
         self._store.let_go(self._name)
 
 
-class MemoryStore:
+class MemoryStore(TransactionalStore):
     """See the module."""
 
     def __init__(self) -> None:
@@ -103,10 +103,6 @@ class MemoryStore:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot."""
-        return Transaction(self, self.snapshot())
-
     def snapshot(self, for_client: bool = False) -> MemorySnapshot:
         """A view of all that is committed."""
         with self._lock:
@@ -125,7 +121,7 @@ class MemoryStore:
                 if not self._open[view.sequence]:
                     del self._open[view.sequence]
 
-    def read(self, key: bytes, sequence: int) -> bytes | None:
+    def value_at(self, key: bytes, sequence: int) -> bytes | None:
         """Raw value of a key at a sequence."""
         versions = self._versions.get(key)
         if versions is None:

@@ -13,6 +13,9 @@ What is prevented: lost update (a written key that changed), dirty and non-repea
 prevented: a range that was scanned may grow before the commit; `require` a key that every writer
 of the range touches if that matters.
 
+Whoever stands above kv reads by `read` and writes by `transact`; `begin` is for a transaction that
+lives on when the call ends.
+
 Committed values are `[u64 little-endian commit sequence][payload]`. `get` and `scan` give payloads;
 `chunks` gives the raw values, for vectorised readers.
 
@@ -30,7 +33,14 @@ from typing import Protocol
 
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import (
+    ATTEMPTS,
+    Answer,
+    ManagedTransaction,
+    Transaction,
+    TransactionalStore,
+    Work,
+)
 
 
 class Presence(Protocol):
@@ -43,8 +53,23 @@ class Presence(Protocol):
 class Store(Protocol):
     """An engine. Thread-safe."""
 
+    def read(self) -> ManagedTransaction:
+        """A look at a fresh snapshot: `with store.read() as txn`. It cannot be committed."""
+
+    def transact(self, work: Work[Answer], attempts: int = ATTEMPTS) -> Answer:
+        """What `work(txn)` returns, committed. It is called anew on a fresh snapshot after each
+        Conflict, by the rule of kv/transaction.py, so it reads whatever it needs by itself and
+        changes nothing but `txn`; what follows from the commit is done by the caller, behind it.
+
+        `attempts`: another budget; say why where it is given. Raises the last Conflict, and at
+        once what else the work or the commit raises: nothing was applied, unless it is
+        OutcomeUnknown."""
+
+    def back_off(self, attempt: int) -> None:
+        """Wait after attempt 0, 1, 2 ... of something that lost to others. At most 50 ms."""
+
     def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot."""
+        """A transaction on a fresh snapshot that the caller ends, by `commit` or `rollback`."""
 
     def snapshot(self, for_client: bool = False) -> Snapshot:
         """A fresh view of all that is committed.
@@ -117,14 +142,14 @@ class Store(Protocol):
 # -- forwarding ------------------------------------------------------------------------------------
 
 
-class ForwardingStore:
+class ForwardingStore(TransactionalStore):
     """See the module, and kv/store.py for what each method promises."""
 
     def __init__(self, shared: Store) -> None:
         self.shared = shared
 
-    def begin(self) -> Transaction:
-        return Transaction(self, self.snapshot())
+    def back_off(self, attempt: int) -> None:
+        self.shared.back_off(attempt)
 
     def snapshot(self, for_client: bool = False) -> Snapshot:
         return self.shared.snapshot(for_client)

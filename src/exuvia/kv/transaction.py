@@ -27,14 +27,30 @@ writes expects the keys as they stand there, what it has written before is read 
 Own writes made over a newer snapshot than the one that is read now (`is_mixed`) no longer fit its
 keys one by one: an own row may have an entry that nobody wrote here (its value is as another
 transaction left it), and the old snapshot an entry of what that row was. Keys of rows stay true;
-whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py)."""
+whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py).
 
+Three ways to have one of a store, which every engine inherits (`TransactionalStore`):
+
+    with store.read() as txn:   a look at one snapshot; it ends with the block, whatever happens
+    store.transact(work)        work(txn), then its commit; all of it again on a new snapshot where
+                                others committed first (Conflict)
+    txn = store.begin()         ended by its holder, over many calls: a client's transaction
+
+One rule says how often and how fast: ATTEMPTS times, each after a wait at random, below
+FIRST_BACK_OFF_S at first, twice as long each time, at most LONGEST_BACK_OFF_S (`back_off`); no
+snapshot is held meanwhile. Then the last Conflict is raised. Every other error is raised at once:
+Deposed, Refused, Unavailable, and OutcomeUnknown, after which nobody may do the work again without
+a look whether it was done."""
+
+import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from random import SystemRandom
+from typing import NamedTuple, NoReturn, TypeVar
 
-from exuvia.base.errors import Conflict, Unavailable
+from exuvia.base.errors import Broken, Conflict, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge
 from exuvia.kv.keys import SHARE, UPDATE, lock_header, lock_mark
 from exuvia.kv.packet import (
@@ -151,6 +167,14 @@ class Unread:
 Own = list[tuple[bytes, bytes | None]]
 FEW = 64
 UNBOUNDED = 1 << 62
+ATTEMPTS = 64
+"""How often a transaction is tried that loses to others. A second and a half at most."""
+ONCE = 1
+"""For a loop's step: its next step is the next attempt."""
+FIRST_BACK_OFF_S = 0.0002
+LONGEST_BACK_OFF_S = 0.05
+Answer = TypeVar("Answer")
+Work = Callable[["Transaction"], Answer]
 KIND_AT = 9  # "r" in the key of a row, "i" in that of an index entry
 LOCKABLE = (b"r", b"i")
 BOTH = (UPDATE, SHARE)
@@ -556,6 +580,59 @@ class Transaction:
     def rollback(self) -> None:
         """Give the snapshot back; nothing was written. Twice is harmless."""
         self.snapshot.close()
+
+
+class ManagedTransaction(Transaction):
+    """One that `read` or `transact` ends. What is written in a `read` is read through, and lost."""
+
+    def commit(self) -> NoReturn:
+        raise Broken("a transaction of read() or transact() is not committed by its user")
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.rollback()
+
+
+class TransactionalStore(ABC):
+    """What every store has from `snapshot` and `commit`: see the module."""
+
+    @abstractmethod
+    def snapshot(self, for_client: bool = False) -> Snapshot: ...
+
+    @abstractmethod
+    def commit(self, packet: Packet) -> int: ...
+
+    def begin(self) -> Transaction:
+        return Transaction(self, self.snapshot())
+
+    def read(self) -> ManagedTransaction:
+        return ManagedTransaction(self, self.snapshot())
+
+    def transact(self, work: Work[Answer], attempts: int = ATTEMPTS) -> Answer:
+        attempt = 0
+        while True:
+            txn = ManagedTransaction(self, self.snapshot())
+            try:
+                answer = work(txn)
+                Transaction.commit(txn)
+                return answer
+            except Conflict:
+                attempt += 1
+                if attempt >= attempts:
+                    raise
+            finally:
+                txn.rollback()
+            self.back_off(attempt - 1)
+
+    def back_off(self, attempt: int) -> None:
+        longest = FIRST_BACK_OFF_S * 2 ** min(attempt, 16)
+        _never.wait(_chance.uniform(0, min(longest, LONGEST_BACK_OFF_S)))
+
+
+_never = threading.Event()
+_chance = SystemRandom()  # without a state: processes that fork do not wait in step
 
 
 def _is_lockable(key: bytes) -> bool:

@@ -5,10 +5,7 @@ that stops inside a write transaction is ended by those who wait for it after ha
 their own leases do not run out meanwhile.
 """
 
-import os
 import sys
-import threading
-from random import Random
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock
@@ -20,8 +17,6 @@ from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 
 SWITCH_INTERVAL_S = 0.0005
-FIRST_BACKOFF_S = 0.0002
-LONGEST_BACKOFF_S = 0.05
 JUDGE = ":".join(("exuvia.sql.write.checks_judge", "judge"))  # see pipeline/verify/rows.py
 EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/table.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
@@ -61,16 +56,3 @@ def assemble(options: Options, kind: Kind, address: str, clock: Clock) -> Base:
     loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5))
     loader.step(clock.monotonic())
     return Base(store, member, schemas, loader)
-
-
-class Backoff:
-    """Waits before a statement is run again: at random, twice as long each time (at most 50 ms)."""
-
-    def __init__(self) -> None:
-        self._random = Random(os.getpid())
-        self._never = threading.Event()
-
-    def __call__(self, attempt: int) -> None:
-        """Wait before attempt + 1."""
-        longest = min(FIRST_BACKOFF_S * 2**attempt, LONGEST_BACKOFF_S)
-        self._never.wait(self._random.uniform(0, longest))

@@ -33,7 +33,7 @@ from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.open import pinned
-from exuvia.node.assemble import Backoff, Base, Options, assemble
+from exuvia.node.assemble import Base, Options, assemble
 from exuvia.node.loops import Loops
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import connection
@@ -146,7 +146,6 @@ class Front:
             locks=MetadataLocks(),
             member=base.member,
             clock=self._clock,
-            pause=Backoff(),
             processes=ClusterProcesses(base.store, base.member, self._clock, self.connections),
             row_locks=row_locks,
             named_locks=named_locks,

@@ -102,14 +102,11 @@ class Status:
 
     def report(self) -> dict[str, Any]:
         """The whole of /status, as JSON values. Raises Unavailable."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             live = members.live(txn)
             owner = owner_of(txn, "ddl")
             jobs = queue.unfinished(txn)
             version = meta.version(txn)
-        finally:
-            txn.rollback()
         return {
             "member": self._member.id,
             "address": self._member.info.address,

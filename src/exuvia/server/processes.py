@@ -250,12 +250,9 @@ class Reaper:
 
     def step(self, now: float) -> float:
         """Look at every session once; seconds until the next look. Unit: s."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             idle_s = variables.read_int(txn, "exuvia_max_idle_snapshot_s")
             self._connections.allowed = variables.read_int(txn, "max_connections")
-        finally:
-            txn.rollback()
         for client in self._connections.all():
             statements = client.statements
             if statements is None or client.task is not None:

@@ -102,6 +102,9 @@ class NodeStore(ForwardingStore):
         """Nobody waits in a simulation."""
         return self.shared.counter(channel)
 
+    def back_off(self, attempt: int) -> None:
+        """Nobody else runs meanwhile."""
+
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """Snapshots here end with their transactions."""
 

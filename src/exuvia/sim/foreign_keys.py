@@ -282,12 +282,9 @@ class KeysWorld(World):
 
     def _stored(self) -> MemoryStore:
         store = _template(CASES[self.plan.title].keyed).fork()
-        txn = store.begin()
-        try:
+        with store.read() as txn:
             (database,) = (e for e in meta.list_databases(txn) if e.db_name.L == "world")
             names = dict(meta.table_names(txn, database.id))
-        finally:
-            txn.rollback()
         self._parent, self._child = names["p"], names["c"]
         self._reads = (*laws.reads(self._parent), *laws.reads(self._child))
         return store
@@ -338,8 +335,7 @@ class KeysWorld(World):
     def _judge(self, written: Iterable[bytes]) -> None:
         if not laws.touched(written, self._reads):
             return
-        txn = self.shared.begin()
-        try:
+        with self.shared.read() as txn:
             parent = laws.present_table(txn, self._parent)
             child = laws.present_table(txn, self._child)
             if parent is None or child is None:
@@ -347,8 +343,6 @@ class KeysWorld(World):
             laws.children_have_parents(txn, child, parent)
             for table in (parent, child):
                 laws.indexes_keep_their_promises(txn, table, dict(reader.scan(txn, table)))
-        finally:
-            txn.rollback()
 
     def judge_end(self) -> None:
         for table_id in (self._parent, self._child):

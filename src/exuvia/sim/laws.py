@@ -183,8 +183,7 @@ def fill_left_alone(
 
 def check_end(store: MemoryStore, table_id: int) -> None:
     """What must hold once everything has converged: only entries of indexes that exist."""
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         table = present_table(txn, table_id)
         if table is None:
             return
@@ -195,8 +194,6 @@ def check_end(store: MemoryStore, table_id: int) -> None:
             if index_id not in known:
                 raise Broke("end", f"an entry of index {index_id}, which is gone, is left")
         _settled(table.info)
-    finally:
-        txn.rollback()
 
 
 def check_job(job: Job | None) -> None:

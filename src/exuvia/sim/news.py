@@ -146,16 +146,10 @@ def judge_end(store: MemoryStore, teller: Teller) -> None:
 
 def is_quiet(store: MemoryStore, teller: Teller) -> bool:
     """Whether every event was told and taken by all."""
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         return teller.is_done and not any(True for _ in notifier.pending(txn))
-    finally:
-        txn.rollback()
 
 
 def _looking(store: MemoryStore, look: Callable[[Transaction], None]) -> None:
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         look(txn)
-    finally:
-        txn.rollback()

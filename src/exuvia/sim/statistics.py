@@ -130,8 +130,7 @@ class StatisticsWorld:
 
     def judge(self) -> None:
         """What must hold after every commit. Raises Broke."""
-        txn = self.shared.begin()
-        try:
+        with self.shared.read() as txn:
             flags = {event.place: event.flag for event in notifier.pending(txn)}
             for handler in _STORED:
                 self._handled(handler, flags)
@@ -139,8 +138,6 @@ class StatisticsWorld:
             if wrong:
                 raise Broke("law 7", f"stats_meta differs at {'; '.join(wrong)}")
             self._log_is_right(txn)
-        finally:
-            txn.rollback()
 
     def _handled(self, handler: int, flags: dict[Place, int]) -> None:
         done = self._done[handler]
@@ -238,12 +235,9 @@ class StatisticsWorld:
         owners = [each for each in self._present() if each.queue.is_ready]
         if len(owners) != 1 or len(self._present()) < len(self.processes):
             return False
-        txn = self.shared.begin()
-        try:
+        with self.shared.read() as txn:
             newest = max((each.version for each in metas_of(txn)), default=0)
             told = not any(True for _ in notifier.pending(txn))
-        finally:
-            txn.rollback()
         (owner,) = owners
         return told and owner.cache.high_water >= newest <= owner.queue.next_version
 

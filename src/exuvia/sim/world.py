@@ -234,14 +234,11 @@ class World:
         """The laws that read what a commit wrote."""
         if not self.history.is_attempted and not laws.touched(written, self._reads):
             return
-        txn = self.shared.begin()
-        try:
+        with self.shared.read() as txn:
             if self.history.is_attempted:
                 lag = self.history.sealed(meta.revision(txn, self.table_id))
                 self.visited.add((self.plan.title, self._states(txn), lag, self.accident))
             laws.check(txn, self.table_id, self.history, self.plan.views)
-        finally:
-            txn.rollback()
 
     def _states(self, txn: Transaction) -> str:
         """What the elements that are not public are."""
@@ -434,8 +431,5 @@ class World:
         self._unquiet_at = self.shared.sequence
         if self.teller is not None and not news.is_quiet(self.shared, self.teller):
             return False
-        txn = self.shared.begin()
-        try:
+        with self.shared.read() as txn:
             return not any(True for _ in gc_worker.pending_ranges(txn))
-        finally:
-            txn.rollback()

@@ -226,11 +226,8 @@ class Analyzer:
 
     def _chosen(self, order: AnalyzeOrder) -> tuple[Table, list[Table]]:
         """The table, and the physical ones to be read. Raises Gone."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             table = self._schemas.table_by_id(txn, order.table_id)
-        finally:
-            txn.rollback()
         if table is None:
             raise Gone(f"table {order.table_id} is gone")
         parts = table.parts
@@ -270,11 +267,8 @@ class Analyzer:
     def _started(self, number: int, physical_id: int) -> Meta:
         """Say so; the counts as they are now."""
         self._log(number, state=RUNNING, started=packed_moment(self._clock.wall_ns()))
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             return meta.get(txn, physical_id) or Meta(0, physical_id)
-        finally:
-            txn.rollback()
 
     def _write(
         self,
@@ -333,12 +327,9 @@ class Analyzer:
             )
             rows = found.rows
         else:
-            txn = self._store.begin()
-            try:
+            with self._store.read() as txn:
                 statistics = analysis.merged(txn, table, subject, ids, order.top_n, order.buckets)
                 metas = [meta.get(txn, each) for each in ids]
-            finally:
-                txn.rollback()
             rows = sum(each.rows for each in metas if each is not None)
         self._write(number, table.info.id, statistics, rows, base, subject)
 

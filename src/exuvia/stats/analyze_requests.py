@@ -208,12 +208,9 @@ class Requests:
             if now - looked_at < LOOK_S:
                 return False
             looked_at = now
-            txn = self._store.begin()
-            try:
+            with self._store.read() as txn:
                 request = get(txn, number)
                 return request is None or request.stop
-            finally:
-                txn.rollback()
 
         return stopped
 

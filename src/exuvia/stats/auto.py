@@ -187,8 +187,7 @@ class Runner:
                 task.stop.set()
 
     def _settings(self) -> AutoAnalyzeSettings:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             start = variables.get_global(txn, "tidb_auto_analyze_start_time")
             end = variables.get_global(txn, "tidb_auto_analyze_end_time")
             return AutoAnalyzeSettings(
@@ -197,8 +196,6 @@ class Runner:
                 batch=variables.read_int(txn, "tidb_auto_analyze_partition_batch_size"),
                 most_s=variables.read_int(txn, "tidb_max_auto_analyze_time"),
             )
-        finally:
-            txn.rollback()
 
     # -- what begins -------------------------------------------------------------------------------
 
@@ -218,12 +215,9 @@ class Runner:
 
     def _may_run(self, job: AnalysisJob) -> bool:
         """Its table and partitions are there, and none of them has just failed."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             places = places_of(txn, job)
             return places is not None and not has_just_failed(txn, places, self._wall_s())
-        finally:
-            txn.rollback()
 
 
 def places_of(txn: Transaction, job: AnalysisJob) -> frozenset[PhysicalName] | None:

@@ -181,11 +181,8 @@ class StatsCache:
 
     def _read_news(self) -> float:
         most = MOST_RECENT if self.high_water else MOST_AT_FIRST
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             news = list(meta.changed(txn, self.high_water, limit=most))
-        finally:
-            txn.rollback()
         if len(news) >= most and not self.high_water:
             self.load()
             return LEASE_S
@@ -313,8 +310,5 @@ class FreshStatistics:
         return LEASE_S
 
     def _version(self) -> int:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             return records.last_version(txn)
-        finally:
-            txn.rollback()

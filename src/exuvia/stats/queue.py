@@ -378,16 +378,13 @@ class Queue:
             self._clear()
 
     def _settings(self) -> tuple[bool, Rules]:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             enabled = _is_enabled(txn)
             ratio = variables.read_float(txn, "tidb_auto_analyze_ratio")
             mode = variables.get_global(txn, "tidb_partition_prune_mode").lower()
             table = planned(txn, "stats_table_locked")
             locked = frozenset(row[0] for _, row in reader.scan(txn, table))
             return enabled, Rules(ratio=ratio, is_static=mode == "static", locked=locked)
-        finally:
-            txn.rollback()
 
     def _rebuild(self, rules: Rules, now: float) -> None:
         """Everything anew; what runs, runs on."""
@@ -431,12 +428,9 @@ class Queue:
     def _read_rows(self, now: float) -> float:
         """Judge tables whose rows changed; seconds until the next look."""
         upto = self._cache.high_water
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             news = meta.changed_ids(txn, self.next_version, upto, MOST_ROWS)
             self._judge_anew(txn, [self._owner.get(each, each) for _, each in news])
-        finally:
-            txn.rollback()
         if len(news) >= MOST_ROWS:
             self.next_version = news[-1][0]
             return 0.0
@@ -499,11 +493,8 @@ class Queue:
         self._retried_at = now
 
     def _judge_now(self, table_ids: Iterable[int]) -> None:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             self._judge_anew(txn, table_ids)
-        finally:
-            txn.rollback()
 
     # -- taking ------------------------------------------------------------------------------------
 

@@ -135,12 +135,9 @@ def _ask(store: Store) -> int:
 
 
 def _read(store: Store) -> QueueAnswer | None:
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         raw = txn.get(_ANSWER)
         return None if raw is None else _decoder.decode(raw)
-    finally:
-        txn.rollback()
 
 
 # -- page ------------------------------------------------------------------------------------------

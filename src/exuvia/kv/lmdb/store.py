@@ -36,7 +36,7 @@ from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement, Span, sequence_of
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import Arranged, arrange
 
 CLOSED = "the store is closed"
@@ -45,7 +45,7 @@ FRESH_ATTEMPTS = 10
 log = logging.getLogger(__name__)
 
 
-class LmdbStore:
+class LmdbStore(TransactionalStore):
     """One per process and folder. Thread-safe."""
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
@@ -68,10 +68,6 @@ class LmdbStore:
         _stores.add(self)
 
     # -- reading ---------------------------------------------------------------------------------
-
-    def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot."""
-        return Transaction(self, self.snapshot())
 
     def snapshot(self, for_client: bool = False) -> LmdbSnapshot:
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""

@@ -34,7 +34,6 @@ from exuvia.sql.privileges.accounts import CHANNEL, Account, Book, read
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 
-ATTEMPTS = 16
 Name = tuple[str, str]
 
 
@@ -42,20 +41,16 @@ def change(session: SessionApi, work: Callable[[Transaction, Book], None]) -> No
     """Do it in one transaction; every node is told."""
     session.commit()
     services = session.services
-    for attempt in range(ATTEMPTS):
-        txn = services.store.begin()
-        try:
-            services.member.guard(txn)
-            work(txn, read(txn))
-            txn.notify(CHANNEL)
-            txn.commit()
-            break
-        except Conflict:
-            services.pause(attempt)
-        finally:
-            txn.rollback()
-    else:
-        raise ErrLockDeadlock()
+
+    def write(txn: Transaction) -> None:
+        services.member.guard(txn)
+        work(txn, read(txn))
+        txn.notify(CHANNEL)
+
+    try:
+        services.store.transact(write)
+    except Conflict:
+        raise ErrLockDeadlock() from None
     if services.accounts is not None:
         services.accounts.load()
 

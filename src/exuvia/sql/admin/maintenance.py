@@ -127,11 +127,8 @@ def existing_table(session: SessionApi, name: TableName) -> Table:
     database = name.db or session.database
     if not database:
         raise ErrNoDB()
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         return session.services.schemas.table(txn, database, name.name)
-    finally:
-        txn.rollback()
 
 
 def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
@@ -147,12 +144,9 @@ def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
 
 
 def _still_holds(session: SessionApi, table: Table, key: FkInfo) -> bool:
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         info = meta.get_table(txn, table.info.id)
         return info is not None and key_linked(info, key.exuvia_link) is not None
-    finally:
-        txn.rollback()
 
 
 def _check(session: SessionApi, table: Table, index: IndexInfo) -> None:

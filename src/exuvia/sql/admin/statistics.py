@@ -8,11 +8,9 @@ A partitioned table is locked with its partitions. What was written to a locked 
 lock (stats/locked.py); UNLOCK STATS gives it back.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
-from exuvia.base.errors import Conflict, Refused
+from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrAnalyzeMissColumn,
     ErrAnalyzeMissIndex,
@@ -22,7 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
 )
 from exuvia.catalog.table import Table
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.sql.admin.maintenance import existing_table
 from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
@@ -32,7 +30,6 @@ from exuvia.stats.analyze_requests import BUCKETS, TOP_N, AnalyzeOrder
 from exuvia.stats.meta import Delta
 
 WAIT_S = 0.5
-TRIES = 100
 _SAMPLED = 110_000
 _LIMITS = {
     "buckets": (1, 100_000),
@@ -130,11 +127,8 @@ def _unlocked(
     session: SessionApi, table: Table, order: AnalyzeOrder, notes: list[Note]
 ) -> AnalyzeOrder | None:
     """The order without locked partitions; None where nothing is left of it."""
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         held = locked.all_of(txn)
-    finally:
-        txn.rollback()
     skipped = f"skip analyze locked table: {table.database.db_name.O}.{table.info.name.O}"
     if meta.whole_id(table) in held:
         notes.append(Note("Warning", ErrUnknown.code, skipped))
@@ -162,8 +156,7 @@ def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]
         chosen = order.partitions or tuple(each.id for each in info.partition.definitions)
         names = {d.id: f"'s partition {d.name.O}" for d in info.partition.definitions}
         names = {each: names[each] for each in chosen}
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         found = []
         for physical_id, suffix in names.items():
             known = meta.get(txn, physical_id)
@@ -182,8 +175,6 @@ def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]
                 )
             )
         return found
-    finally:
-        txn.rollback()
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -192,21 +183,12 @@ def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]
 def _do(session: SessionApi, order: AnalyzeOrder) -> None:
     """Have it done. Raises what the owner refuses, 1317."""
     store, member = session.services.store, session.services.member
-    number = 0
-
-    def ask(txn: Transaction) -> None:
-        nonlocal number
-        number = analyze_requests.ask(txn, member.id, order)
-
-    commit_beside(session, ask)
+    number = commit_beside(session, lambda txn: analyze_requests.ask(txn, member.id, order))
     interrupted: Refused | None = None
     while True:
         seen = store.counter(analyze_requests.ANSWERED)
-        txn = store.begin()
-        try:
+        with store.read() as txn:
             request = analyze_requests.get(txn, number)
-        finally:
-            txn.rollback()
         if request is None or request.done:
             break
         if interrupted is None:
@@ -235,21 +217,14 @@ def _interrupted(session: SessionApi) -> Refused | None:
     return None
 
 
-def commit_beside(session: SessionApi, write: Callable[[Transaction], None]) -> None:
+def commit_beside(session: SessionApi, write: Work[Answer]) -> Answer:
     """One transaction beside the session's, again after a conflict."""
-    for attempt in range(TRIES):
-        txn = session.services.store.begin()
-        try:
-            session.services.member.guard(txn)
-            write(txn)
-            txn.commit()
-            return
-        except Conflict:
-            if attempt == TRIES - 1:
-                raise
-            session.services.pause(min(attempt, 6))
-        finally:
-            txn.rollback()
+
+    def guarded(txn: Transaction) -> Answer:
+        session.services.member.guard(txn)
+        return write(txn)
+
+    return session.services.store.transact(guarded)
 
 
 # -- LOCK, UNLOCK and DROP STATS -------------------------------------------------------------------

@@ -202,11 +202,8 @@ class Accounts:
 
     def load(self) -> None:
         """Read what is committed."""
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             found = read(txn)
-        finally:
-            txn.rollback()
         with self._lock:
             if found != self.book:
                 self.book = found

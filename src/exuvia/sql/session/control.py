@@ -92,11 +92,8 @@ def use(session: SessionApi, node: Use, text: str) -> Result:
     hidden = session.rights.hidden(node.database)
     if hidden is not None:
         raise hidden
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         found = session.services.schemas.database(txn, node.database)
-    finally:
-        txn.rollback()
     session.database = found.db_name.O
     session.settings.put("character_set_database", found.charset)
     session.settings.put("collation_database", found.collate)

@@ -69,16 +69,13 @@ def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
     while True:
         session.check_interrupt()
         seen = store.counter("version")
-        txn = store.begin()
-        try:
+        with store.read() as txn:
             job: Job | None = queue.get(txn, job_id)
             if job is None:
                 return None, 0
             if may_load(job):
                 table = session.services.schemas.table_by_id(txn, job.table_id)
                 return table, epoch_of(txn, job_id)
-        finally:
-            txn.rollback()
         store.wait("version", seen, POLL_S)
 
 

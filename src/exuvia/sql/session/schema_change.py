@@ -131,11 +131,8 @@ def _waited(session: SessionApi, job_id: int) -> Job:
 
 
 def _is_shared(session: SessionApi, job_id: int) -> bool:
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         job = queue.get(txn, job_id)
-    finally:
-        txn.rollback()
     return job is not None and is_batch(job)
 
 

@@ -28,7 +28,6 @@ from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.settings import ISOLATION
 
-_GLOBAL_ATTEMPTS = 16
 _BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_lock"})
 
 
@@ -92,25 +91,21 @@ def _autocommit(session: SessionApi, value: Setting) -> Refused | None:
 
 def _global(session: SessionApi, item: Assignment) -> Refused | None:
     value = None if item.value is None else _setting(session, item.value)
-    for _ in range(_GLOBAL_ATTEMPTS):
-        txn = session.services.store.begin()
-        try:
-            session.services.member.guard(txn)
-            _require_no_jobs(txn, item, value)
-            if item.value is None:
-                variables.reset_global(txn, item.name)
-                warning = None
-            else:
-                checked = variables.set_global(txn, item.name, value)
-                judged = session.settings.judge(variables.canonical(item.name), checked.text)
-                warning = judged or checked.warning
-            txn.commit()
-            return warning
-        except Conflict:
-            continue  # another session set the same variable
-        finally:
-            txn.rollback()
-    raise ErrLockDeadlock()
+
+    def assign(txn: Transaction) -> Refused | None:
+        session.services.member.guard(txn)
+        _require_no_jobs(txn, item, value)
+        if item.value is None:
+            variables.reset_global(txn, item.name)
+            return None
+        checked = variables.set_global(txn, item.name, value)
+        judged = session.settings.judge(variables.canonical(item.name), checked.text)
+        return judged or checked.warning
+
+    try:
+        return session.services.store.transact(assign)
+    except Conflict:
+        raise ErrLockDeadlock() from None
 
 
 def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None:

@@ -34,13 +34,13 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
+from exuvia.kv.transaction import ATTEMPTS
 from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result, Value
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
 from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 
-ATTEMPTS = 64
 BEGINNINGS = 16
 LOOK_S = 0.5
 OUTDATED = (ErrTableDefChanged.code, ErrInfoSchemaChanged.code)
@@ -186,12 +186,9 @@ class TransactionRunner:
         """What work sees in a snapshot of its own, beside the open transaction: it takes no locks,
         and what it writes is lost."""
         session = self._session
-        txn = session.services.store.begin()
-        try:
+        with session.services.store.read() as txn:
             schemas = session.services.schemas
             return work(Context(session, schemas, txn, None, parameters, letters))
-        finally:
-            txn.rollback()
 
     def _alone(
         self,
@@ -211,7 +208,7 @@ class TransactionRunner:
                 session.user_variables = dict(variables)
                 if isinstance(found, Exception):
                     failure = found
-                    session.services.pause(attempt)
+                    session.services.store.back_off(attempt)
                 elif locks is not None:
                     locks.wait(found, session.check_interrupt)
         finally:
@@ -291,12 +288,9 @@ class TransactionRunner:
         deadline = clock.monotonic() + self._session.settings.lock_wait_s
         while True:
             seen = store.counter("version")
-            txn = store.begin()
-            try:
+            with store.read() as txn:
                 if meta.revision(txn, closing.table_id) != closing.revision:
                     return
-            finally:
-                txn.rollback()
             self._session.check_interrupt()
             if clock.monotonic() >= deadline:
                 raise ErrLockWaitTimeout()
@@ -357,7 +351,7 @@ class TransactionRunner:
                 if found:
                     locks.wait(found, session.check_interrupt)
                 else:
-                    session.services.pause(attempt)
+                    session.services.store.back_off(attempt)
         except (Conflict, Unavailable) as error:
             self.rollback()
             raise lost(error) if isinstance(error, Conflict) else error from None

@@ -59,13 +59,10 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
 
 
 def _rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
-    txn = session.services.store.begin()
-    try:
+    with session.services.store.read() as txn:
         now = timestamp(session.services.clock.wall_ns())
         for job in numbered(txn, jobs, now):
             yield from _job_rows(session, txn, job, now)
-    finally:
-        txn.rollback()
 
 
 def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iterator[Row]:

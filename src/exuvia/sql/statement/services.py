@@ -1,6 +1,5 @@
 """The parts of a node that sessions stand on, wired by node/ (or by a test)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -73,12 +72,9 @@ class NoProcesses:
         return "unknown"
 
 
-def _no_pause(attempt: int) -> None: ...
-
-
 @dataclass(frozen=True)
 class Services:
-    """See the module. `pause(attempt)` waits before a statement is run again: longer each time."""
+    """What sessions stand on, of one node."""
 
     store: Store
     schemas: Schemas
@@ -87,7 +83,6 @@ class Services:
     locks: MetadataLocks
     member: Member
     clock: Clock
-    pause: Callable[[int], None] = _no_pause
     processes: Processes = field(default_factory=NoProcesses)
     plans: PlanCache = field(default_factory=PlanCache)
     row_locks: RowLocks = field(default_factory=RowLocks)

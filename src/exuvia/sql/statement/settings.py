@@ -27,11 +27,8 @@ class SessionSettings:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        txn = services.store.begin()
-        try:
+        with services.store.read() as txn:
             self._texts = variables.all_globals(txn)
-        finally:
-            txn.rollback()
         self._flavours: dict[str, str] = {}
         self.autocommit = True
         self.metadata_lock = True
@@ -73,11 +70,8 @@ class SessionSettings:
 
     def read_global(self, name: str) -> str:
         """The global value now. Raises 1193."""
-        txn = self._services.store.begin()
-        try:
+        with self._services.store.read() as txn:
             return variables.get_global(txn, name)
-        finally:
-            txn.rollback()
 
     def set_session(self, name: str, value: Setting) -> Refused | None:
         """Give a variable a value here; a warning where it was clamped.
@@ -118,11 +112,8 @@ class SessionSettings:
 
     def texts(self) -> dict[str, str]:
         """Every variable as this session sees it, by name."""
-        txn = self._services.store.begin()
-        try:
+        with self._services.store.read() as txn:
             now = variables.all_globals(txn)
-        finally:
-            txn.rollback()
         found = {}
         for name, each in variables.VARIABLES.items():
             texts = now if each.scope == "G" and not each.read_only else self._texts

@@ -142,8 +142,5 @@ class _Ids(IdAllocator):
         held = self._local.in_hand(table_id, kind)
         if held is not None:
             return held
-        local = self._memory.begin()
-        try:
+        with self._memory.read() as local:
             return self._local.peek(local, table_id, kind)
-        finally:
-            local.rollback()
