@@ -21,13 +21,15 @@ from exuvia.base.errors import (
     Deposed,
     OutcomeUnknown,
     OutOfSpace,
+    Refused,
     SchemaChanged,
     StorageFailed,
     Unavailable,
 )
-from exuvia.base.mysql_errors import ErrMalformedPacket, ErrNoSuchTable, ErrUnknown
+from exuvia.base.mysql_errors import ErrHandshake, ErrMalformedPacket, ErrNoSuchTable, ErrUnknown
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server.framing import Incoming, Outgoing
+from exuvia.server.packets import Login, read_change_user, read_login
 from exuvia.server.pool import Pool
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.results import binary_encoder
@@ -246,6 +248,8 @@ def test_binary_values_are_those_of_the_manual(code: TypeCode, value: int, expec
 
 # -- bad peers -------------------------------------------------------------------------------------
 
+LOGIN_HEAD = struct.pack("<IIB23x", 0x200 | 0x8000, 1 << 24, 45)  # capabilities, packet, collation
+
 
 @pytest.mark.parametrize(
     "garbage",
@@ -255,6 +259,8 @@ def test_binary_values_are_those_of_the_manual(code: TypeCode, value: int, expec
         b"\xff" * 4096,
         b"\x05\0\0\1abcde",
         b"\x20\0\0\1" + b"\xff" * 32,
+        b"\x26\0\0\1" + LOGIN_HEAD + b"nobody",  # the name has no end
+        b"\x28\0\0\1" + LOGIN_HEAD + b"nobody\0\x40",  # the proof ends beyond the packet
     ],
 )
 def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> None:
@@ -267,6 +273,48 @@ def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> None:
                 pass
         good.ping()
         until(lambda: len(server.connections.all()) == 1)
+
+
+@given(st.binary(max_size=60), st.integers(0, 0xFFFFFFFF))
+def test_whatever_follows_the_head_of_a_login_it_is_read_or_refused(
+    rest: bytes, capabilities: int
+) -> None:
+    payload = capabilities.to_bytes(4, "little") + LOGIN_HEAD[4:] + rest
+    login = Login("root", "", "utf8", capabilities)
+    for read, code in (
+        (lambda: read_login(payload), ErrHandshake.code),
+        (lambda: read_change_user(rest, login), ErrMalformedPacket.code),
+    ):
+        try:
+            read()
+        except Refused as refused:
+            assert refused.code == code
+
+
+def test_a_change_of_user_whose_name_has_no_end_is_1835_and_holds_up_nobody() -> None:
+    with WireServer() as server, connect(server) as connection:
+        connection._execute_command(0x11, b"another")
+        with pytest.raises(pymysql.err.MySQLError) as caught:
+            connection._read_ok_packet()
+        assert caught.value.args[0] == ErrMalformedPacket.code
+        connection.ping()
+
+
+@pytest.mark.parametrize(
+    ("collation", "name", "codec"),
+    [
+        (8, b"Ren\xe9", "latin1"),
+        (7, b"\xf2\xc5\xce\xe5", "koi8-r"),
+        (63, "René".encode(), "utf8"),  # binary
+        (0, "René".encode(), "utf8"),  # none that MySQL knows
+    ],
+)
+def test_the_name_of_a_user_is_in_the_character_set_that_the_login_names(
+    collation: int, name: bytes, codec: str
+) -> None:
+    payload = LOGIN_HEAD[:8] + bytes([collation]) + LOGIN_HEAD[9:] + name + b"\0\0"
+    login = read_login(payload)
+    assert (login.codec, login.user) == (codec, name.decode(codec))
 
 
 def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_runs() -> None:

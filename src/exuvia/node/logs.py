@@ -32,5 +32,5 @@ def to_stderr(process: str, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(process))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for loud in ("asyncio", "py4j", "mysql_mimic", "uvicorn"):
+    for loud in ("asyncio", "py4j", "uvicorn"):
         logging.getLogger(loud).setLevel(logging.WARNING)

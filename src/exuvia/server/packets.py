@@ -4,18 +4,14 @@
     OK           counts, status, warnings    EOF   the same without counts, between columns and rows
     error        code, SQLSTATE, text        column   name, origin, type, length, flags
 
-The greeting, the login and COM_CHANGE_USER are built and parsed by mysql-mimic, which knows their
-many optional parts; what is sent per statement is ours (docs/decisions/004-wire.md).
+What a client sends is read within its bounds: a text without its end, or a length beyond the
+packet, is a malformed login.
 """
 
 import secrets
-import struct
+from enum import IntFlag
 from struct import Struct
 from typing import NamedTuple
-
-from mysql_mimic import packets as mimic
-from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Capabilities, ServerStatus
 
 from exuvia.base.mysql_errors import ErrHandshake, ErrMalformedPacket
 from exuvia.base.types import FieldType, Flag, TypeCode
@@ -23,42 +19,86 @@ from exuvia.sql.privileges.accounts import Account
 from exuvia.sql.privileges.passwords import NATIVE
 from exuvia.sql.result import OutputColumn
 
-CAPABILITIES = (
-    Capabilities.CLIENT_LONG_PASSWORD
-    | Capabilities.CLIENT_FOUND_ROWS
-    | Capabilities.CLIENT_LONG_FLAG
-    | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_COMPRESS
-    | Capabilities.CLIENT_LOCAL_FILES
-    | Capabilities.CLIENT_IGNORE_SPACE
-    | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_INTERACTIVE
-    | Capabilities.CLIENT_TRANSACTIONS
-    | Capabilities.CLIENT_SECURE_CONNECTION
-    | Capabilities.CLIENT_MULTI_STATEMENTS
-    | Capabilities.CLIENT_MULTI_RESULTS
-    | Capabilities.CLIENT_PS_MULTI_RESULTS
-    | Capabilities.CLIENT_PLUGIN_AUTH
-    | Capabilities.CLIENT_CONNECT_ATTRS
-    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
-)
-IN_TRANSACTION = int(ServerStatus.SERVER_STATUS_IN_TRANS)
-AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
-COMPRESSES = int(Capabilities.CLIENT_COMPRESS)
-SENDS_FILES = int(Capabilities.CLIENT_LOCAL_FILES)
-FOUND_ROWS = int(Capabilities.CLIENT_FOUND_ROWS)
-INTERACTIVE = int(Capabilities.CLIENT_INTERACTIVE)
-SEVERAL_STATEMENTS = int(Capabilities.CLIENT_MULTI_STATEMENTS)
-ENDS_WITH_OK = int(Capabilities.CLIENT_DEPRECATE_EOF)
-MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
+
+class Capability(IntFlag):
+    """What client and server can do (source: MySQL protocol, "Capabilities Flags")."""
+
+    LONG_PASSWORD = 1 << 0
+    FOUND_ROWS = 1 << 1
+    LONG_FLAG = 1 << 2
+    CONNECT_WITH_DB = 1 << 3
+    COMPRESS = 1 << 5
+    LOCAL_FILES = 1 << 7
+    IGNORE_SPACE = 1 << 8
+    PROTOCOL_41 = 1 << 9
+    INTERACTIVE = 1 << 10
+    SSL = 1 << 11
+    TRANSACTIONS = 1 << 13
+    SECURE_CONNECTION = 1 << 15
+    MULTI_STATEMENTS = 1 << 16
+    MULTI_RESULTS = 1 << 17
+    PS_MULTI_RESULTS = 1 << 18
+    PLUGIN_AUTH = 1 << 19
+    CONNECT_ATTRS = 1 << 20
+    PLUGIN_AUTH_LENENC_CLIENT_DATA = 1 << 21
+    DEPRECATE_EOF = 1 << 24
+
+
+# TLS is offered where there is a certificate
+CAPABILITIES = sum(each for each in Capability if each is not Capability.SSL)
+COMPRESSES = int(Capability.COMPRESS)
+SENDS_FILES = int(Capability.LOCAL_FILES)
+FOUND_ROWS = int(Capability.FOUND_ROWS)
+INTERACTIVE = int(Capability.INTERACTIVE)
+SEVERAL_STATEMENTS = int(Capability.MULTI_STATEMENTS)
+ENDS_WITH_OK = int(Capability.DEPRECATE_EOF)
+
+# status flags
+IN_TRANSACTION = 0x0001
+AUTOCOMMIT = 0x0002
+MORE_RESULTS = 0x0008
 
 UTF8MB4 = 45
 BINARY = 63
-_COLLATION_AT = 8
+# Python's codec of a character set, and the ids of its collations (source: MySQL manual, "Supported
+# Character Sets and Collations"). All others are taken for UTF-8: its own, those of other servers
+# (MariaDB's uca1400), binary, and UTF-16 and UCS-2, which no client may use.
+_CODECS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "ascii": ("ascii", (11, 65)),
+    "big5": ("big5", (1, 84)),
+    "cp1250": ("cp1250", (26, 34, 44, 66, 99)),
+    "cp1251": ("cp1251", (14, 23, 50, 51, 52)),
+    "cp1256": ("cp1256", (57, 67)),
+    "cp1257": ("cp1257", (29, 58, 59)),
+    "cp850": ("cp850", (4, 80)),
+    "cp852": ("cp852", (40, 81)),
+    "cp866": ("cp866", (36, 68)),
+    "cp932": ("cp932", (95, 96)),
+    "euckr": ("euc_kr", (19, 85)),
+    "gb18030": ("gb18030", (248, 249, 250)),
+    "gb2312": ("gb2312", (24, 86)),
+    "gbk": ("gbk", (28, 87)),
+    "greek": ("iso8859-7", (25, 70)),
+    "hebrew": ("iso8859-8", (16, 71)),
+    "koi8r": ("koi8-r", (7, 74)),
+    "koi8u": ("koi8-u", (22, 75)),
+    "latin1": ("latin1", (5, 8, 15, 31, 47, 48, 49, 94)),
+    "latin2": ("iso8859-2", (2, 9, 21, 27, 77)),
+    "latin5": ("iso8859-9", (30, 78)),
+    "latin7": ("iso8859-13", (20, 41, 42, 79)),
+    "macroman": ("mac-roman", (39, 53)),
+    "sjis": ("shift_jis", (13, 88)),
+    "tis620": ("tis-620", (18, 89)),
+    "ujis": ("euc_jp", (12, 91)),
+}
+_CODEC_OF_COLLATION = {n: codec for codec, collations in _CODECS.values() for n in collations}
+_UTF8 = "utf8"
+_DEFAULT_COLLATION = 255  # in the greeting; clients say theirs
 _U16 = Struct("<H")
 _STATUS = Struct("<HH")
 _COLUMN = Struct("<BHIBHBH")
+_GREETED = Struct("<HBHHB10x")
+LENGTH_BYTES = {0xFC: 2, 0xFD: 3, 0xFE: 8}  # the first byte of a length: bytes that follow
 _SENT_AS = {
     TypeCode.VARCHAR: TypeCode.VAR_STRING,
     TypeCode.TINY_BLOB: TypeCode.BLOB,
@@ -107,70 +147,113 @@ def new_nonce() -> bytes:
 
 def greeting(version: str, connection_id: int, nonce: bytes, tls: bool = False) -> bytes:
     """The first packet of a connection."""
-    offered = Capabilities.CLIENT_SSL if tls else Capabilities(0)
-    packet: bytes = mimic.make_handshake_v10(
-        capabilities=CAPABILITIES | offered,
-        server_charset=CharacterSet.utf8mb4,
-        server_version=version,
-        connection_id=connection_id,
-        auth_data=nonce + b"\0",
-        status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-        auth_plugin_name=NATIVE,
+    offered = CAPABILITIES | (Capability.SSL if tls else 0)
+    low, high = offered & 0xFFFF, offered >> 16
+    challenge = nonce + b"\0"
+    return b"".join(
+        (
+            b"\x0a" + version.encode() + b"\0" + connection_id.to_bytes(4, "little"),
+            challenge[:8] + b"\0",
+            _GREETED.pack(low, _DEFAULT_COLLATION, AUTOCOMMIT, high, len(challenge)),
+            challenge[8:],
+            NATIVE.encode() + b"\0",
+        )
     )
-    return packet
+
+
+class _Fields:
+    """The fields of a payload, from its beginning. Raises ValueError where it ends before them."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+        self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._at >= len(self._payload)
+
+    def take(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._payload):
+            raise ValueError("a field ends beyond its packet")
+        found, self._at = self._payload[self._at : end], end
+        return found
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def sized(self) -> bytes:
+        """A text after its length, as `text` writes it."""
+        size = self.number(1)
+        return self.take(self.number(LENGTH_BYTES[size]) if size in LENGTH_BYTES else size)
+
+    def ended(self) -> bytes:
+        """A text up to its NUL."""
+        found = self.take(self._payload.index(0, self._at) - self._at)
+        self._at += 1
+        return found
 
 
 def read_login(payload: bytes) -> Login:
     """The client's answer to the greeting. Raises 1043 for anything else."""
+    fields = _Fields(payload)
     try:
-        login = mimic.parse_handshake_response(CAPABILITIES, _known_collation(payload))
-    except (ValueError, LookupError, OverflowError, struct.error) as error:
+        capabilities = fields.number(4) & CAPABILITIES
+        fields.take(4)  # the largest packet it takes
+        codec = _CODEC_OF_COLLATION.get(fields.number(1), _UTF8)
+        fields.take(23)
+        user = fields.ended().decode(codec)
+        if capabilities & Capability.PLUGIN_AUTH_LENENC_CLIENT_DATA:
+            proof = fields.sized()
+        else:
+            proof = _proof(fields, capabilities)
+        is_named = capabilities & Capability.CONNECT_WITH_DB
+        database = fields.ended().decode(codec) if is_named else ""
+        login = Login(user, database, codec, capabilities, proof)
+        return _with_plugin(login, fields)
+    except ValueError as error:
         raise ErrHandshake() from error
-    if isinstance(login, mimic.SSLRequest):
-        raise ErrHandshake()
-    codec = login.client_charset.codec
-    capabilities = int(login.capabilities)
-    proof, plugin = login.auth_response, login.client_plugin or NATIVE
-    said = tuple((login.connect_attrs or {}).items())
-    name, database = login.username, login.database or ""
-    return Login(name, database, codec, capabilities, proof, plugin, attributes=said)
-
-
-def _known_collation(payload: bytes) -> bytes:
-    """Collations of other servers (MariaDB's uca1400) are taken for utf8mb4."""
-    if len(payload) <= 32:
-        raise ValueError("too short for a login")
-    try:
-        Collation(payload[_COLLATION_AT])
-    except ValueError:
-        return payload[:_COLLATION_AT] + bytes((UTF8MB4,)) + payload[_COLLATION_AT + 1 :]
-    return payload
 
 
 def read_change_user(payload: bytes, before: Login) -> Login:
-    """COM_CHANGE_USER. Raises 1047 for a malformed one."""
+    """COM_CHANGE_USER. Raises 1835 for a malformed one."""
+    fields = _Fields(payload)
     try:
-        change = mimic.parse_com_change_user(
-            Capabilities(before.capabilities), CharacterSet.utf8mb4, payload
+        user = fields.ended().decode()
+        proof = _proof(fields, before.capabilities)
+        login = before._replace(
+            user=user, database=fields.ended().decode(), proof=proof, account=None
         )
-    except (ValueError, LookupError, OverflowError, struct.error) as error:
+        if not fields.is_over:
+            login = login._replace(codec=_CODEC_OF_COLLATION.get(fields.number(2), _UTF8))
+        return _with_plugin(login, fields)
+    except ValueError as error:
         raise ErrMalformedPacket() from error
-    charset = change.client_charset
-    codec = before.codec if charset is None else charset.codec
-    return before._replace(
-        user=change.username,
-        database=change.database,
-        codec=codec,
-        proof=change.auth_response,
-        plugin=change.client_plugin or NATIVE,
-        account=None,
-    )
+
+
+def _proof(fields: _Fields, capabilities: int) -> bytes:
+    if capabilities & Capability.SECURE_CONNECTION:
+        return fields.take(fields.number(1))
+    return fields.ended()
+
+
+def _with_plugin(login: Login, fields: _Fields) -> Login:
+    """With what ends both packets, and may be missing: the plugin, and what the client's program
+    says of itself."""
+    plugin, attributes = "", []
+    if login.capabilities & Capability.PLUGIN_AUTH and not fields.is_over:
+        plugin = fields.ended().decode(login.codec)
+    if login.capabilities & Capability.CONNECT_ATTRS and not fields.is_over:
+        pairs = _Fields(fields.sized())
+        while not pairs.is_over:
+            name = pairs.sized().decode(login.codec)
+            attributes.append((name, pairs.sized().decode(login.codec)))
+    return login._replace(plugin=plugin or NATIVE, attributes=tuple(attributes))
 
 
 def codec_of(character_set: str) -> str:
     """Python's codec for a MySQL character set; UTF-8 for one that is unknown or binary."""
-    name = "utf8" if character_set.lower() in ("utf8mb3", "binary") else character_set.lower()
-    return CharacterSet[name].codec if name in CharacterSet.__members__ else "utf8"
+    return _CODECS.get(character_set.lower(), (_UTF8, ()))[0]
 
 
 def ok(

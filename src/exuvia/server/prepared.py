@@ -32,6 +32,7 @@ from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArg
 from exuvia.base.types import TypeCode
 from exuvia.server import results
 from exuvia.server.framing import Outgoing
+from exuvia.server.packets import LENGTH_BYTES
 from exuvia.server.results import Agreed
 from exuvia.sql.result import Result, Value
 from exuvia.sql.statement.context import Ready
@@ -56,7 +57,6 @@ _TOO_LONG = (
 )
 _CURSOR_AT, _READ_ONLY = 4, 1
 _EXISTS, _LAST_ROW_SENT = 0x40, 0x80
-_WIDE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
 class LongData:
@@ -205,7 +205,7 @@ def _value(payload: bytes, at: int, code: int, unsigned: bool, codec: str) -> tu
 def _length_encoded(payload: bytes, at: int) -> tuple[bytes, int]:
     size = payload[at]
     at += 1
-    wide = _WIDE.get(size)
+    wide = LENGTH_BYTES.get(size)
     if wide is not None:
         size = int.from_bytes(payload[at : at + wide], "little")
         at += wide
