@@ -10,7 +10,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
-from support.engines import engines
+from support.tables import engines
 
 
 @pytest.fixture(params=engines())

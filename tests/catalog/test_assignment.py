@@ -23,7 +23,7 @@ from exuvia.catalog.convert.values import (
     to_bytes,
     to_text,
 )
-from support.rows import (
+from support.tables import (
     BIGINT,
     BIT,
     BLOB,
@@ -40,8 +40,8 @@ from support.rows import (
     UNSIGNED,
     VALUES,
     YEAR,
-    column,
     kind,
+    numbered_column,
     text,
 )
 
@@ -272,14 +272,14 @@ def test_a_bit_is_sent_as_its_bytes() -> None:
 
 
 def test_defaults_are_values_of_the_column() -> None:
-    assert values.default_of(column(1, INT, default="5")) == 5
-    assert values.default_of(column(1, DATE, default="0000-00-00")) == 0
-    assert values.default_of(column(1, BLOB, default_bit="00ff")) == b"\x00\xff"
-    assert values.default_of(column(1, BIT, default_bit="0101")) == 257
-    assert values.default_of(column(1, TIMESTAMP, default="CURRENT_TIMESTAMP(3)")) is None
-    assert values.default_of(column(1, INT, default="1 + 1", default_is_expr=True)) is None
-    assert values.origin_default_of(column(1, INT, default="5")) is None
-    assert values.origin_default_of(column(1, text(), origin_default="x")) == "x"
+    assert values.default_of(numbered_column(1, INT, default="5")) == 5
+    assert values.default_of(numbered_column(1, DATE, default="0000-00-00")) == 0
+    assert values.default_of(numbered_column(1, BLOB, default_bit="00ff")) == b"\x00\xff"
+    assert values.default_of(numbered_column(1, BIT, default_bit="0101")) == 257
+    assert values.default_of(numbered_column(1, TIMESTAMP, default="CURRENT_TIMESTAMP(3)")) is None
+    assert values.default_of(numbered_column(1, INT, default="1 + 1", default_is_expr=True)) is None
+    assert values.origin_default_of(numbered_column(1, INT, default="5")) is None
+    assert values.origin_default_of(numbered_column(1, text(), origin_default="x")) == "x"
 
 
 def test_what_a_column_holds_that_nobody_gave_a_value() -> None:

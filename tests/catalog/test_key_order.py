@@ -17,7 +17,7 @@ from exuvia.catalog.codec.key_encoder import HASH_BYTES, VALUES_BYTES, KeyForm, 
 from exuvia.catalog.collation import collation, compare
 from exuvia.kv import keys
 from exuvia.kv.packet import LONGEST_KEY
-from support.rows import (
+from support.tables import (
     BIGINT,
     BLOB,
     DATE,
@@ -26,8 +26,8 @@ from support.rows import (
     INT,
     UNSIGNED,
     VALUES,
-    index,
     kind,
+    numbered_index,
     planned,
     table_of,
     text,
@@ -181,9 +181,14 @@ def both_ways(table: Any, rows: list[list[Any]], handles: list[bytes]) -> None:
 @settings(max_examples=25, deadline=None)
 def test_vectorised_keys_are_each_rows_keys(named: str, data: st.DataObject) -> None:
     field, values = TYPES[named]
-    indexes = [index(2, [2]), index(3, [2], unique=True), index(4, [1, 2]), index(5, [2, 1])]
+    indexes = [
+        numbered_index(2, [2]),
+        numbered_index(3, [2], unique=True),
+        numbered_index(4, [1, 2]),
+        numbered_index(5, [2, 1]),
+    ]
     if field.family in (Family.STRING, Family.BYTES):
-        indexes.append(index(6, [2], lengths={2: 3}))
+        indexes.append(numbered_index(6, [2], lengths={2: 3}))
     table = table_of([INT, field], indexes, primary=[1])
     rows = [[n, v] for n, v in enumerate(data.draw(st.lists(st.none() | values, max_size=12)))]
     both_ways(table, rows, [keys.i64(row[0]) for row in rows])
@@ -192,19 +197,25 @@ def test_vectorised_keys_are_each_rows_keys(named: str, data: st.DataObject) -> 
 @given(st.lists(st.tuples(TYPES["bin"][1], TYPES["unsigned"][1]), max_size=10, unique=True))
 @settings(max_examples=25, deadline=None)
 def test_vectorised_keys_with_handles_of_bytes(pairs: list[tuple[Any, ...]]) -> None:
-    table = table_of([text(), UNSIGNED], [index(2, [2]), index(3, [1])], primary=[1, 2])
+    table = table_of(
+        [text(), UNSIGNED], [numbered_index(2, [2]), numbered_index(3, [1])], primary=[1, 2]
+    )
     rows = [list(pair) for pair in pairs]
     both_ways(table, rows, [key_codec.handle_of(table, row) for row in rows])
 
 
 def test_vectorised_keys_of_long_values_are_cut_alike() -> None:
-    table = table_of([INT, text(characters=2000), BLOB], [index(2, [2]), index(3, [3, 2])])
+    table = table_of(
+        [INT, text(characters=2000), BLOB], [numbered_index(2, [2]), numbered_index(3, [3, 2])]
+    )
     rows = [[n, "ab c" * n * 20, bytes(n * 9)] for n in range(30)]
     both_ways(table, rows, [keys.i64(n) for n in range(30)])
 
 
 def test_numbers_give_keys_of_one_width_in_one_array() -> None:
-    table = table_of([INT, BIGINT, DATE], [index(2, [2]), index(3, [3, 2], unique=True)], [1])
+    table = table_of(
+        [INT, BIGINT, DATE], [numbered_index(2, [2]), numbered_index(3, [3, 2], unique=True)], [1]
+    )
     rows = [[n, n * 7 - 9, n] for n in range(5)]
     raws = [bytes(8) + table.encoder.encode(row) for row in rows]
     columns = row_batch.decode(
@@ -235,7 +246,7 @@ def within(table: Any, rows: list[list[Any]], *bounds: Any) -> list[list[Any]]:
 
 
 def test_ranges_take_what_they_say() -> None:
-    table = planned(table_of([INT, INT, text()], [index(2, [2, 3])]).info)
+    table = planned(table_of([INT, INT, text()], [numbered_index(2, [2, 3])]).info)
     rows = [[n, n // 2, "ab"[n % 2]] for n in range(8)] + [[9, None, "a"]]
     assert [r[0] for r in within(table, rows, (1,), (2,))] == [2, 3, 4, 5]
     assert [r[0] for r in within(table, rows, (1,), (2,), False, True)] == [4, 5]
@@ -249,7 +260,7 @@ def test_ranges_take_what_they_say() -> None:
 
 def test_values_are_read_back_from_entries_that_keep_them() -> None:
     fields = [INT, DECIMAL, text(characters=5, code=TypeCode.STRING), BLOB]
-    table = table_of(fields, [index(2, [2, 3, 4, 1])])
+    table = table_of(fields, [numbered_index(2, [2, 3, 4, 1])])
     row = [-5, Decimal("7.50"), "a b", b"\0x"]
     key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(3))
     found = key_codec.split_entry(table, table.info.index("i2"), key, b"\0")
@@ -260,7 +271,7 @@ def test_values_are_read_back_from_entries_that_keep_them() -> None:
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str]) -> None:
-    table = planned(table_of([INT, text(characters=2000)], [index(2, [2])]).info)
+    table = planned(table_of([INT, text(characters=2000)], [numbered_index(2, [2])]).info)
     rows = [[n, "x" * VALUES_BYTES + tail] for n, tail in enumerate(tails)]
     for row in rows:
         key, _ = key_codec.index_key(table, table.info.index("i2"), row, b"")
@@ -276,7 +287,7 @@ def test_long_keys_stay_exact_and_ranges_over_them_are_widened(tails: list[str])
 
 def test_the_longest_entry_fits_the_store() -> None:
     long = text(characters=2000)
-    table = table_of([long, long], [index(2, [2])], primary=[1], as_handle=False)
+    table = table_of([long, long], [numbered_index(2, [2])], primary=[1], as_handle=False)
     row = ["k" * 2000, "v" * 2000]
     handle = key_codec.handle_of(table, row)
     key, _ = key_codec.index_key(table, table.info.index("i2"), row, handle)
@@ -285,12 +296,12 @@ def test_the_longest_entry_fits_the_store() -> None:
 
 
 def test_a_null_behind_the_cut_is_not_taken_for_the_end() -> None:
-    table = table_of([BLOB, INT], [index(2, [1, 2])])
+    table = table_of([BLOB, INT], [numbered_index(2, [1, 2])])
     row = [b"x" * (VALUES_BYTES - HASH_BYTES - 3 - 4), None]
     key, _ = key_codec.index_key(table, table.info.index("i2"), row, keys.i64(9))
     assert key_codec.split_entry(table, table.info.index("i2"), key, b"\0") == (None, keys.i64(9))
 
 
 def test_the_longest_varchar_of_one_byte_lengths_is_never_cut() -> None:
-    table = table_of([INT, text(characters=255)], [index(2, [2])], primary=[1])
+    table = table_of([INT, text(characters=255)], [numbered_index(2, [2])], primary=[1])
     assert key_codec.is_exact(table, table.info.index("i2"))

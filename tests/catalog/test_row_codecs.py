@@ -15,14 +15,14 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
-from support.rows import (
+from support.tables import (
     BIGINT,
     DECIMAL,
     DECIMAL_WIDE,
     INT,
     VALUES,
-    column,
     info_of,
+    numbered_column,
     planned,
     table_of,
     text,
@@ -81,7 +81,7 @@ def test_rows_of_one_length_decode_as_others_do(lengths: list[int]) -> None:
 def evolved() -> tuple[TableInfo, TableInfo, TableInfo]:
     """A table that gets a column with a default, loses another, and has a third changed."""
     first = info_of([INT, text(), DECIMAL])
-    added = column(4, INT, origin_default="7", default="8")
+    added = numbered_column(4, INT, origin_default="7", default="8")
     second = with_layout(evolve(first, cols=(*first.cols, added)))
     changed = evolve(second.cols[2], type=DECIMAL_WIDE)
     third = with_layout(evolve(second, cols=(second.cols[0], changed, second.cols[3])))

@@ -12,8 +12,8 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import task
 from exuvia.pipeline.verify.check import order_for
-from support.scripts_columns import virtual
-from support.small_tables import PRIMARY, abc, column, table
+from support.script_actions import virtual
+from support.tables import PRIMARY, abc, column, table
 
 DATABASE = DatabaseInfo(id=1, db_name=name("d"))
 OURS = f"{__name__}:steps"

@@ -20,7 +20,16 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.transaction import Transaction
-from support.rows import BIGINT, INT, column, index, info_of, planned, store_of, text
+from support.tables import (
+    BIGINT,
+    INT,
+    info_of,
+    numbered_column,
+    numbered_index,
+    planned,
+    store_of,
+    text,
+)
 
 S = SchemaState
 STATES = [S.ABSENT, S.DELETE_ONLY, S.WRITE_ONLY, S.WRITE_REORG, S.PUBLIC, S.DELETE_REORG]
@@ -28,7 +37,7 @@ ONE, TWO = keys.i64(1), keys.i64(2)
 
 
 def table_in(state: SchemaState, unique: bool) -> Table:
-    return table_of_state(index(2, [2], unique, state))
+    return table_of_state(numbered_index(2, [2], unique, state))
 
 
 def table_of_state(*indexes: Any) -> Table:
@@ -198,8 +207,8 @@ def refused(store: MemoryStore, statement: Callable[[Transaction], Any]) -> Dupl
 
 
 def test_duplicates_are_worded_as_mysql_words_them() -> None:
-    two = index(2, [2, 3], True, label="pair")
-    table = table_of_state(two, index(3, [3], True, lengths={3: 2}))
+    two = numbered_index(2, [2, 3], True, label="pair")
+    table = table_of_state(two, numbered_index(3, [3], True, lengths={3: 2}))
     store = store_of()
     run(store, insert(table, 1, 5, "abc"))
     assert (
@@ -213,7 +222,7 @@ def test_duplicates_are_worded_as_mysql_words_them() -> None:
 
 
 def test_the_last_of_several_unique_indexes_refuses_before_the_first_is_written() -> None:
-    table = table_of_state(index(2, [2], True), index(3, [3], True))
+    table = table_of_state(numbered_index(2, [2], True), numbered_index(3, [3], True))
     store = store_of()
     run(store, insert(table, 1, 5, "a"), insert(table, 2, 6, "b"))
     refused(store, insert(table, 3, 7, "b"))
@@ -273,7 +282,7 @@ def test_a_writer_commits_at_most_one_revision_behind(
 def with_column(state: SchemaState, **more: Any) -> TableInfo:
     """Columns c1, c2 and c3, which is being added with 7 for rows there are and 8 for new ones."""
     base = info_of([INT, INT], primary=[1])
-    added = column(3, BIGINT, state=state, origin_default="7", default="8", **more)
+    added = numbered_column(3, BIGINT, state=state, origin_default="7", default="8", **more)
     return with_layout(evolve(base, cols=(*base.cols, added)))
 
 
@@ -311,7 +320,7 @@ def test_a_column_not_to_be_written_reads_as_its_origin_default() -> None:
 
 def test_an_entry_of_a_column_that_is_no_longer_written_goes_with_its_value() -> None:
     old = with_column(S.WRITE_ONLY)
-    old = evolve(old, index_info=(*old.indexes, index(2, [3], state=S.WRITE_ONLY)))
+    old = evolve(old, index_info=(*old.indexes, numbered_index(2, [3], state=S.WRITE_ONLY)))
     hidden = evolve(old.cols[2], state=S.DELETE_ONLY)
     states = tuple(evolve(i, state=S.DELETE_ONLY) if i.id == 2 else i for i in old.indexes)
     new = with_layout(evolve(old, cols=(*old.cols[:2], hidden), index_info=states))
@@ -324,7 +333,7 @@ def test_an_entry_of_a_column_that_is_no_longer_written_goes_with_its_value() ->
 
 def test_a_hidden_column_that_must_not_be_null_gets_its_types_zero() -> None:
     base = info_of([INT, INT], primary=[1])
-    bare = column(3, evolve(BIGINT, Flag=Flag.NOT_NULL), state=S.WRITE_ONLY)
+    bare = numbered_column(3, evolve(BIGINT, Flag=Flag.NOT_NULL), state=S.WRITE_ONLY)
     table = planned(with_layout(evolve(base, cols=(*base.cols, bare))))
     store = store_of()
     run(store, insert(table, 1, 5))
@@ -332,7 +341,7 @@ def test_a_hidden_column_that_must_not_be_null_gets_its_types_zero() -> None:
 
 
 def test_rows_with_hidden_ids_are_given_their_handle() -> None:
-    store, table = store_of(), planned(info_of([INT, INT], [index(2, [2])]))
+    store, table = store_of(), planned(info_of([INT, INT], [numbered_index(2, [2])]))
     with pytest.raises(Broken):
         run(store, insert(table, 1, 5))
     run(store, lambda txn: writer.insert(txn, table, [1, 5], TWO))
@@ -357,7 +366,9 @@ def test_an_index_scan_shows_live_entries_in_order_and_no_tombstone() -> None:
 
 
 def test_values_that_a_key_does_not_keep_are_not_shown() -> None:
-    folded = planned(info_of([INT, text("utf8mb4_general_ci")], [index(2, [2])], primary=[1]))
+    folded = planned(
+        info_of([INT, text("utf8mb4_general_ci")], [numbered_index(2, [2])], primary=[1])
+    )
     store = store_of()
     run(store, insert(folded, 1, "Ab "))
     txn = store.begin()

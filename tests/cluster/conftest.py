@@ -3,7 +3,7 @@
 import pytest
 
 from exuvia.base.clock import ManualClock
-from support.engines import engines
+from support.tables import engines
 
 
 @pytest.fixture(params=engines())

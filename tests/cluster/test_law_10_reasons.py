@@ -1,7 +1,7 @@
 """Law 10: who waits says for what."""
 
 from exuvia.cluster.versions import SHOWN
-from support.nodes import Node, sequence
+from support.cluster_nodes import Node, sequence
 
 
 def reasons(owner):

@@ -5,7 +5,7 @@ import pytest
 from exuvia.cluster.versions import ack_key
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
-from support.nodes import Node, acks, read, sequence
+from support.cluster_nodes import Node, acks, read, sequence
 
 
 @pytest.fixture

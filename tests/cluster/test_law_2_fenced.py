@@ -5,7 +5,7 @@ import pytest
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.owner import owner_of
-from support.nodes import Node, live_ids, put, read
+from support.cluster_nodes import Node, live_ids, put, read
 
 
 def test_a_deposed_owner_s_write_is_refused_in_the_store(store, clock):

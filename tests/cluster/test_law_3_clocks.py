@@ -5,7 +5,7 @@ import pytest
 from exuvia.base.clock import ManualClock
 from exuvia.base.errors import Deposed
 from exuvia.cluster import member as members
-from support.nodes import LEASE_S, Node, live_ids, put
+from support.cluster_nodes import LEASE_S, Node, live_ids, put
 
 
 def test_a_silent_member_is_fenced_after_its_lease_on_the_waiter_s_clock(store, clock):

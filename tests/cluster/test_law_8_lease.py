@@ -1,7 +1,7 @@
 """Law 8: a member that has not renewed and loaded within its lease does not serve."""
 
 from exuvia.cluster import member as members
-from support.nodes import LEASE_S, Node, live_ids, sequence
+from support.cluster_nodes import LEASE_S, Node, live_ids, sequence
 
 
 def test_a_member_serves_only_after_it_has_loaded_the_schema(store, clock):

@@ -13,7 +13,7 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster.owner import owner_of
 from exuvia.cluster.versions import announce
 from exuvia.kv.memory import MemoryStore
-from support.nodes import LEASE_S, Node, live_ids, read
+from support.cluster_nodes import LEASE_S, Node, live_ids, read
 
 SEEDS = 300
 TURNS = 200

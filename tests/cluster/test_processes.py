@@ -13,10 +13,10 @@ from exuvia.catalog import meta
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.kv.open import open_store
-from support.nodes import live_ids
+from support.cluster_nodes import live_ids
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "tests" / "support" / "member_process.py"
+SCRIPT = ROOT / "tests" / "support" / "cluster_nodes.py"
 
 
 @pytest.fixture

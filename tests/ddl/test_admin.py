@@ -15,7 +15,7 @@ from exuvia.pipeline.progress import Done, Running
 from exuvia.pipeline.settings import Own, PipelineSettings, Variables
 from exuvia.pipeline.throttle import Batch, held_back
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 
 
 class Held:

@@ -9,7 +9,7 @@ from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from support.small_cluster import SmallCluster
-from support.small_tables import abc
+from support.tables import abc
 
 
 def submit_at_once(cluster, count, changed=lambda n, job: job):

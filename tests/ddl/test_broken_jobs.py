@@ -11,8 +11,7 @@ import pytest
 from exuvia.ddl import worker
 from exuvia.ddl.owner import Ddl
 from exuvia.pipeline.reorgs import open_reorg
-from support.later import Later
-from support.world import World, rows, run
+from support.world import Later, World, rows, run
 
 
 @pytest.fixture

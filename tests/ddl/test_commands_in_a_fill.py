@@ -5,8 +5,7 @@ The fill is slow by tidb_ddl_reorg_max_write_speed, so a batch lasts longer than
 
 import pytest
 
-from support.later import Later
-from support.world import World, rows, run
+from support.world import Later, World, rows, run
 
 ROWS = 900
 INDEX = "CREATE INDEX ia ON t (a)"

@@ -9,7 +9,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, submit
 from exuvia.ddl.codes import ActionCode, JobState
 from support.small_cluster import SmallCluster
-from support.small_tables import abc
+from support.tables import abc
 
 SESSIONS = 20
 

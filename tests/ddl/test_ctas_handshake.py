@@ -14,7 +14,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorgs import open_reorg
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 ROWS = [[n, n, n] for n in range(20)]
 

@@ -15,9 +15,9 @@ from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
 from exuvia.sql.access.partition_mover import MOVER
-from support.scripts_partitions import ranges as ranged
+from support.script_actions import ranges as ranged
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 
 def filled(rows, **options):

@@ -5,8 +5,7 @@ It goes on to read and write it under the name it had, as it does with a table t
 
 import pytest
 
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 JOB = "SELECT schema_state, state FROM information_schema.ddl_jobs WHERE job_type LIKE 'drop %'"
 

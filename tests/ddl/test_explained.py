@@ -7,7 +7,7 @@ from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import evolve
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 
 GOLDEN = {
     "add index": """\

@@ -9,7 +9,7 @@ from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from exuvia.pipeline.progress import Done, Running
 from support.small_cluster import FROM_VARIABLES, SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 
 
 class Held:

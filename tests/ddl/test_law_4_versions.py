@@ -10,9 +10,10 @@ from exuvia.catalog.system_tables import SYSTEM
 from exuvia.ddl import queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from support import scripts_columns, scripts_modify, scripts_tables
+from support.script_actions import OF_COLUMNS_CHANGED, OF_TABLES, OF_VIRTUAL_COLUMNS
+from support.script_actions import WALKS as WALKS_OF_CHANGES
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index, table
+from support.tables import abc, column, index, table
 
 _ADD = (4, "delete only, write only, write reorganization, public")
 _DROP = (4, "write only, delete only, delete reorganization, none")
@@ -21,8 +22,8 @@ WALKS = {
     "drop schema": (3, "write only, delete only, none"),
     "create table": (1, "public"),
     "drop table": (3, "write only, delete only, none"),
-    **dict.fromkeys(scripts_tables.ASKED, (1, "public")),
-    **scripts_modify.WALKS,
+    **dict.fromkeys(OF_TABLES, (1, "public")),
+    **WALKS_OF_CHANGES,
     "rename index": (1, "public"),
     "rename index, expression": (1, "public"),
     "alter index visibility": (1, "public"),
@@ -45,7 +46,7 @@ SILENT = ("truncate table", "modify column, checked", "modify column, not null")
 
 def asked(label, cluster):
     """A job of that action on t(id primary key, a, b; ia) or on u(a not null)."""
-    described = scripts_tables.ASKED | scripts_columns.ASKED | scripts_modify.ASKED
+    described = OF_TABLES | OF_VIRTUAL_COLUMNS | OF_COLUMNS_CHANGED
     if label in described:
         prepare, request = described[label]
         prepare(cluster)

@@ -9,7 +9,7 @@ from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import Job, SubJob
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 
 _NAMES = (
     "id schema_id table_id schema_name table_name err err_count snapshot_ver start_ts dependency_id"

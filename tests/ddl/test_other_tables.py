@@ -5,8 +5,7 @@ Also beside a change that takes its own table away from its writers; and nobody 
 
 import pytest
 
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 CHANGES = (
     "CREATE DATABASE d2",

@@ -18,17 +18,16 @@ from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
-from support.scripts_modify import asked, changed
-from support.scripts_partitions import ranges
+from support.script_actions import changed, modify, ranges
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 PARTS = 4
 ROWS_EACH = 30
 
 
 def modified(cluster, **kind):
-    return asked(cluster, changed(cluster.table("t").info.column("b"), **kind))
+    return modify(cluster, changed(cluster.table("t").info.column("b"), **kind))
 
 
 WORK = {

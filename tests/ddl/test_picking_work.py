@@ -9,7 +9,7 @@ from exuvia.ddl.job import timestamp
 from exuvia.ddl.ready import ReadySet
 from exuvia.ddl.submit import BATCH_JOBS, numbered
 from support.small_cluster import SmallCluster
-from support.small_tables import abc
+from support.tables import abc
 
 ENDED = 100
 

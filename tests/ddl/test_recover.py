@@ -10,9 +10,9 @@ from exuvia.ddl import gc_worker, requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
+from support.scripts import Traffic
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
-from support.traffic import Traffic
+from support.tables import abc, index
 
 ROWS = 40
 

@@ -8,9 +8,9 @@ from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.pipeline.progress import Done
-from support.scripts_columns import virtual
+from support.script_actions import virtual
 from support.small_cluster import SmallCluster
-from support.small_tables import PRIMARY, abc, column, index, table
+from support.tables import PRIMARY, abc, column, index, table
 
 PRIMARY_KEY = index("PRIMARY", "b", primary=True)
 

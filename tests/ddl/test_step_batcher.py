@@ -6,7 +6,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column
+from support.tables import abc, column
 
 TABLES = 8
 

@@ -11,7 +11,7 @@ from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.pipeline.progress import Done, Running
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 from support.world import World, error, rows, run
 
 GENERAL, REORG = False, True

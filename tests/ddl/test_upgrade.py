@@ -16,7 +16,7 @@ from exuvia.kv import keys
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.reorgs import open_reorg
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, column, index
+from support.tables import abc, column, index
 
 ROWS = 40
 SPAN_ROWS = 8

@@ -13,10 +13,9 @@ from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import evolve, timestamp
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.reorgs import open_reorg
-from support.scripts import ASKED, ROWS
-from support.scripts_several import SEVERAL
+from support.script_actions import SEVERAL
+from support.scripts import ASKED, ROWS, Traffic
 from support.small_cluster import SmallCluster
-from support.traffic import Traffic
 
 _ADD = _DROP = 4
 _HIDDEN = 6

@@ -3,8 +3,7 @@
 import json
 import threading
 
-from support.later import Later
-from support.world import World, rows, run
+from support.world import Later, World, rows, run
 
 LOOKS = 400
 LOOK_S = 0.02

@@ -17,7 +17,7 @@ from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.memory import MemoryStore
-from support.plain_reorg import PlainReorg
+from support.small_cluster import PlainReorg
 
 SOURCES = ("local notice", "other node's notice", "ticker")
 NEVER_S = 3600.0

@@ -7,7 +7,7 @@ from exuvia.kv import keys
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 SETTINGS = PipelineSettings(
     workers=1, batch_rows=64, inline_rows=1 << 30, span_rows=300, verify="full"

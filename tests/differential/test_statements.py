@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.replay import answer, comparable, differences, new_session, recorded
+from support.answers import answer, comparable, differences, new_session, peer_answers
 from support.world import World
 
-RECORDED = recorded()
+RECORDED = peer_answers()
 DIFFERENCES = differences()
 
 

@@ -10,7 +10,7 @@ import pytest
 from exuvia.catalog.sysvar import variables
 from exuvia.events import feed, notifier, subscribe
 from exuvia.events.feed import Webhook
-from support.news import Ledger, News
+from support.stats_owners import Ledger, News
 
 
 def logged() -> tuple[Ledger, News]:

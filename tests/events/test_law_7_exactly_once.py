@@ -10,8 +10,8 @@ from exuvia.catalog.state import SchemaState
 from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady, skip, skipped, troubles
 from exuvia.events.schema_change import Kind, SchemaChange, WrongKind
-from support.news import Ledger, News
-from support.small_tables import abc, column
+from support.stats_owners import Ledger, News
+from support.tables import abc, column
 
 
 def two() -> tuple[Ledger, Ledger, News]:

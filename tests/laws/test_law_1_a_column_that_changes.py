@@ -17,9 +17,9 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.codes import JobState
 from exuvia.pipeline.reorgs import open_reorg
-from support import scripts_modify
+from support.script_actions import changed, modify
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 ROUNDS = range(0, 90, 2)
 OTHER = [2, 3, 4]
@@ -59,8 +59,8 @@ def play(rounds, kind, row):
     early.commit()
     txn = cluster.store.begin()
     writer.insert(txn, planned, row)
-    new = scripts_modify.changed(cluster.table("t").info.column("a"), **kind)
-    job_id = cluster.submit(scripts_modify.asked(cluster, new))
+    new = changed(cluster.table("t").info.column("a"), **kind)
+    job_id = cluster.submit(modify(cluster, new))
     inch(cluster, rounds)
     committed = True
     try:

@@ -20,9 +20,9 @@ from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.reorgs import open_reorg
-from support import scripts_modify
+from support.script_actions import changed, modify
 from support.small_cluster import SmallCluster
-from support.small_tables import abc, index
+from support.tables import abc, index
 
 ROW = [1, 7, 7]
 
@@ -120,7 +120,7 @@ def test_a_row_whose_column_changes_has_its_entry_of_the_new_type(in_two_steps, 
     cluster = SmallCluster(reorgs=reorgs)
     cluster.run(requests.create_table(cluster.database(), abc(indexes=(index("ia", "a"),))))
     column = cluster.table("t").info.column("a")
-    new = scripts_modify.changed(column, Tp=TypeCode.DOUBLE, Decimal=-1)
-    job_id = cluster.submit(scripts_modify.asked(cluster, new))
+    new = changed(column, Tp=TypeCode.DOUBLE, Decimal=-1)
+    job_id = cluster.submit(modify(cluster, new))
     found = came_and_went_ahead(cluster, job_id, [1, value, 7], in_two_steps)
     assert [handle for _, handle in found] == [keys.i64(1)]

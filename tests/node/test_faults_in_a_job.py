@@ -39,7 +39,7 @@ def faults(folder: Path) -> Faults:
 @pytest.fixture(scope="module")
 def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
     """A node on a failing disk, with a table whose fill takes several transactions."""
-    slots = {"program": (str(ROOT / "tests/support/slotless_node.py"),)}
+    slots = {"program": (str(ROOT / "tests/support/faulty_nodes.py"), "slotless")}
     with faults.preloaded(), running_nodes(folder, lease_s=10, **slots) as [node]:
         run(node, "CREATE DATABASE d")
         run(node, "CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT, c VARCHAR(60))")

@@ -168,7 +168,7 @@ def test_a_front_whose_acknowledger_hangs_is_waited_for_as_long_as_its_lease(
     tmp_path: Path,
 ) -> None:
     url, fault = f"lmdb://{tmp_path}/store", tmp_path / "fault"
-    program = (str(ROOT / "tests/support/front_that_breaks.py"), str(fault))
+    program = (str(ROOT / "tests/support/faulty_nodes.py"), "breaking", str(fault))
     hanging = NodeProcess(url, tmp_path / "log1", 2.0, program=program)
     other = NodeProcess(url, tmp_path / "log2", 2.0)
     try:

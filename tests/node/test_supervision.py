@@ -139,7 +139,7 @@ def test_a_back_ends_when_its_front_is_killed(tmp_path: Path) -> None:
 
 def test_a_front_that_breaks_or_is_killed_is_started_again_on_its_ports(tmp_path: Path) -> None:
     fault, log = tmp_path / "fault", tmp_path / "log"
-    program = (str(ROOT / "tests/support/front_that_breaks.py"), str(fault))
+    program = (str(ROOT / "tests/support/faulty_nodes.py"), "breaking", str(fault))
     node = NodeProcess(f"lmdb://{tmp_path}/store", log, program=program).wait_ready()
     try:
         first = node.pid

@@ -9,8 +9,7 @@ from exuvia.kv.packet import WriteKind
 from exuvia.pipeline import throttle
 from exuvia.pipeline.throttle import Batch, Courtesy
 from exuvia.pipeline.verify.check import order_for
-from support.rows import planned
-from support.small_tables import abc
+from support.tables import abc, planned
 
 JOB, EPOCH = 9, 1
 

@@ -8,7 +8,7 @@ from exuvia.catalog.columns import Vector, vector_of
 from exuvia.kv.packet import Span
 from exuvia.pipeline.sampling import Distinct, Sample, limit_of
 from exuvia.pipeline.summary import Summary
-from support.rows import INT, text
+from support.tables import INT, text
 
 WHOLE = Span(b"a", b"z")
 

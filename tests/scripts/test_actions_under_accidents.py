@@ -10,8 +10,7 @@ import pytest
 
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JobState
-from support.scripts import ASKED, ROWS, Play, check, scripts, steps_of
-from support.scripts_ends import expected
+from support.scripts import ASKED, ROWS, Play, check, expected, scripts, steps_of
 
 SEEDS = 3 if os.environ.get("SCRIPTS") == "all" else 2
 CASES = scripts()

@@ -18,10 +18,9 @@ from exuvia.ddl.codes import ACTION_TEXT, JOB_STATE_TEXT, JobState
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.reorgs import open_reorg
 from exuvia.pipeline.settings import Own
-from support.scripts import ASKED, ROWS
-from support.scripts_several import SEVERAL
+from support.script_actions import SEVERAL
+from support.scripts import ASKED, ROWS, Traffic
 from support.small_cluster import SmallCluster
-from support.traffic import Traffic
 
 PREPARED = ASKED | {label: each[:2] for label, each in SEVERAL.items()}
 _WRITES = "delete only, write only"

@@ -8,8 +8,8 @@ import pytest
 
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl.codes import JobState
+from support.script_actions import SEVERAL
 from support.scripts import Play, Script, check
-from support.scripts_several import SEVERAL
 
 SEEDS = 2
 CASES = [

@@ -12,9 +12,17 @@ import pytest
 from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.codes import JobState
-from support.scripts import ASKED, check
-from support.scripts_ends import UNIQUE, expected
-from support.scripts_statements import ACCIDENTS, STATEMENTS, InjectedPlay, cases, sample
+from support.scripts import (
+    ACCIDENTS,
+    ASKED,
+    STATEMENTS,
+    UNIQUE,
+    InjectedPlay,
+    cases,
+    check,
+    expected,
+    sample,
+)
 
 SEED = int(os.environ.get("SEED", "1"))
 PLAYED = cases() if os.environ.get("SCRIPTS") == "all" else sample(1000, SEED)

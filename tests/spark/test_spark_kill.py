@@ -19,7 +19,7 @@ from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.verify.check import check_index
-from support import spark_driver
+from support import spark
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info, with_states
 
@@ -54,9 +54,9 @@ def driver(spark_store: SparkStore) -> "subprocess.Popen[str]":  # type: ignore[
     publish(spark_store.store, filling, 2)
     begin_reorg(spark_store.store, 1, 300)
     set_batch(spark_store, 32)
-    tests = str(Path(spark_driver.__file__).parents[1])
+    tests = str(Path(spark.__file__).parents[1])
     process = subprocess.Popen(
-        [sys.executable, spark_driver.__file__, spark_store.url, to_json(filling).decode()],
+        [sys.executable, spark.__file__, spark_store.url, to_json(filling).decode()],
         env=os.environ | {"PYTHONPATH": tests},
         stdout=subprocess.PIPE,
         text=True,

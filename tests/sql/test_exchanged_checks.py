@@ -3,8 +3,7 @@
 import pytest
 
 from exuvia.base.errors import Refused
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 EXCHANGE = "ALTER TABLE p EXCHANGE PARTITION p1 WITH TABLE n"
 MISFIT = (1737, "HY000")

@@ -5,8 +5,7 @@ The table itself was not written. What changes it and who wrote are on one node,
 
 import pytest
 
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 PARENT = "CREATE TABLE p (id INT PRIMARY KEY, u INT, v INT, UNIQUE u1 (u), UNIQUE u2 (u))"
 CHILD = (

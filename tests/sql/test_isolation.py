@@ -13,8 +13,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.sql.session.session import Session
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 ROOT = Path(__file__).parents[2]
 COMMITTED, REPEATABLE, OPTIMISTIC = "READ COMMITTED", "REPEATABLE READ", "OPTIMISTIC"

@@ -10,8 +10,7 @@ import pytest
 
 from exuvia.kv.open import open_store
 from exuvia.sql.session.session import Session
-from support.later import Later
-from support.world import World, rows, run
+from support.world import Later, World, rows, run
 
 IDLE_S = 0.4
 

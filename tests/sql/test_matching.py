@@ -8,8 +8,7 @@ import pytest
 
 from exuvia.sql.matching import like_matcher, name_matcher
 from exuvia.sql.session.session import Session
-from support.later import Later
-from support.world import error, rows
+from support.world import Later, error, rows
 
 HOSTILE_S = 5.0
 

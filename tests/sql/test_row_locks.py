@@ -7,8 +7,7 @@ import pytest
 
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from exuvia.base.errors import Refused, WouldWait
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.locks import StatementLocks
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 
 @pytest.fixture(autouse=True)

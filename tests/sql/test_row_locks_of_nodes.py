@@ -12,8 +12,7 @@ from exuvia.cluster import member as members
 from exuvia.kv.lock_table import AT_ONCE
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.locks import StatementLocks
-from support.later import Later
-from support.world import World, error, rows, run
+from support.world import Later, World, error, rows, run
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from exuvia.stats.analysis_jobs import NEVER, AnalysisJob
 from exuvia.stats.analysis_log import FAILED, FINISHED
 from exuvia.stats.analyze_requests import AnalyzeOrder, Gone, Stopped
 from exuvia.stats.auto import Runner, is_open, orders
-from support.analyzed import Place
+from support.stats_owners import Place
 
 
 class Campaign:

@@ -12,7 +12,7 @@ from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaCha
 from exuvia.stats import meta, records
 from exuvia.stats.ddl_handler import RETAINED_S, Following
 from exuvia.stats.records import Statistics
-from support.analyzed import Place
+from support.stats_owners import Place
 
 CUT, PART, PLAIN = 500, 310, 320
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from exuvia.stats.queue import SPARE_SHARE, Closed, Empty, Heap
-from support.ranked import Element, heap, of
+from support.stats_owners import Element, heap, of
 
 KEYS = st.integers(0, 12)
 RANKS = st.integers(-5, 5)

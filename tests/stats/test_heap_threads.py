@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from exuvia.stats.queue import Empty, Heap
-from support.ranked import Element, heap, of
+from support.stats_owners import Element, heap, of
 
 THREADS, STEPS = 4, 4000
 

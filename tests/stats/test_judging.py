@@ -22,7 +22,7 @@ from exuvia.stats.analysis_jobs import (
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.facts import Facts
 from exuvia.stats.meta import Meta
-from support.stores import bootstrapped
+from support.tables import bootstrapped
 
 NOW_S = 1_700_000_000.0
 IDS = range(100, 400)

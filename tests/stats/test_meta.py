@@ -15,8 +15,8 @@ from exuvia.stats import cache, facts, meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.meta import Delta, Meta
-from support.analyzed import Place
-from support.stores import bootstrapped
+from support.stats_owners import Place
+from support.tables import bootstrapped
 
 
 def filled() -> MemoryStore:

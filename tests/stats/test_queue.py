@@ -12,8 +12,8 @@ from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.events.schema_change import Kind
 from exuvia.stats.analysis_jobs import Indicators, score
-from support.analyzed import DAY, Place
-from support.small_tables import index
+from support.stats_owners import DAY, Place
+from support.tables import index
 
 
 def test_rows_make_jobs_by_the_rules():

@@ -25,8 +25,8 @@ from exuvia.stats.analysis_jobs import AnalysisJob, Indicators, score
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta
 from exuvia.stats.queue import Heap, Queue
-from support.analyzed import DAY, Place
-from support.small_tables import abc, index
+from support.stats_owners import DAY, Place
+from support.tables import abc, index
 from support.world import World, rows, run
 
 RANGE = (

@@ -1,51 +1,207 @@
 """Scripts of schema changes: one action, one accident, writes at every round, what holds at last.
 
-accident            at step n of the job
-run                 none
-undo                a person cancels it
-crash               the owner's process is gone; another takes over
-pause               a person pauses and resumes it
-depose              the owner is silent for a lease, another takes over, then the first one wakes up
+    accident            at step n of the job
+    run                 none
+    undo                a person cancels it
+    crash               the owner's process is gone; another takes over
+    pause               a person pauses and resumes it
+    depose              the owner is silent for a lease, another takes over, then the first wakes up
+
+The actions are in script_actions.py. `Play` plays a script, `expected` says how its job may end,
+`check` what must hold then. Who writes meanwhile is `Traffic`, beside a model of what must come of
+it: every round begins a transaction with one statement, commits some of those begun in earlier
+rounds (so they plan with schemas one step old, or older) and one at once. What commits enters the
+model; what is refused does not. The store alone decides.
+
+A `Case` injects one statement at one step instead (`InjectedPlay`):
+
+    insert, update, delete    twice: one is committed at once, the other is begun here, planned with
+                              this step's schema, and committed when the next step has been taken
+    select                    every row and every public index, in one snapshot, against the model
 """
 
 import random
-from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import reader
+from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused
+from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, gc_worker, queue, requests
-from exuvia.ddl.action import Action
-from exuvia.ddl.actions import ACTIONS
+from exuvia.ddl import admin, gc_worker, queue
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job, evolve
 from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.packet import is_live
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FitRows, MoveRows, Plan
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
-from support import (
-    scripts_columns,
-    scripts_constraints,
-    scripts_modify,
-    scripts_objects,
-    scripts_partitions,
-    scripts_several,
-    scripts_tables,
-)
-from support.plain_reorg import PlainReorg
-from support.small_cluster import SmallCluster
-from support.small_tables import EVALUATOR, abc, column, index, table
-from support.traffic import Traffic
+from exuvia.sql.access.partitions import NOWHERE, route_of
+from exuvia.sql.write.partitioned import PartitionWrites
+from support.script_actions import ASKED, SEVERAL, rows_stay, stands, walked
+from support.small_cluster import PlainReorg, SmallCluster
+from support.tables import EVALUATOR
+
+IDS = 7
+MOST_VALUES = 6
+
+Cells = dict[str, int | None]
+
+
+class Pending:
+    """A transaction with one statement, not committed yet."""
+
+    def __init__(self, txn: Transaction, row_id: int, cells: Cells | None, table_id: int) -> None:
+        self.txn = txn
+        self.table_id = table_id
+        self.row_id = row_id
+        self.cells = cells
+        self.physical_id = 0
+
+
+class Traffic:
+    """One client on one table. `rows`: id -> cells by column name, as the commits made them."""
+
+    def __init__(self, store: Store, name: str, chance: random.Random) -> None:
+        self._store = store
+        self._schemas = Schemas(store, evaluator=EVALUATOR)
+        self._name = name
+        self._chance = chance
+        self._pending: list[Pending] = []
+        self.rows: dict[int, Cells] = {}
+        self._table_id = 0
+        self._physical = 0
+        self.where: dict[int, int] = {}  # id -> the physical table it was written to
+        self.taken = 0  # steps the job has taken, told by whoever steps this
+        self.committed = 0
+        self.refused = 0
+
+    def fill(self, rows: int) -> None:
+        """Rows before anything changes, with values that are all different."""
+        for row_id in range(rows):
+            txn = self._store.begin()
+            table = self._schemas.table(txn, "test", self._name)
+            cells: Cells = {"id": row_id, "a": row_id % 3, "b": 100 + row_id}
+            self._write(txn, table, row_id, cells)
+            self._finish(self._pend(txn, row_id, cells, table))
+
+    def step(self) -> None:
+        """Commit some of what was begun before, begin another, and commit a third at once."""
+        waiting, self._pending = self._pending, []
+        for pending in waiting:
+            if self._chance.random() < 0.4:
+                self._finish(pending)
+            else:
+                self._pending.append(pending)
+        begun = self._begin()
+        self._pending += [begun] if begun else []
+        at_once = self._begin()
+        if at_once:
+            self._finish(at_once)
+
+    def rows_of(self, table_id: int) -> dict[int, Cells]:
+        """What the table of that id must hold: a truncation makes another one."""
+        return self.rows if table_id == self._table_id else {}
+
+    def stop(self) -> None:
+        """Commit what is left."""
+        for pending in self._pending:
+            self._finish(pending)
+        self._pending = []
+
+    def _begin(self) -> Pending | None:
+        txn = self._store.begin()
+        row_id, removes = self._choose()
+        try:
+            table = self._schemas.table(txn, "test", self._name)
+            cells = None if removes else self._cells(table, row_id)
+            self._write(txn, table, row_id, cells)
+        except (Refused, Conflict):
+            self.refused += 1
+            txn.rollback()
+            return None
+        return self._pend(txn, row_id, cells, table)
+
+    def _choose(self) -> tuple[int, bool]:
+        """Which row is written next, and whether it is removed."""
+        return self._chance.randrange(IDS), self._chance.random() >= 0.75
+
+    def _pend(self, txn: Transaction, row_id: int, cells: Cells | None, table: Table) -> Pending:
+        found = Pending(txn, row_id, cells, table.info.id)
+        found.physical_id = self._physical
+        return found
+
+    def _cells(self, table: Table, row_id: int) -> Cells:
+        cells: Cells = {
+            c.name.L: self._chance.randrange(MOST_VALUES)
+            for c in table.columns
+            if not c.is_generated
+        }
+        return cells | {"id": row_id}
+
+    def _write(self, txn: Transaction, table: Table, row_id: int, cells: Cells | None) -> None:
+        handle = keys.i64(row_id)
+        parts = None
+        if table.is_partitioned:
+            place = route_of(table).place([row_id, None, None])
+            parts = PartitionWrites(table, SimpleNamespace(txn=txn))
+            table = table.parts[place] if place != NOWHERE else table
+        self._physical = table.physical_id
+        old = reader.get(txn, table, handle)
+        new = [None if cells is None else cells.get(c.name.L) for c in table.info.cols]
+        if table.virtual is not None and cells is not None:
+            new = table.virtual.fill(new)
+        hidden = handle if not table.info.pk_is_handle else None
+        if parts is not None:
+            self._write_part(parts, keys.u64(table.physical_id) + handle, old, new, cells)
+        elif cells is None:
+            if old is not None:
+                writer.delete(txn, table, handle, old)
+        elif old is None:
+            writer.insert(txn, table, new, hidden)
+        else:
+            writer.update(txn, table, handle, old, new)
+
+    def _write_part(self, parts: Any, handle: bytes, old: Any, new: Any, cells: Any) -> None:
+        """By the station that routes rows; 1526 where none takes the row."""
+        if cells is None:
+            if old is not None:
+                parts.delete(handle, old)
+        elif old is None:
+            parts.insert(new)
+        else:
+            parts.update(handle, old, new)
+
+    def _finish(self, pending: Pending) -> None:
+        try:
+            wrote = pending.txn.has_writes
+            pending.txn.commit()
+        except (Conflict, Duplicate):
+            self.refused += 1
+            return
+        if not wrote:
+            return  # nothing to remove, or the values it had
+        self.committed += 1
+        if pending.table_id != self._table_id:
+            assert pending.table_id > self._table_id, "a commit on a table that was taken away"
+            self._table_id, self.rows = pending.table_id, {}
+        if pending.cells is None:
+            self.rows.pop(pending.row_id, None)
+        else:
+            self.rows[pending.row_id] = pending.cells
+            self.where[pending.row_id] = pending.physical_id
+
+
+# -- a script, played ------------------------------------------------------------------------------
 
 ROWS = 5
 
@@ -61,80 +217,19 @@ class Script(NamedTuple):
         return f"{self.label}-{self.accident}-{self.at}"
 
 
-def _t(cluster: SmallCluster, *indexes: IndexInfo) -> None:
-    cluster.run(requests.create_table(cluster.database(), abc(indexes=indexes)))
-
-
-def _u(cluster: SmallCluster) -> None:
-    """t without a clustered key."""
-    columns = (column("id", 1), column("a"), column("b"))
-    cluster.run(requests.create_table(cluster.database(), table("t", *columns)))
-
-
-def _with_key(cluster: SmallCluster) -> None:
-    _u(cluster)
-    key = index("PRIMARY", "id", primary=True)
-    cluster.run(requests.add_primary_key(cluster.database(), cluster.table("t").info, key))
-
-
-Request = Callable[[SmallCluster], Job]
-
-
-def _ask(make: Callable[..., Job], *arguments: object) -> Request:
-    return lambda cluster: make(cluster.database(), cluster.table("t").info, *arguments)
-
-
-ASKED: dict[str, tuple[Callable[[SmallCluster], None], Request]] = {
-    "add index": (_t, _ask(requests.add_index, index("ia", "a"))),
-    "add index, unique": (_t, _ask(requests.add_index, index("ub", "b", unique=True))),
-    "add index, two": (
-        _t,
-        _ask(requests.add_index, [index("ia", "a"), index("ub", "b", unique=True)]),
-    ),
-    "add primary key": (_u, _ask(requests.add_primary_key, index("PRIMARY", "id", primary=True))),
-    "add column": (_t, _ask(requests.add_column, column("c", default="7"), "id")),
-    "add column, not null": (_t, _ask(requests.add_column, column("c", 1, "7"), "")),
-    "drop column": (
-        lambda cluster: _t(cluster, index("ia", "a"), index("ub", "b", unique=True)),
-        _ask(requests.drop_column, "b"),
-    ),
-    "drop index": (
-        lambda cluster: _t(cluster, index("ia", "a"), index("ub", "b", unique=True)),
-        _ask(requests.drop_index, ["ia", "ub"]),
-    ),
-    "drop primary key": (_with_key, _ask(requests.drop_primary_key)),
-    "drop table": (lambda cluster: _t(cluster, index("ia", "a")), _ask(requests.drop_table)),
-    "drop schema": (_t, lambda cluster: requests.drop_database(cluster.database())),
-    "create table": (_t, lambda cluster: requests.create_table(cluster.database(), abc("t2"))),
-    "create schema": (_t, lambda cluster: requests.create_database("d")),
-    **scripts_tables.ASKED,
-    **scripts_columns.ASKED,
-    **scripts_modify.ASKED,
-    **scripts_objects.ASKED,
-    **scripts_constraints.ASKED,
-    **scripts_partitions.ASKED,
-}
-
-
-def _walked(label: str) -> Action:
-    noun = label.split(",")[0]
-    chosen = scripts_modify.WALKED | scripts_constraints.WALKED
-    return chosen.get(label) or next(a for a in ACTIONS.values() if a.label == noun)
-
-
 def steps_of(label: str) -> int:
     """Steps of the action's path and post-commit phase."""
-    return len(_walked(label).path) + len(_walked(label).post_commit)
+    return len(walked(label).path) + len(walked(label).post_commit)
 
 
 def edge_of(label: str) -> int:
     """After how many steps nothing turns back."""
-    return len(_walked(label).path)
+    return len(walked(label).path)
 
 
 def is_undoable(label: str) -> bool:
     """Whether the action has an opposite."""
-    return _walked(label).undo is not None
+    return walked(label).undo is not None
 
 
 def scripts() -> list[Script]:
@@ -165,7 +260,7 @@ class Play:
         self.script = script
         self.reorgs: list[AnyReorg] = []
         self.cluster = SmallCluster(reorgs=self._recorded)
-        prepare, request = (ASKED | scripts_several.SEVERAL)[script.label][:2]
+        prepare, request = (ASKED | SEVERAL)[script.label][:2]
         prepare(self.cluster)
         self.chance = random.Random(f"{script} {seed}")
         self.traffic = self.traffic_of(self.cluster.store, "t", self.chance)
@@ -187,10 +282,10 @@ class Play:
             job = self.cluster.job(self.job_id)
             if job.in_history:
                 return self._settle(job)
-            stands = job.schema_state, job.state, scripts_several.stands(job)
-            if seen is not None and stands != seen:
+            standing = job.schema_state, job.state, stands(job)
+            if seen is not None and standing != seen:
                 self.taken += 1
-            seen = stands
+            seen = standing
             if self.taken >= self.script.at and not self.struck:
                 self.struck = True
                 self._strike()
@@ -320,8 +415,7 @@ def _check_rows(play: Play, found: Table, rows: dict[bytes, list[object]]) -> No
     wanted = {
         row_id: {name: cells.get(name, 7) for name in columns}
         for row_id, cells in play.traffic.rows_of(found.info.id).items()
-        if scripts_partitions.rows_stay(play.script.label)
-        or play.traffic.where[row_id] in found.info.physical_ids
+        if rows_stay(play.script.label) or play.traffic.where[row_id] in found.info.physical_ids
     }
     computed = {c.name.L for c in found.info.cols if c.is_generated}
     for cells in (*shown.values(), *wanted.values()):
@@ -342,3 +436,164 @@ def _check_gone(cluster: SmallCluster, before: Table, found: Table) -> None:
     for index_id in set(range(1, highest + 1)) - kept:
         span = keys.span_of(keys.index_prefix(before.info.id, index_id))
         assert cluster.store.count(span) == 0
+
+
+# -- how its job may end ---------------------------------------------------------------------------
+
+UNIQUE = ("add index, unique", "add index, two")
+
+
+def expected(script: Script) -> set[JobState]:
+    """States the job may end in."""
+    undoable = is_undoable(script.label)
+    if script.accident != "undo" or (not undoable and script.at):
+        ends = {JobState.SYNCED}
+    elif script.at == 0:
+        ends = {JobState.CANCELLED}
+    elif script.at >= edge_of(script.label):
+        ends = {JobState.SYNCED}  # past the point of no return
+    else:
+        ends = {JobState.ROLLBACK_DONE}
+    if script.label == "exchange partition" and script.at == edge_of(script.label) - 1:
+        ends |= {JobState.SYNCED}  # the step before the last only waits, for nobody here
+    if script.label in UNIQUE:
+        ends |= {JobState.ROLLBACK_DONE}  # writes made a duplicate before anybody judged it
+    return ends
+
+
+# -- one statement at one step ---------------------------------------------------------------------
+
+STATEMENTS = ("insert", "update", "delete", "select")
+ACCIDENTS = ("undo", "crash", "depose", "pause")
+
+
+class Case(NamedTuple):
+    """A script, and a statement at the moment when its job has taken `inject` steps."""
+
+    script: Script
+    statement: str
+    inject: int
+
+    def __str__(self) -> str:
+        return f"{self.script}-{self.statement}-{self.inject}"
+
+
+def cases() -> list[Case]:
+    """Every action x every accident at every step x every statement at every step."""
+    found = []
+    for label in ASKED:
+        steps = range(steps_of(label) + 1)
+        scripts = [
+            Script(label, "run", 0),
+            *(Script(label, a, n) for a in ACCIDENTS for n in steps),
+        ]
+        found += [Case(*each) for each in product(scripts, STATEMENTS, steps)]
+    return found
+
+
+def sample(number: int, seed: int) -> list[Case]:
+    """At least `number` of them; every action with every accident and every statement is among
+    them."""
+    chance = random.Random(seed)
+    by_kind: dict[tuple[str, str, str], list[Case]] = {}
+    for case in cases():
+        kind = case.script.label, case.script.accident, case.statement
+        by_kind.setdefault(kind, []).append(case)
+    each = -(-number // len(by_kind))
+    return [case for kind in by_kind.values() for case in chance.sample(kind, min(each, len(kind)))]
+
+
+class Injected(Traffic):
+    """A client that does one thing, once."""
+
+    def __init__(self, store: Store, name: str, chance: random.Random, case: Case) -> None:
+        super().__init__(store, name, chance)
+        self._case = case
+        self._since: int | None = None
+        self.reads = 0
+
+    def step(self) -> None:
+        """The statement when its time has come; what it left open, one step later."""
+        if self._since is not None:
+            if self.taken > self._since:
+                super().stop()
+            return
+        if self.taken < self._case.inject:
+            return
+        self._since = self.taken
+        if self._case.statement == "select":
+            self._read()
+            return
+        late = self._begin()
+        self._pending += [late] if late else []
+        at_once = self._begin()
+        if at_once:
+            self._finish(at_once)
+
+    def _begin(self) -> Pending | None:
+        """The case's statement on a row that fits it, another one each time."""
+        pending = {each.row_id for each in self._pending}
+        absent = [n for n in range(IDS) if n not in self.rows and n not in pending]
+        present = [n for n in self.rows if n not in pending]
+        inserts = self._case.statement == "insert"
+        fitting = absent if inserts else present
+        if not fitting:
+            return None
+        self._row_id = self._chance.choice(fitting)
+        return super()._begin()
+
+    def _choose(self) -> tuple[int, bool]:
+        return self._row_id, self._case.statement == "delete"
+
+    def _cells(self, table: Table, row_id: int) -> Cells:
+        """Values that are nobody else's, now and then a neighbour's."""
+        cells = super()._cells(table, row_id)
+        if "b" in cells and self._chance.random() < 0.8:
+            cells["b"] = 200 + MOST_VALUES * row_id + self._chance.randrange(MOST_VALUES)
+        return cells
+
+    def _read(self) -> None:
+        txn = self._store.begin()
+        try:
+            table = self._schemas.table(txn, "test", self._name)
+            for part in table.parts:
+                self._read_part(txn, part)
+            self.reads += 1
+        except (Refused, Conflict):
+            self.refused += 1  # it is not there for a client
+        finally:
+            txn.rollback()
+
+    def _read_part(self, txn: Transaction, part: Table) -> None:
+        """Rows as committed; a public index has exactly their entries."""
+        rows = dict(reader.scan(txn, part))
+        public = [n for n, c in enumerate(part.info.cols) if c.state == SchemaState.PUBLIC]
+        for handle, row in rows.items():
+            wanted = self.rows[keys.read_i64(handle)] if self._holds(part) else {}
+            for n in public:
+                name = part.info.cols[n].name.L
+                if name in wanted and not part.info.cols[n].is_generated:
+                    assert row[n] == wanted[name], f"{self._case}: {name} of {wanted} is {row[n]}"
+        for index in part.info.indexes:
+            if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
+                found = txn.scan(part.index_span(index))
+                live = {key for key, payload in found if is_live(payload)}
+                there = {key_codec.index_key(part, index, row, h)[0] for h, row in rows.items()}
+                assert live == there, f"{self._case}: index {index.idx_name.O} is not its table"
+
+    def _holds(self, part: Table) -> bool:
+        """Whether the model is about this table, and not about one that took its place."""
+        return part.info.id == self._table_id
+
+
+class InjectedPlay(Play):
+    """A script with one statement in it."""
+
+    traffic: Injected
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case = case
+        super().__init__(case.script, seed)
+
+    def traffic_of(self, store: Store, name: str, chance: random.Random) -> Injected:
+        return Injected(store, name, chance, self.case)

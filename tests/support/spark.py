@@ -1,12 +1,25 @@
-"""One Spark session for all tests of a process, and a store that its Python workers can open."""
+"""One Spark session for all tests of a process, and a store that its Python workers can open.
 
+As a program it is a driver to be killed: `python spark.py URL TABLE` fills table 300 of the store
+slowly and prints one line of JSON once tasks write: the pids of the JVM and of all below it.
+"""
+
+import json
+import os
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from exuvia.catalog.model import TableInfo
+from exuvia.catalog.table import Table
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
+from exuvia.pipeline.progress import Running
+from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.spark import Spark
 
 
@@ -28,3 +41,48 @@ def spark_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkStore
     yield made
     made.spark.stop()
     made.store.close()
+
+
+# -- a driver to be killed -------------------------------------------------------------------------
+
+# More than four tasks can have written without having finished one of their spans of 2000 rows.
+ENOUGH = 9000
+
+
+def below(pid: int) -> list[int]:
+    """Processes that descend from pid, by /proc."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        waiting += (under := children.get(waiting.pop(), []))
+        found += under
+    return found
+
+
+def drive(url: str, info: TableInfo) -> None:
+    """Step the reorg for ever."""
+    from support.tables import DATABASE
+
+    store = open_store(url)
+    table = Table(info, 2, DATABASE, 1)
+    dial = Variables(store, time.monotonic, 2000)
+    reorg = Reorg(store, info.id, 1, table, [2], Spark(url), dial)
+    told = False
+    while True:
+        reached = reorg.step(time.monotonic())
+        if not told and isinstance(reached, Running) and reached.rows_done > ENOUGH:
+            print(json.dumps({"pids": below(os.getpid()), "rows": reached.rows_done}), flush=True)
+            told = True
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    import msgspec
+
+    drive(sys.argv[1], msgspec.json.decode(sys.argv[2], type=TableInfo))

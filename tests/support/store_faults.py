@@ -22,7 +22,7 @@ META_PAGES = -2 * 4096
 WRITE, SYNC, TRUNCATE = 1, 2, 4
 ANY = WRITE | SYNC | TRUNCATE
 SLOT = 8
-"""The begin of a read that finds no slot: the library cannot, see slotless_node.py."""
+"""The begin of a read that finds no slot: the library cannot, see faulty_nodes.py."""
 _CONTROL = struct.Struct("<8q")
 _ORDER = struct.Struct("<6q")
 

@@ -1,25 +1,43 @@
-"""Nodes that meet with accidents, and what of them still runs.
+"""Nodes that meet with accidents, what of them still runs, and clients that keep writing.
 
     slot 0   node process, started again after it was killed   keeper -> front -> back -> JVM
     slot 1   likewise                                          -> daemon -> workers
 
 Every process below a test carries the test's mark in its environment, so whatever is left behind
 is found even after its parents are gone.
+
+A `Writer` has a model of its rows. A statement whose connection was lost has an unknown outcome:
+the row is read again, and must be as it was before or as the statement wanted it; everything else
+is an error. Only a connection to a node that was killed may be lost.
+
+`load` fills a table in bulk; `Checkpoint` watches what the store holds of a fill.
 """
 
 import contextlib
 import os
+import random
 import signal
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pymysql
 import pytest
 
+from exuvia.catalog import reader
+from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.system_tables import SYSTEM
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
 from exuvia.kv.open import open_store
+from exuvia.kv.packet import SEQUENCE_BYTES, Span
 from exuvia.kv.store import Store
+from exuvia.pipeline import bulk
 from support.node_processes import NodeProcess, end_all, is_alive, until
 
 MARK = "EXUVIA_TEST_MARK"
@@ -245,4 +263,236 @@ def wait_for_job(node: NodeProcess, kind: str, state: str = "synced") -> dict[st
         return job if job["STATE"] == state else None
 
     found: dict[str, Any] = until(reached, PATIENCE_S, f"no {kind} became {state}")
+    return found
+
+
+# -- clients that keep writing ---------------------------------------------------------------------
+
+Cells = tuple[int, int]
+_GONE = (2003, 2006, 2013)
+_REST_S = 0.02
+_AWAY_S = 0.1
+
+
+class Writer:
+    """One client on a thread of its own; its rows are those whose id % of == number."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        table: str,
+        number: int,
+        of: int,
+        rows: int,
+        known: Mapping[int, Cells | None] = MappingProxyType({}),
+        refusals: Collection[int] = (),
+        may_lose: bool = False,
+        rest_s: float = _REST_S,
+    ) -> None:
+        """`refusals` are codes that say a statement was not done, and that are no fault.
+        `may_lose`: any connection may be lost, its node may be started again by its keeper."""
+        self._may_lose = may_lose
+        self._rest_s = rest_s
+        self.changed: dict[int, Cells | None] = dict(known)  # what one before it has changed
+        self.errors: list[str] = []
+        self.refused = 0
+        self._refusals = refusals
+        self.written = 0
+        self.lost = 0
+        self._nodes, self._table = nodes, table
+        self._number, self._of, self._rows = number, of, rows
+        self._chance = random.Random(number)
+        self._stopping = threading.Event()
+        self._node: NodeProcess | None = None
+        self._connection: pymysql.Connection | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the statement under way."""
+        self._stopping.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._rest_s):
+            try:
+                self._change_one()
+            except pymysql.err.MySQLError as error:
+                if error.args[0] in self._refusals:
+                    self.refused += 1
+                    self._stopping.wait(_AWAY_S)
+                    continue
+                self.errors.append(f"{error!r} on {self._node and self._node.log.name}")
+        self._hang_up()
+
+    def _change_one(self) -> None:
+        row_id = self._chance.randrange(self._rows * 11 // 10) * self._of + self._number
+        before = self.changed.get(row_id, first_cells(row_id, self._rows * self._of))
+        wish: Cells = (self._chance.randrange(5000), self._chance.randrange(1 << 30))
+        after = None if before and self._chance.random() < 0.3 else wish
+        if before is None:
+            text = f"INSERT INTO {self._table} (id, k, v) VALUES ({row_id}, {wish[0]}, {wish[1]})"
+        elif after is None:
+            text = f"DELETE FROM {self._table} WHERE id = {row_id}"
+        else:
+            text = f"UPDATE {self._table} SET k = {wish[0]}, v = {wish[1]} WHERE id = {row_id}"
+        if self._execute(text) is None:
+            after = self._resolved(row_id, before, after)
+        self.changed[row_id] = after
+        self.written += 1
+
+    def _execute(self, text: str) -> list[tuple[int, ...]] | None:
+        """Rows, or None when the connection to a killed node was lost."""
+        try:
+            with self._connected().cursor() as cursor:
+                cursor.execute(text)
+                return list(cursor.fetchall())
+        except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as error:
+            accident = self._may_lose or self._node in self._nodes.killed
+            if not accident or error.args[0] not in (0, *_GONE):
+                raise
+            self.lost += 1
+            self._hang_up()
+            self._stopping.wait(_AWAY_S)
+            return None
+
+    def _resolved(self, row_id: int, before: Cells | None, after: Cells | None) -> Cells | None:
+        found = None
+        while found is None:
+            found = self._execute(f"SELECT k, v FROM {self._table} WHERE id = {row_id}")
+        seen = (int(found[0][0]), int(found[0][1])) if found else None
+        if seen not in (before, after):
+            self.errors.append(f"row {row_id}: {seen}, neither {before} nor {after}")
+        return seen
+
+    def _connected(self) -> pymysql.Connection:
+        """To the node of its own slot, or to another one while that is down."""
+        if self._connection is None:
+            own = self._nodes.slots[self._number % len(self._nodes.slots)]
+            living = self._nodes.living()
+            self._node = own if own in living else living[0]
+            self._connection = self._node.connect("test", autocommit=True)
+        return self._connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+
+def first_cells(row_id: int, rows: int) -> Cells | None:
+    """What was loaded: ids 0..rows-1."""
+    return (row_id * 31 % 5000, row_id) if row_id < rows else None
+
+
+def expected(writers: list[Writer], rows: int) -> dict[int, Cells]:
+    """What the table must hold when its writers have stopped."""
+    found: dict[int, Cells | None] = {n: first_cells(n, rows) for n in range(rows)}
+    for writer in writers:
+        found |= writer.changed
+    return {row_id: cells for row_id, cells in found.items() if cells is not None}
+
+
+# -- a table loaded in bulk, and the checkpoint of its fill ----------------------------------------
+
+_LOOK_S = 0.05
+
+
+def load(node: NodeProcess, store: Store, name: str, rows: int) -> Table:
+    """Make table `name` (id, k, v) and load it through the bulk path."""
+    run(node, f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, k INT NOT NULL, v BIGINT NOT NULL)")
+    table = plan(store, name)
+    cells = [first_cells(n, rows) or (0, 0) for n in range(rows)]
+    batch = pa.record_batch(
+        {
+            "id": pa.array(range(rows), pa.int64()),
+            "k": pa.array([k for k, _ in cells], pa.int32()),
+            "v": pa.array([v for _, v in cells], pa.int64()),
+        }
+    )
+    assert bulk.load(store, table, [batch]) == rows
+    return table
+
+
+def plan(store: Store, name: str) -> Table:
+    """The table as a session would plan with it now."""
+    txn = store.begin()
+    try:
+        return Schemas(store).table(txn, "test", name)
+    finally:
+        txn.rollback()
+
+
+class Checkpoint:
+    """Rows of mysql.tidb_ddl_reorg of one job, looked at all the time until `stop`.
+
+    `spans`: each finished span -> (its row's commit sequence, its rows), as first seen. A span done
+    again would have written its row again: another sequence. `faults`: what ought not to be."""
+
+    def __init__(self, store: Store, job_id: int) -> None:
+        self.spans: dict[Span, tuple[int, bytes]] = {}
+        self.faults: list[str] = []
+        self.is_over = False
+        self._store, self._job_id = store, job_id
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_S) and not self.is_over:
+            self._look()
+
+    def _look(self) -> None:
+        txn = self._store.begin()
+        try:
+            sequences = _sequences(txn.snapshot, self._job_id)
+            table = _reorg_table()
+            at = {c.name.L: n for n, c in enumerate(table.info.cols)}
+            seen = {}
+            for handle, row in reader.scan(txn, table, _rows_of(self._job_id)):
+                span = Span(row[at["start_key"]], row[at["end_key"]])
+                seen[span] = (sequences[table.row_prefix + handle], row[at["reorg_meta"]])
+        finally:
+            txn.rollback()
+        if self.spans and not seen:
+            self.is_over = True  # the job's last step took them all
+            return
+        for span, (sequence, meta) in self.spans.items():
+            if span not in seen:
+                self.faults.append(f"a finished span is gone: {span}")
+            elif seen[span][0] != sequence:
+                self.faults.append(f"a finished span was done again: {span} {meta!r}")
+        self.spans |= {span: found for span, found in seen.items() if span not in self.spans}
+
+    def overlaps(self) -> list[str]:
+        """Spans that were done in part by another span."""
+        return [
+            f"{one} and {other}"
+            for one, other in pairwise(sorted(self.spans))
+            if other.start < one.end
+        ]
+
+
+def _reorg_table() -> Table:
+    from exuvia.pipeline.checkpoint import _table
+
+    return _table()
+
+
+def _rows_of(job_id: int) -> Span:
+    prefix = keys.row_prefix(SYSTEM["tidb_ddl_reorg"].id)
+    return Span(prefix + keys.i64(job_id << 32), prefix + keys.i64((job_id + 1) << 32))
+
+
+def _sequences(snapshot: object, job_id: int) -> dict[bytes, int]:
+    found = {}
+    for names, raws in snapshot.chunks(_rows_of(job_id)):  # type: ignore[attr-defined]
+        for key, raw in zip(names, raws, strict=True):
+            found[key] = int.from_bytes(raw[:SEQUENCE_BYTES], "little")
     return found

@@ -2,12 +2,15 @@
 
     with World() as world:
         session = world.session("test")
-        world.rows(session, "SELECT 1")     [[1]]
-        world.error(session, "SELEKT")      (1064, "42000")
+        rows(session, "SELECT 1")           [[1]]
+        error(session, "SELEKT")            (1064, "42000")
+        Later(session, "UPDATE ...")        a statement that may wait for another session
 
 `World(store)` joins another node to a store that is in use.
 """
 
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +38,7 @@ from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.ddl_handler import NewIndexes
 from exuvia.stats.deltas import Deltas
 from exuvia.stats.owner import Stats
-from support.stores import bootstrapped
+from support.tables import bootstrapped
 
 LEASE_S = 30.0
 
@@ -145,3 +148,55 @@ def error(session: Session, text: str, values: Sequence[Any] | None = None) -> t
     except Refused as refusal:
         return refusal.code, refusal.state
     raise AssertionError(f"not refused: {text}")
+
+
+# -- a statement that may wait ---------------------------------------------------------------------
+
+WAITS_S, OTHER_S = 5.0, 0.1
+_OF_ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE")
+_OF_NAMES = ("GET_LOCK", "SLEEP")
+DONE_S = 20.0
+
+
+class Later(threading.Thread):
+    """A statement that waits. `answer()` is its result or its error's code; `computes`: it is one
+    that runs for long and waits for nobody."""
+
+    def __init__(self, session: Session, text: str, computes: bool = False) -> None:
+        super().__init__(daemon=True)
+        self._session = session
+        self._text = text
+        self._answer: Result | int | None = None
+        self.start()
+        of_others = computes or any(name in text for name in _OF_NAMES)
+        of_rows = text.startswith(_OF_ROWS) and not of_others
+        deadline = time.monotonic() + (WAITS_S if of_rows else OTHER_S)
+        while self.is_alive() and not self._is_queued() and time.monotonic() < deadline:
+            self.join(0.002)
+
+    def _is_queued(self) -> bool:
+        """Whether the table of locks has it among those who wait."""
+        seat = self._session.services.row_locks._seat
+        me = seat._id(self._session.transactions.locker.number)
+        return any(waiter == me for _, waiter, _, _, _ in seat._table.waits())
+
+    def run(self) -> None:
+        try:
+            found = self._session.execute(self._text)
+            assert isinstance(found, Result)
+            self._answer = found
+        except Refused as refusal:
+            self._answer = refusal.code
+
+    def waits(self) -> bool:
+        return self.is_alive()
+
+    def answer(self) -> Result | int | None:
+        self.join(DONE_S)
+        assert not self.is_alive(), self._text
+        return self._answer
+
+    def rows(self) -> list[list[Any]]:
+        found = self.answer()
+        assert isinstance(found, Result), found
+        return [list(row) for row in found.rows]

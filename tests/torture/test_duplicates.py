@@ -9,8 +9,7 @@ import pytest
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from support.node_processes import NodeProcess, until
-from support.torture import Nodes, jobs, nodes_to_hurt, own_store, run
-from support.torture_fill import plan
+from support.torture import Nodes, jobs, nodes_to_hurt, own_store, plan, run
 
 ROWS = 4_000
 TWICE = 12

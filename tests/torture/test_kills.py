@@ -17,18 +17,20 @@ import pytest
 from support.node_processes import is_alive, until
 from support.torture import (
     PATIENCE_S,
+    Checkpoint,
     Nodes,
+    Writer,
     begin,
     end_by_pid,
+    expected,
     job_of,
     jobs,
+    load,
     nodes_to_hurt,
     own_store,
     run,
     wait_for_job,
 )
-from support.torture_clients import Writer, expected
-from support.torture_fill import Checkpoint, load
 
 ROWS = 120_000
 SPAN_ROWS = 2_500

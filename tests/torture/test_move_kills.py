@@ -10,16 +10,19 @@ from exuvia.pipeline import bulk
 from support.node_processes import until
 from support.torture import (
     PATIENCE_S,
+    Checkpoint,
     Nodes,
+    Writer,
     begin,
+    expected,
+    first_cells,
     job_of,
     nodes_to_hurt,
     own_store,
+    plan,
     run,
     wait_for_job,
 )
-from support.torture_clients import Writer, expected, first_cells
-from support.torture_fill import Checkpoint, plan
 
 ROWS = 12_000
 SPAN_ROWS = 1_500

@@ -19,12 +19,12 @@ from support.torture import (
     end_by_pid,
     job_of,
     jobs,
+    load,
     nodes_to_hurt,
     own_store,
     run,
     wait_for_job,
 )
-from support.torture_fill import load
 
 LEASE_S = 2.0
 ROWS = 120_000

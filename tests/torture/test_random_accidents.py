@@ -29,14 +29,22 @@ import pymysql
 import pytest
 
 from support.node_processes import ROOT, NodeProcess, children_of, until
-from support.torture import PATIENCE_S, Nodes, end_by_pid, jobs, nodes_to_hurt, run
-from support.torture_clients import Writer, expected
+from support.torture import (
+    PATIENCE_S,
+    Nodes,
+    Writer,
+    end_by_pid,
+    expected,
+    jobs,
+    nodes_to_hurt,
+    run,
+)
 
 LEASE_S = 2.0
 LONGEST_QUIET_S = 1.2
 LONGEST_STILL_S = 3.0
 REST_S = 0.05
-HURRIED = (str(ROOT / "tests/support/hurried_node.py"),)
+HURRIED = (str(ROOT / "tests/support/faulty_nodes.py"), "hurried")
 HARMLESS = ("the parent ended before its child began",)
 ROWS = 300
 TABLES = ("t0", "t1")

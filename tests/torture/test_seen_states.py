@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from support.node_processes import NodeProcess, until
-from support.torture import Nodes, begin, jobs, nodes_to_hurt, own_store, run
-from support.torture_fill import load
+from support.torture import Nodes, begin, jobs, load, nodes_to_hurt, own_store, run
 
 ROWS = 150_000
 

@@ -15,7 +15,7 @@ import pytest
 from exuvia.cli.demo.story import SCHEMA, batches, create_statements, generate
 from exuvia.pipeline import bulk
 from exuvia.sql.session.session import Session
-from support.replay import answer
+from support.answers import answer
 from support.world import World, rows, run
 
 QUERIES = sorted((Path(__file__).parent / "queries").glob("q*.sql"))

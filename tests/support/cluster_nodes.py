@@ -1,13 +1,20 @@
-"""A few nodes on one store and one hand-moved clock, stepped by the test."""
+"""A few nodes on one store and one hand-moved clock, stepped by the test.
 
+As a program it is one in a process of its own, that bootstraps a store, joins it and campaigns; it
+ends with its input. argv: store URL, name; prints "filled" or "found", then "owner" or "member".
+"""
+
+import sys
 from collections.abc import Callable
 
-from exuvia.base.clock import ManualClock
+from exuvia.base.clock import ManualClock, SystemClock
+from exuvia.catalog.bootstrap import bootstrap
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Acknowledger, Lag, MetadataLocks, Waiter, announce, finish
 from exuvia.kv import keys
+from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 
@@ -107,3 +114,22 @@ def sequence(store: Store) -> int:
     txn = store.begin()
     txn.rollback()
     return txn.sequence
+
+
+# -- a process of its own --------------------------------------------------------------------------
+
+
+def live(url: str, name: str) -> None:
+    """Live until told to end."""
+    store, clock = open_store(url), SystemClock()
+    sys.stdin.readline()  # all of them go at once
+    print("filled" if bootstrap(store) else "found", flush=True)
+    member = Member.join(store, clock, "back", name, 45.0, identity=lambda: name)
+    campaign = Campaign(store, member)
+    campaign.step(clock.monotonic())
+    print("owner" if campaign.is_owner else "member", flush=True)
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    live(*sys.argv[1:])

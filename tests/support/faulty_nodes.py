@@ -1,10 +1,17 @@
-"""`exuvia`, whose front and back are back at once: for tests that end them by the hundred.
+"""`exuvia` with something wrong: programs that tests start instead of it.
+
+    python faulty_nodes.py breaking FAULT serve ...   a loop of the front breaks whenever the file
+                                                      FAULT appears; hangs, where it holds "hang"
+    python faulty_nodes.py hurried serve ...          front and back are back at once
+    python faulty_nodes.py slotless serve ...         hurried, and its reads find no slot in LMDB's
+                                                      table when told: store_faults.py, SLOT
+
+A hurried node is for tests that end it by the hundred: loading takes a front 2 s of processor time
+and a back 1.5 s, so they are forked from processes that have everything loaded, and nobody waits
+long before the next life. The rest is as it is: who dies with whom, the back's standard input, its
+exit code.
 
     keeper -> front -> nursery -> back      keeper and nursery have one thread and all modules
-
-Loading takes a front 2 s of processor time and a back 1.5 s, so they are forked from processes that
-have everything loaded, and nobody waits long before the next life. The rest is as it is: who dies
-with whom, the back's standard input, its exit code.
 """
 
 import os
@@ -14,19 +21,69 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a fork keeps one thread: the others 
 import signal
 import socket
 import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
-import exuvia.node.front
-import exuvia.pipeline.reorgs
+import lmdb
+
 from exuvia.cli import serve
 from exuvia.cli.main import main
-from exuvia.node import back, supervise
+from exuvia.cluster.versions import Acknowledger
+from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.native import translate
+from exuvia.node import supervise
 
-assert exuvia.node.front and exuvia.pipeline.reorgs
-supervise.FIRST_PAUSE_S = 0.05
-supervise.LONGEST_PAUSE_S = 0.3
-honest = serve._front
+
+def breaking() -> None:
+    """The acknowledger meets the fault."""
+    fault = Path(sys.argv.pop(1))
+    honest = Acknowledger.step
+
+    def step(self: Acknowledger, now: float) -> float:
+        if fault.exists():
+            if fault.read_text() == "hang":
+                threading.Event().wait()
+            fault.unlink()
+            raise ZeroDivisionError("planted")
+        return honest(self, now)
+
+    Acknowledger.step = step  # type: ignore[method-assign]
+
+
+def slotless() -> None:
+    """Reads of LMDB fail when told."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from support.store_faults import SLOT, inherited
+
+    faults, honest = inherited(), Environment.read
+
+    def read(self: Environment) -> Any:
+        if faults.meets(SLOT):
+            raise translate(lmdb.ReadersFullError("planted"), self.data_path)
+        return honest(self)
+
+    Environment.read = read  # type: ignore[method-assign]
+    hurried()
+
+
+def hurried() -> None:
+    """Forked, and not pausing between two lives."""
+    import exuvia.node.back
+    import exuvia.node.front
+    import exuvia.pipeline.reorgs
+
+    assert exuvia.node.back and exuvia.node.front and exuvia.pipeline.reorgs
+    supervise.FIRST_PAUSE_S = 0.05
+    supervise.LONGEST_PAUSE_S = 0.3
+    honest = serve._front
+
+    def front(*arguments: Any) -> int:
+        supervise.subprocess.Popen = Nursery().begin  # type: ignore[misc,assignment]
+        return honest(*arguments)
+
+    serve._front = front
 
 
 class Nursery:
@@ -64,6 +121,8 @@ def _bear(answers: socket.socket) -> None:
         os.dup2(2, 1)
         arguments = asked.decode().split("\0")
         arguments[arguments.index("--parent") + 1] = str(nursery)
+        from exuvia.node import back
+
         code = 1
         try:
             code = back.main(arguments)
@@ -106,10 +165,6 @@ class Back:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def front(*arguments: Any) -> int:
-    supervise.subprocess.Popen = Nursery().begin  # type: ignore[misc,assignment]
-    return honest(*arguments)
-
-
-serve._front = front
-main()
+if __name__ == "__main__":
+    {"breaking": breaking, "hurried": hurried, "slotless": slotless}[sys.argv.pop(1)]()
+    main()

@@ -1,0 +1,601 @@
+"""Every schema change that the scripts play: what is there before, and the job that is asked for.
+
+    ASKED      label -> (prepare, request); the part of a label before its comma names the action
+    WALKED     label -> the path of it that is walked, where its action has several
+    SEVERAL    changes of one ALTER TABLE
+
+They all are about t(id, a, b), whose clients (`Traffic` in scripts.py) go on writing meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from exuvia.base.types import Flag, TypeCode
+from exuvia.catalog import writer
+from exuvia.catalog.convert.type_change import kind_of
+from exuvia.catalog.model import (
+    ColumnInfo,
+    ConstraintInfo,
+    FkInfo,
+    IndexInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    SequenceInfo,
+    TableInfo,
+    ViewInfo,
+    evolve,
+    name,
+)
+from exuvia.ddl import multi_schema_change, requests
+from exuvia.ddl.action import Action
+from exuvia.ddl.actions import ACTIONS, check, foreign_key, modify_column
+from exuvia.ddl.actions.modify_column import Modification, indexes_with
+from exuvia.ddl.actions.partition_exchange import Exchanging
+from exuvia.ddl.actions.partition_move import WHOLE_TABLE
+from exuvia.ddl.actions.rename import Renaming
+from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import Job
+from exuvia.sql.access.partition_mover import MOVER
+from support.small_cluster import SmallCluster
+from support.tables import abc, column, index, table
+
+Prepare = Callable[[SmallCluster], None]
+Request = Callable[[SmallCluster], Job]
+Asked = dict[str, tuple[Prepare, Request]]
+
+IA, UB = index("ia", "a"), index("ub", "b", unique=True)
+
+
+# -- what is there before --------------------------------------------------------------------------
+
+
+def _create(cluster: SmallCluster, info: TableInfo) -> None:
+    cluster.run(requests.create_table(cluster.database(), info))
+
+
+def _t(*indexes: IndexInfo, partition: PartitionInfo | None = None) -> Prepare:
+    """t(id primary key, a, b)."""
+    return lambda cluster: _create(cluster, evolve(abc(indexes=indexes), partition=partition))
+
+
+def _u(flag: int) -> Prepare:
+    """t without a clustered key; `flag` is of its id."""
+    columns = (column("id", flag), column("a"), column("b"))
+    return lambda cluster: _create(cluster, table("t", *columns))
+
+
+def _both(first: Prepare, then: Prepare | Request) -> Prepare:
+    """One behind the other; a job is run to its end."""
+
+    def prepare(cluster: SmallCluster) -> None:
+        first(cluster)
+        job = then(cluster)
+        if job is not None:
+            cluster.run(job)
+
+    return prepare
+
+
+def _on_t(make: Callable[..., Job], *arguments: object, **named: object) -> Request:
+    return lambda cluster: make(cluster.database(), cluster.table("t").info, *arguments, **named)
+
+
+def _on_database(make: Callable[..., Job], *arguments: object) -> Request:
+    return lambda cluster: make(cluster.database(), *arguments)
+
+
+NOT_NULL = int(Flag.NOT_NULL)
+KEY = index("PRIMARY", "id", primary=True)
+
+
+# -- indexes and columns ---------------------------------------------------------------------------
+
+_ASKED: Asked = {
+    "add index": (_t(), _on_t(requests.add_index, IA)),
+    "add index, unique": (_t(), _on_t(requests.add_index, UB)),
+    "add index, two": (_t(), _on_t(requests.add_index, [IA, UB])),
+    "add primary key": (_u(NOT_NULL), _on_t(requests.add_primary_key, KEY)),
+    "add column": (_t(), _on_t(requests.add_column, column("c", default="7"), "id")),
+    "add column, not null": (_t(), _on_t(requests.add_column, column("c", NOT_NULL, "7"), "")),
+    "drop column": (_t(IA, UB), _on_t(requests.drop_column, "b")),
+    "drop index": (_t(IA, UB), _on_t(requests.drop_index, ["ia", "ub"])),
+    "drop primary key": (
+        _both(_u(NOT_NULL), _on_t(requests.add_primary_key, KEY)),
+        _on_t(requests.drop_primary_key),
+    ),
+    "drop table": (_t(IA), _on_t(requests.drop_table)),
+    "drop schema": (_t(), _on_database(requests.drop_database)),
+    "create table": (_t(), _on_database(requests.create_table, abc("t2"))),
+    "create schema": (_t(), lambda cluster: requests.create_database("d")),
+}
+
+
+# -- tables and databases --------------------------------------------------------------------------
+
+KEPT_S = 600
+
+
+def _option(code: ActionCode, *arguments: object) -> Request:
+    return lambda cluster: requests.change_option(
+        code, cluster.database(), cluster.table("t").info, *arguments
+    )
+
+
+def _rename(**names: str) -> Request:
+    def ask(cluster: SmallCluster) -> Job:
+        place, first = cluster.database(), next(iter(names))
+        wanted = [
+            Renaming(cluster.table(old).info.id, place.id, "test", old, place.id, "test", new)
+            for old, new in names.items()
+        ]
+        return requests.rename_tables(place, cluster.table(first).info, wanted)
+
+    return ask
+
+
+def _recover(cluster: SmallCluster) -> Job:
+    """t is dropped first; its rows are kept."""
+    cluster.keep_dropped(KEPT_S)
+    place = cluster.database()
+    dropped = cluster.run(requests.drop_table(place, cluster.table("t").info))
+    recovered = dropped.binlog.TableInfo
+    assert recovered is not None
+    return requests.recover_table(place, recovered, "t", dropped.id)
+
+
+def _flashback(cluster: SmallCluster) -> Job:
+    """So is its database."""
+    cluster.keep_dropped(KEPT_S)
+    dropped = cluster.run(requests.drop_database(cluster.database()))
+    database = dropped.binlog.DBInfo
+    assert database is not None
+    return requests.flashback_database(database, "test", dropped.id)
+
+
+def _create_two(cluster: SmallCluster) -> Job:
+    jobs = [requests.create_table(cluster.database(), abc(text)) for text in ("t2", "t3")]
+    return requests.create_tables(jobs)
+
+
+OF_TABLES: Asked = {
+    "create tables": (_t(IA, UB), _create_two),
+    "truncate table": (_t(IA, UB), _on_t(requests.truncate_table)),
+    "rename table": (_t(IA, UB), _rename(t="t2")),
+    "rename tables": (
+        _both(_t(IA, UB), lambda cluster: _create(cluster, abc("x"))),
+        _rename(t="t2", x="t3"),
+    ),
+    "recover table": (_t(IA, UB), _recover),
+    "flashback schema": (_t(IA, UB), _flashback),
+    "modify schema charset and collate": (
+        _t(IA, UB),
+        _on_database(requests.alter_database, "utf8", "utf8_bin"),
+    ),
+    "modify table comment": (_t(IA, UB), _option(ActionCode.TABLE_COMMENT, "said")),
+    "modify table charset and collate": (
+        _t(IA, UB),
+        _option(ActionCode.TABLE_CHARSET, "utf8mb4", "utf8mb4_general_ci", True),
+    ),
+    "rebase auto_increment ID": (_t(IA, UB), _option(ActionCode.REBASE_AUTO_ID, 500, False)),
+    "modify auto id cache": (_t(IA, UB), _option(ActionCode.AUTO_ID_CACHE, 7)),
+    "shard row ID": (_t(IA, UB), _option(ActionCode.SHARD_ROW_ID, 4)),
+    "exuvia schema locked": (_t(IA, UB), _option(ActionCode.EXUVIA_SCHEMA_LOCKED, True)),
+    "alter table cache": (_t(IA, UB), _option(ActionCode.CACHE_TABLE)),
+    "alter table nocache": (_t(IA, UB), _option(ActionCode.NO_CACHE_TABLE)),
+}
+
+
+# -- virtual columns, expressions, facts of an index -----------------------------------------------
+
+HIDDEN = "_V$_ie_0"
+
+
+def virtual(text: str, expression: str, *reads: str, hidden: bool = False) -> ColumnInfo:
+    """A virtual BIGINT column."""
+    return evolve(
+        column(text),
+        generated_expr_string=expression,
+        dependences={each: {} for each in reads},
+        hidden=hidden,
+    )
+
+
+_add_expression = _on_t(
+    requests.add_index,
+    index("ie", HIDDEN, "b", unique=True),
+    hidden=[virtual(HIDDEN, "`a` + `b`", "a", "b", hidden=True)],
+)
+
+OF_VIRTUAL_COLUMNS: Asked = {
+    "rename index": (_t(IA), _on_t(requests.rename_index, "ia", "other")),
+    "rename index, expression": (
+        _both(_t(IA), _add_expression),
+        _on_t(requests.rename_index, "ie", "other"),
+    ),
+    "alter index visibility": (_t(IA), _on_t(requests.set_visibility, "ia", False)),
+    "add index, expression": (_t(IA), _add_expression),
+    "drop index, expression": (
+        _both(_t(IA), _add_expression),
+        _on_t(requests.drop_index, "ie"),
+    ),
+    "add column, virtual": (
+        _t(IA),
+        _on_t(requests.add_column, virtual("v", "`a` * 2", "a"), "a"),
+    ),
+    "add primary key, nullable": (_u(0), _on_t(requests.add_primary_key, KEY)),
+}
+
+
+# -- partitions of t by its id ---------------------------------------------------------------------
+
+
+def ranges(**bounds: str) -> PartitionInfo:
+    """RANGE (id): p0="3" is VALUES LESS THAN (3)."""
+    definitions = tuple(
+        PartitionDefinition(name=name(text), less_than=(bound,)) for text, bound in bounds.items()
+    )
+    return PartitionInfo(
+        type=PartitionType.RANGE, expr="`id`", definitions=definitions, num=len(definitions)
+    )
+
+
+def hashed(number: int) -> PartitionInfo:
+    """HASH (id)."""
+    definitions = tuple(PartitionDefinition(name=name(f"p{n}")) for n in range(number))
+    return PartitionInfo(type=PartitionType.HASH, expr="`id`", definitions=definitions, num=number)
+
+
+def whole() -> PartitionInfo:
+    """No partitions."""
+    definitions = (PartitionDefinition(name=name(WHOLE_TABLE)),)
+    return PartitionInfo(type=PartitionType.NONE, definitions=definitions, num=1)
+
+
+def _moved(code: ActionCode, names: list[str], target: PartitionInfo) -> Request:
+    def ask(cluster: SmallCluster) -> Job:
+        database, info = cluster.database(), cluster.table("t").info
+        return requests.move_rows(code, database, info, names, target, MOVER)
+
+    return ask
+
+
+def _exchanged(cluster: SmallCluster) -> Job:
+    database, info = cluster.database(), cluster.table("t").info
+    asked = Exchanging("p1", cluster.table("n").info.id, True, MOVER)
+    return requests.exchange_partition(database, info, asked, database.id)
+
+
+THREE = ranges(p0="2", p1="4", p2="MAXVALUE")
+NEW = [PartitionDefinition(name=name("p9"), less_than=("9",))]
+REORGANIZE, BY, REMOVE = (
+    ActionCode.REORGANIZE_PARTITION,
+    ActionCode.PARTITION_BY,
+    ActionCode.REMOVE_PARTITIONING,
+)
+
+OF_PARTITIONS: Asked = {
+    "add partition": (
+        _t(IA, partition=ranges(p0="2", p1="5")),
+        _on_t(requests.add_partition, NEW),
+    ),
+    "drop partition": (_t(IA, partition=THREE), _on_t(requests.drop_partition, ["p1"])),
+    "drop partition, last": (_t(IA, partition=THREE), _on_t(requests.drop_partition, ["p2"])),
+    "truncate partition": (
+        _t(IA, partition=THREE),
+        _on_t(requests.truncate_partition, ["p0", "p1"]),
+    ),
+    "exchange partition": (
+        _both(_t(IA, partition=THREE), lambda cluster: _create(cluster, abc("n", indexes=(IA,)))),
+        _exchanged,
+    ),
+    "alter table reorganize partition": (
+        _t(IA, partition=THREE),
+        _moved(REORGANIZE, ["p0", "p1"], ranges(q0="1", q1="3", q2="4")),
+    ),
+    "alter table reorganize partition, hash": (
+        _t(IA, partition=hashed(2)),
+        _moved(REORGANIZE, [], hashed(3)),
+    ),
+    "alter table partition by": (_t(IA), _moved(BY, [], hashed(3))),
+    "alter table partition by, again": (_t(IA, partition=THREE), _moved(BY, [], hashed(2))),
+    "alter table remove partitioning": (_t(IA, partition=THREE), _moved(REMOVE, [], whole())),
+}
+
+
+def rows_stay(label: str) -> bool:
+    """Whether rows written to a partition that is gone must be elsewhere now."""
+    return label.startswith("alter table ") and label.split(",")[0] in OF_PARTITIONS
+
+
+# -- a column that changes -------------------------------------------------------------------------
+
+
+def changed(old: ColumnInfo, **kind: object) -> ColumnInfo:
+    """The column with another type."""
+    return evolve(old, type=evolve(old.type, **kind))
+
+
+def modify(cluster: SmallCluster, new: ColumnInfo, after: str | None = None) -> Job:
+    """MODIFY COLUMN of t; `new` bears the id of the column it changes."""
+    info = cluster.table("t").info
+    old = info.column_by_id(new.id)
+    modification = Modification(
+        column=new,
+        old_column_name=old.name.O,
+        old_type=old.type,
+        kind=kind_of(old.type, new.type, bool(indexes_with(info, old.id))),
+        after=after,
+    )
+    return requests.modify_column(cluster.database(), info, modification)
+
+
+def _modified(text: str, after: str | None = None, **kind: object) -> Request:
+    return lambda cluster: modify(
+        cluster, changed(cluster.table("t").info.column(text), **kind), after
+    )
+
+
+def _with_default(cluster: SmallCluster) -> Job:
+    info = cluster.table("t").info
+    return requests.set_default(cluster.database(), info, evolve(info.column("a"), default="4"))
+
+
+IBA = index("iba", "b", "a")
+_cut = _t(IBA, index("ub", "b", "id", unique=True), partition=hashed(2))
+
+OF_COLUMNS_CHANGED: Asked = {
+    "modify column": (_t(), _modified("a", Flen=10)),
+    "modify column, checked": (_t(IBA, UB), _modified("a", Tp=TypeCode.LONG)),
+    "modify column, not null": (_t(), _modified("b", Flag=NOT_NULL)),
+    "modify column, indexes": (_t(IBA, UB), _modified("b", Flag=int(Flag.UNSIGNED))),
+    "modify column, rows": (_t(IBA, UB), _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
+    "modify column, moved": (_t(), _modified("b", "", Tp=TypeCode.DOUBLE, Decimal=-1)),
+    "modify column, partitions": (_cut, _modified("b", Tp=TypeCode.DOUBLE, Decimal=-1)),
+    "set default value": (_t(), _with_default),
+}
+
+_HIDDEN_WALK = (6, "delete only, write only, write reorganization, public")
+_CHECKED_WALK = (2, "write only, write reorganization, public")
+WALKS = {
+    "modify column": (1, "public"),
+    "modify column, checked": _CHECKED_WALK,
+    "modify column, not null": _CHECKED_WALK,
+    "modify column, indexes": _HIDDEN_WALK,
+    "modify column, rows": _HIDDEN_WALK,
+    "modify column, moved": _HIDDEN_WALK,
+    "modify column, partitions": _HIDDEN_WALK,
+    "set default value": (1, "public"),
+}
+"""Versions that each of them costs, and its states."""
+
+
+# -- views and sequences, beside the table ---------------------------------------------------------
+
+
+def view(text: str = "v") -> TableInfo:
+    """v(id) over t."""
+    query = ViewInfo(view_select="SELECT `id` AS `id` FROM `test`.`t`")
+    return TableInfo(id=0, name=name(text), cols=(column("id"),), view=query)
+
+
+def sequence(text: str = "s") -> TableInfo:
+    """A sequence with all defaults."""
+    return TableInfo(id=0, name=name(text), sequence=SequenceInfo())
+
+
+_create_view = _on_database(requests.create_view, view())
+_create_sequence = _on_database(requests.create_sequence, sequence())
+_viewed, _counted = _both(_t(), _create_view), _both(_t(), _create_sequence)
+
+
+def _replaced(cluster: SmallCluster) -> Job:
+    return requests.create_view(cluster.database(), view(), cluster.table("v").info.id)
+
+
+def _altered(cluster: SmallCluster) -> Job:
+    wanted = SequenceInfo(sequence_increment=2, exuvia_generation=1)
+    return requests.alter_sequence(cluster.database(), cluster.table("s").info, wanted)
+
+
+OF_OBJECTS: Asked = {
+    "create view": (_t(), _create_view),
+    "create view, or replace": (_viewed, _replaced),
+    "drop view": (
+        _viewed,
+        lambda cluster: requests.drop_view(cluster.database(), cluster.table("v").info),
+    ),
+    "create sequence": (_t(), _create_sequence),
+    "alter sequence": (_counted, _altered),
+    "drop sequence": (
+        _counted,
+        lambda cluster: requests.drop_sequence(cluster.database(), cluster.table("s").info),
+    ),
+}
+
+
+# -- checks and foreign keys. The clients obey them by the values they write: `a` is below 6 -------
+
+PARENTS = 6
+
+
+def _constrain(code: ActionCode, *arguments: object) -> Request:
+    def ask(cluster: SmallCluster) -> Job:
+        return Job(
+            type=code,
+            schema_id=cluster.database().id,
+            table_id=cluster.table("t").info.id,
+            schema_name="test",
+            table_name="t",
+            raw_args=arguments,
+        )
+
+    return ask
+
+
+def _add_check(enforced: bool) -> Request:
+    """CHECK (a < 6)."""
+    condition = ConstraintInfo(
+        constraint_name=name("c"),
+        constraint_cols=(name("a"),),
+        enforced=enforced,
+        expr_string="`a` < 6",
+    )
+    return _constrain(ActionCode.ADD_CHECK, msgspec.to_builtins(condition))
+
+
+def _key(parent: str) -> FkInfo:
+    """FOREIGN KEY k (a) REFERENCES parent (id)."""
+    return FkInfo(
+        fk_name=name("k"),
+        ref_schema=name("test"),
+        ref_table=name(parent),
+        ref_cols=(name("id"),),
+        cols=(name("a"),),
+    )
+
+
+def _with_parents(cluster: SmallCluster) -> None:
+    """Parents p for every `a` that is written, and t."""
+    _create(cluster, abc("p"))
+    _create(cluster, abc(indexes=(IA,)))
+    txn = cluster.store.begin()
+    parent = cluster.table("p")
+    for row_id in range(PARENTS):
+        writer.insert(txn, parent, [row_id, None, None])
+    txn.commit()
+
+
+def _about(parent: str, request: Request) -> Request:
+    """The job with the parent's table beside its own."""
+
+    def ask(cluster: SmallCluster) -> Job:
+        job, parent_id = request(cluster), cluster.table(parent).info.id
+        return evolve(job, exuvia_tables=(parent_id,), exuvia_ids=(0,))
+
+    return ask
+
+
+_add_key = _about(
+    "p",
+    _constrain(ActionCode.ADD_FOREIGN_KEY, msgspec.to_builtins(_key("p")), {"checks": True}),
+)
+_child = evolve(abc("t2", indexes=(IA,)), fk_info=(_key("t"),))
+
+OF_CONSTRAINTS: Asked = {
+    "add check constraint": (_t(), _add_check(True)),
+    "drop check constraint": (
+        _both(_t(), _add_check(True)),
+        _constrain(ActionCode.DROP_CHECK, "c"),
+    ),
+    "alter check constraint": (
+        _both(_t(), _add_check(False)),
+        _constrain(ActionCode.ALTER_CHECK, "c", True),
+    ),
+    "alter check constraint, not enforced": (
+        _both(_t(), _add_check(True)),
+        _constrain(ActionCode.ALTER_CHECK, "c", False),
+    ),
+    "add foreign key": (_with_parents, _add_key),
+    "drop foreign key": (
+        _both(_with_parents, _add_key),
+        _about("p", _constrain(ActionCode.DROP_FOREIGN_KEY, "k")),
+    ),
+    "create table, with a key": (_t(), _about("t", _on_database(requests.create_table, _child))),
+}
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+ASKED: Asked = {
+    **_ASKED,
+    **OF_TABLES,
+    **OF_VIRTUAL_COLUMNS,
+    **OF_COLUMNS_CHANGED,
+    **OF_OBJECTS,
+    **OF_CONSTRAINTS,
+    **OF_PARTITIONS,
+}
+WALKED: dict[str, Action] = {
+    "modify column": modify_column.METADATA,
+    "modify column, checked": modify_column.CHECKED,
+    "modify column, not null": modify_column.CHECKED,
+    "modify column, indexes": modify_column.INDEXES,
+    "modify column, rows": modify_column.ROWS,
+    "modify column, moved": modify_column.ROWS,
+    "modify column, partitions": modify_column.ROWS,
+    "alter check constraint, not enforced": check.RELAX_CHECK,
+    "create table, with a key": foreign_key.CREATE_TABLE_WITH_KEYS,
+}
+
+
+def walked(label: str) -> Action:
+    """The action, with the path that is walked."""
+    noun = label.split(",")[0]
+    return WALKED.get(label) or next(a for a in ACTIONS.values() if a.label == noun)
+
+
+# -- several changes of one ALTER TABLE ------------------------------------------------------------
+
+
+class Several(NamedTuple):
+    """`edge`: steps taken once the parts have crossed; `steps`: all of them. A step is one that
+    changes a part's state: that a reorg is noted as done is none of its own."""
+
+    prepare: Prepare
+    request: Request
+    edge: int
+    steps: int
+
+
+Part = Callable[..., Job]
+
+
+def _together(*asked: Part) -> Request:
+    def request(cluster: SmallCluster) -> Job:
+        database, info = cluster.database(), cluster.table("t").info
+        return multi_schema_change.combined([each(database, info) for each in asked])
+
+    return request
+
+
+def _part(make: Part, *arguments: object) -> Part:
+    return lambda database, info: make(database, info, *arguments)
+
+
+def _new(text: str = "c") -> Part:
+    return _part(requests.add_column, column(text, default="7"), "id")
+
+
+_IB = _part(requests.add_index, index("ib", "b"))
+
+SEVERAL: dict[str, Several] = {
+    "several, added and dropped": Several(
+        _t(IA),
+        _together(_IB, _new(), _part(requests.drop_index, "ia")),
+        3 + 3 + 1,
+        3 + 3 + 1 + 3,
+    ),
+    "several, columns": Several(
+        _t(IA),
+        _together(_new(), _part(requests.drop_column, "b"), _new("d")),
+        3 + 3 + 1,
+        3 + 3 + 1 + 3,
+    ),
+    "several, unique": Several(
+        _t(IA), _together(_part(requests.add_index, UB), _new(), _IB), 3 + 3 + 1, 3 + 3 + 1
+    ),
+    "several, key": Several(
+        _u(NOT_NULL),
+        _together(_part(requests.add_primary_key, KEY), _IB),
+        3 + 3 + 1,
+        3 + 3 + 1,
+    ),
+}
+
+
+def stands(job: Job) -> object:
+    """What of a job of several changes changes with a step."""
+    return [(sub.schema_state, sub.state) for sub in multi_schema_change.stored(job)]
