@@ -54,10 +54,10 @@ def driver(spark_store: SparkStore) -> "subprocess.Popen[str]":  # type: ignore[
     publish(spark_store.store, filling, 2)
     begin_reorg(spark_store.store, 1, 300)
     set_batch(spark_store, 32)
-    tests = str(Path(spark.__file__).parents[1])
+    tests = Path(spark.__file__).parents[1]
     process = subprocess.Popen(
         [sys.executable, spark.__file__, spark_store.url, to_json(filling).decode()],
-        env=os.environ | {"PYTHONPATH": tests},
+        env=os.environ | {"PYTHONPATH": f"{tests}:{tests.parent / 'src'}"},
         stdout=subprocess.PIPE,
         text=True,
     )
