@@ -8,9 +8,9 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.pipeline.entries import is_narrow
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.kernels import TaskAttempt
+from exuvia.pipeline.kernels.attempt import TaskAttempt
+from exuvia.pipeline.kernels.entries import is_narrow
 from exuvia.pipeline.settings import Fixed, Variables
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch

@@ -17,7 +17,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.tables import DATABASE, publish, table_info
 
 UTF8 = {"Charset": "utf8mb4", "Collate": "utf8mb4_bin"}

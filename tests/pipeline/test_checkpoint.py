@@ -15,7 +15,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})

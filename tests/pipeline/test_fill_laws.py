@@ -23,7 +23,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 TINY = Fixed(PipelineSettings(batch_rows=2, span_rows=6))

@@ -10,7 +10,7 @@ from exuvia.kv.packet import LIVE, TOMBSTONE
 from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info("id int not null", "a varchar(20)", "b int", primary="id", unique={"ab": "a, b"})

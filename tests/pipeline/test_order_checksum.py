@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exuvia.pipeline import order
+from exuvia.pipeline.kernels import entries
 from exuvia.pipeline.verify import scan
 
 
-def array(keys: list[bytes]) -> order.Array:
+def array(keys: list[bytes]) -> entries.Array:
     return np.array(keys, dtype=f"V{len(keys[0])}")
 
 
-def in_order(parts: list[order.Keys]) -> list[bytes]:
-    found = order.in_order(parts)
-    return order.as_bytes(found[0:40]) + order.as_bytes(found[40 : len(found)])
+def in_order(parts: list[entries.Keys]) -> list[bytes]:
+    found = entries.in_order(parts)
+    return entries.as_bytes(found[0:40]) + entries.as_bytes(found[40 : len(found)])
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 30, 70])
@@ -26,7 +26,7 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
     chooser = random.Random(width * distinct)
     keys = [bytes(chooser.randrange(distinct) for _ in range(width)) for _ in range(500)]
     for form in (keys, array(keys)):
-        assert order.as_bytes(order.take(form, order.positions(form))) == sorted(keys)
+        assert entries.as_bytes(entries.take(form, entries.positions(form))) == sorted(keys)
         assert in_order([form[:200], form[200:200], form[200:]]) == sorted(keys)
     assert in_order([array(keys[:9]), keys[9:]]) == sorted(keys)
 
@@ -34,7 +34,7 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
 def test_keys_that_one_word_tells_apart_are_sorted_by_it() -> None:
     chooser = random.Random(7)
     keys = [b"ti\0" + chooser.randbytes(3) + b"--" + chooser.randbytes(5) for _ in range(500)]
-    assert isinstance(order.in_order([array(keys)]), order.Sorted)
+    assert isinstance(entries.in_order([array(keys)]), entries.Sorted)
     assert in_order([array(keys[:9]), array(keys[9:])]) == sorted(keys)
     assert in_order([array([b"same"] * 3)]) == [b"same"] * 3
     assert in_order([np.zeros(0, "V9")]) == in_order([]) == []
@@ -44,13 +44,15 @@ def test_the_words_of_a_handle_that_is_in_order_cost_nothing_and_change_nothing(
     chooser = random.Random(5)
     keys = [b"t" + chooser.randbytes(8) + (n << 33).to_bytes(8, "big") for n in range(1000)] * 2
     keys.sort(key=lambda key: key[9:])
-    assert order.as_bytes(order.take(array(keys), order.positions(array(keys)))) == sorted(keys)
+    assert entries.as_bytes(entries.take(array(keys), entries.positions(array(keys)))) == sorted(
+        keys
+    )
 
 
 def test_repeats_are_found_in_arrays_and_lists() -> None:
     keys = [b"aa", b"ab", b"ab", b"ab", b"b\0"]
-    assert order.repeats(keys).tolist() == order.repeats(array(keys)).tolist() == [2, 3]
-    assert order.repeats([]).tolist() == []
+    assert entries.repeats(keys).tolist() == entries.repeats(array(keys)).tolist() == [2, 3]
+    assert entries.repeats([]).tolist() == []
 
 
 @given(st.lists(st.binary(min_size=0, max_size=40), max_size=60))

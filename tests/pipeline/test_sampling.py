@@ -6,8 +6,7 @@ import numpy as np
 
 from exuvia.catalog.columns import Vector, vector_of
 from exuvia.kv.packet import Span
-from exuvia.pipeline.sampling import Distinct, Sample, limit_of
-from exuvia.pipeline.summary import Summary
+from exuvia.pipeline.kernels.summary import Distinct, Sample, Summary, limit_of
 from support.tables import INT, text
 
 WHOLE = Span(b"a", b"z")

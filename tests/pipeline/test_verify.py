@@ -13,12 +13,11 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE
-from exuvia.pipeline import entries
 from exuvia.pipeline.executor import InlineTasks
-from exuvia.pipeline.kernels import SCANS
+from exuvia.pipeline.kernels import entries
+from exuvia.pipeline.kernels.attempt import SCANS
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.verify.check import check_index, order_for
-from exuvia.pipeline.verify.compare import verification
+from exuvia.pipeline.verify.compare import check_index, order_for, verification
 from exuvia.pipeline.verify.judge import FaultJudge
 from support.tables import publish, table_info
 

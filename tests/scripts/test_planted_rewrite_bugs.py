@@ -5,7 +5,7 @@ import pytest
 from exuvia.catalog import writer
 from exuvia.ddl.codes import JobState
 from exuvia.kv.packet import Unchanged
-from exuvia.pipeline import rewrite
+from exuvia.pipeline.kernels import rewrite
 from support.scripts import Play, check, scripts
 
 

@@ -20,7 +20,7 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.spark import SparkStore
 from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 

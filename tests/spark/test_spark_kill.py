@@ -18,7 +18,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.progress import Done, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.settings import Variables
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support import spark
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info, with_states

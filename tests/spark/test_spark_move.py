@@ -15,7 +15,7 @@ from exuvia.pipeline.move_reorg import MoveReorg
 from exuvia.pipeline.plans import MoveRows
 from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from exuvia.sql.access.partition_mover import MOVER
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info

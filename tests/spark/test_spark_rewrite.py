@@ -29,7 +29,7 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.reorgs import open_reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.verify.check import check_index
+from exuvia.pipeline.verify.compare import check_index
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info
 

@@ -9,7 +9,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.codec import key_codec
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, TOMBSTONE
-from exuvia.pipeline.verify.checksum import crc64
+from exuvia.pipeline.verify.scan import crc64
 from exuvia.sql.session.session import Session
 from support.world import World, run
 

@@ -10,8 +10,7 @@ from exuvia.catalog.model import DatabaseInfo, name
 from exuvia.catalog.system_tables import table as static_table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
-from exuvia.pipeline.gathering import Gathered
-from exuvia.pipeline.summary import Summary
+from exuvia.pipeline.kernels.summary import Gathered, Summary
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.stats import meta
 from support.world import World, rows

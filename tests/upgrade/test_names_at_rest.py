@@ -1,6 +1,6 @@
 """Names of functions that stand in stores: a job that an older program began still finds them."""
 
-from exuvia.pipeline.routing import router_named
+from exuvia.pipeline.kernels.move import router_named
 from exuvia.sql.access import partition_mover
 
 

@@ -60,14 +60,14 @@ def _python() -> Finding:
 
 
 def _java() -> Iterator[Finding]:
-    from exuvia.pipeline import jvm
+    from exuvia.pipeline import spark
 
-    obstacle = jvm.java_obstacle()
-    program = jvm.java()
+    obstacle = spark.java_obstacle()
+    program = spark.java()
     if obstacle is not None or program is None:
         yield Finding("warning", "java", f"{obstacle}; until then small tables only")
         return
-    yield Finding("ok", "java", f"{jvm.java_version()} ({program})")
+    yield Finding("ok", "java", f"{spark.java_version()} ({program})")
     listed = subprocess.run(
         [str(program), "--list-modules"], capture_output=True, text=True, timeout=_ANSWER_S
     ).stdout
@@ -76,7 +76,7 @@ def _java() -> Iterator[Finding]:
     else:
         about = f"{VECTOR_MODULE} is missing: install openjdk-17-jre-headless"
         yield Finding("warning", "java module", about)
-    if not jvm.archive().exists():
+    if not spark.archive().exists():
         command = "python -m exuvia.pipeline.class_archive"
         about = f"none: Spark starts in thrice the time; `{command}` makes it"
         yield Finding("warning", "class archive", about)

@@ -1,10 +1,10 @@
 """Loading many rows into a table that nobody writes yet: unpublished, or empty and kept so by the
 caller.
 
-    batch   Arrow record batch (or table), or a list of rows      any order; in key order is fastest
-      -> handles, payloads      vectorised (pipeline/columnar.py); a list of rows by the row codec
+    batch   Arrow record batch (or table), or a list of rows    any order; in key order is fastest
+      -> handles, payloads      vectorised; a list of rows by the row codec
       -> sorted runs            written over whatever stands
-    then, per span of rows, all indexes by the fill's own kernel (pipeline/fill.py), without a
+    then, per span of rows, all indexes by the fill's own kernel (kernels/fill.py), without a
     reorg; those of a job's table are filled and verified by the job's own reorg
 
 The primary key is judged where `judged` asks for it, else the last of two rows with one key stands.
@@ -21,17 +21,18 @@ import numpy as np
 from exuvia.base.errors import Duplicate, Refused, Unavailable
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog.codec import key_batch, key_codec, key_encoder, row_batch
+from exuvia.catalog.codec.row_batch import encode
+from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.table import Table
 from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
-from exuvia.pipeline.columnar import payloads
 from exuvia.pipeline.executor import InlineTasks
-from exuvia.pipeline.order import Array, Keys, as_bytes, positions, take
+from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder
-from exuvia.pipeline.verify.check import order_for
+from exuvia.pipeline.verify.compare import order_for
 
 _COMMIT_ROWS = 10_000
 
@@ -73,7 +74,7 @@ def _encoded(table: Table, batch: Batch, first_row_id: int) -> tuple[Keys, list[
             return _row_ids(first_row_id, len(batch)), values
         return [key_codec.handle_of(table, row) for row in batch], values
     columns = {name.lower(): batch.column(name) for name in batch.schema.names}
-    values = payloads(table, columns, batch.num_rows)
+    values = encode(table, columns, batch.num_rows)
     if hidden:
         return _row_ids(first_row_id, batch.num_rows), values
     return _handles(table, values), values

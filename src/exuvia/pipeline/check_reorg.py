@@ -21,7 +21,7 @@ from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task, TaskOrder
-from exuvia.pipeline.verify.rows import judge_named, refusal
+from exuvia.pipeline.verify.rules import judge_named, refusal
 
 _SPAN_ROWS = 100_000
 

@@ -1,4 +1,4 @@
-"""Spark's classes kept at hand; see jvm.py and docs/decisions/016.
+"""Spark's classes kept at hand; see spark.py and docs/decisions/016.
 
 `python -m exuvia.pipeline.class_archive` makes the archive: half a minute, once (`make setup`).
 """
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exuvia.base.errors import ExuviaError
-from exuvia.pipeline.jvm import FRUGAL, SILENT, archive
-from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.spark import FRUGAL, SILENT, Spark, archive
 
 _EXIT_S = 120.0
 

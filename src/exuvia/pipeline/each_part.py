@@ -11,10 +11,9 @@ as ever.
 from collections.abc import Callable, Sequence
 
 from exuvia.catalog.table import Table
-from exuvia.pipeline.gathering import Keep, Together
+from exuvia.pipeline.kernels.summary import Keep, Summary, Together
 from exuvia.pipeline.progress import Done, Progress, Running, Waiting
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.summary import Summary
 
 
 class EachPart:

@@ -12,7 +12,7 @@ from exuvia.base.errors import Deposed, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
-from exuvia.pipeline.kernels import TaskAttempt
+from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.settings import Dial, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task

@@ -1,7 +1,7 @@
 """The reorg of an exchange: rows of both sides are read once, and nothing is written.
 
-the table's rows -> "check fits" tasks (verify/rows.py): each belongs to the partition
-with CHECKs: the table's rows, then the partition's -> "check rows" tasks (verify/rows.py): each
+the table's rows -> "check fits" tasks (verify/rules.py): each belongs to the partition
+with CHECKs: the table's rows, then the partition's -> "check rows" tasks (verify/rules.py): each
 obeys those of the other side
 -> Done, or Failed with 1737
 """

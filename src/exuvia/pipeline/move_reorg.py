@@ -15,7 +15,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.move import fault, indexes_of
+from exuvia.pipeline.kernels.move import fault, indexes_of
 from exuvia.pipeline.plans import MoveRows
 from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg

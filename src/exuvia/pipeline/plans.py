@@ -1,7 +1,7 @@
 """What a reorg is to do, as plain data: made by an action's step, opened by reorgs.py.
 
 FillIndexes     every row's entries of these indexes, then compared with the table (law 9)
-CheckRows       every row held to a rule; what offends is counted and listed (verify/rows.py)
+CheckRows       every row held to a rule; what offends is counted and listed (verify/rules.py)
 FitRows         rows that are to change places held to the other side's rules (fit_reorg.py)
 MoveRows        rows copied into other partitions, then compared (move_reorg.py)
 ChangeColumn    every row's new value written or checked, then FillIndexes (rewrite_reorg.py)
@@ -48,7 +48,7 @@ class FitRows(msgspec.Struct, frozen=True, tag=True):
 
 
 class MoveRows(msgspec.Struct, frozen=True, tag=True):
-    """Rows of the old partitions copied to the new ones. Ids; the router's name, see routing.py."""
+    """Rows of the old partitions copied to the new ones. Ids; the router's name."""
 
     router: str
     sources: tuple[int, ...]

@@ -19,18 +19,16 @@ from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
-from exuvia.pipeline.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.gathering import LEAST_ROWS, Gathered, Keep
+from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
+from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, Summary
 from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Rate, Running, Waiting
 from exuvia.pipeline.settings import Dial, PipelineSettings, Variables
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.summary import Summary
 from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, Outcome, Task, TaskOrder
-from exuvia.pipeline.verify import duplicates
-from exuvia.pipeline.verify.check import sample
-from exuvia.pipeline.verify.compare import verification
+from exuvia.pipeline.verify import judge
+from exuvia.pipeline.verify.compare import sample, verification
 from exuvia.pipeline.verify.judge import Fault
 
 _WAVE_TASKS = 64
@@ -296,5 +294,5 @@ class Reorg:
 
     def _refusal(self, found: list[FoundDuplicate]) -> Duplicates:
         """All of them in words, and as 1062 with their number."""
-        error = duplicates.refusal(self._table, found, len(found), at_least=self._at_least)
+        error = judge.duplicates_refusal(self._table, found, len(found), at_least=self._at_least)
         return Duplicates([each.text for each in found[:MOST_DUPLICATES]], error)

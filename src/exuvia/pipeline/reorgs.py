@@ -7,7 +7,7 @@ from exuvia.kv.store import Store
 from exuvia.pipeline.check_reorg import CheckReorg
 from exuvia.pipeline.each_part import EachPart
 from exuvia.pipeline.fit_reorg import FitReorg
-from exuvia.pipeline.gathering import Keep
+from exuvia.pipeline.kernels.summary import Keep
 from exuvia.pipeline.move_reorg import MoveReorg
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, FitRows, MoveRows, Plan
 from exuvia.pipeline.reorg import Reorg
@@ -26,7 +26,7 @@ def open_reorg(
     keep: Keep | None = None,
 ) -> Reorg | EachPart:
     """A reorg of a job at that epoch of it. `spark` None: always in this process; `judge`: who
-    makes rules, see verify/rows.py; `keep`: who is given new indexes' statistics."""
+    makes rules, see verify/rules.py; `keep`: who is given new indexes' statistics."""
     if isinstance(plan, CheckRows):
         return CheckReorg(store, job_id, epoch, table, plan, judge, spark)
     if isinstance(plan, FitRows):

@@ -15,6 +15,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store
+from exuvia.pipeline.kernels.rewrite import offending
 from exuvia.pipeline.plans import ChangeColumn
 from exuvia.pipeline.progress import Done, Failed, Progress
 from exuvia.pipeline.reorg import Life, Reorg
@@ -22,7 +23,6 @@ from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.verify.rows import offending
 
 
 class ColumnReorg(Reorg):

@@ -14,7 +14,7 @@ and back.
     collect rows      entries of the given buckets      keys and handles, per index
     collect entries   likewise, of one index            keys and handles
     check rows        rows held to a rule               how many break it, the first as text
-    summarize         what statistics need of rows      pipeline/summary.py
+    summarize         what statistics need of rows      pipeline/kernels/summary.py
 
 An outcome is `done`, `deposed` (the epoch was lost: stop quietly), `duplicates`, `unavailable` (a
 reason to wait), or `failed` (a Refused). What is none of these is a bug, and is raised where it
@@ -57,11 +57,11 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     element: str = "_idx_"  # what `index_ids` are ids of: "_col_" while rows are rewritten
     changing: int = 0  # id of the column whose change is meant (catalog/convert/type_change.py)
     physical_id: int = 0  # of the partition that is worked on, 0 for a table without
-    router: str = ""  # where rows belong: a name, see pipeline/routing.py
+    router: str = ""  # where rows belong: a name, see pipeline/kernels/move.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
     evaluator: str = ""  # of virtual columns: a name, see catalog/table.py
     check: CheckRows | None = None  # what rows are held to
-    judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rows.py
+    judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rules.py
 
     @property
     def table(self) -> Table:

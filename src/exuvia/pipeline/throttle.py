@@ -19,7 +19,7 @@ is there at once (measured: 500,000 rows, p99 17 ms with both cores computing).
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
@@ -32,7 +32,7 @@ from exuvia.kv.packet import SEQUENCE_BYTES, BulkResult, Packet, Requirement
 from exuvia.kv.store import ForwardingStore, Presence, Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.settings import PipelineSettings
-from exuvia.pipeline.task import TaskOrder
+from exuvia.pipeline.task import Outcome, TaskOrder
 
 # -- priorities ------------------------------------------------------------------------------------
 #
@@ -298,6 +298,10 @@ class Batch(NamedTuple):
     rows: int
     seconds: float
     rest_s: float = 0.0
+
+
+Steps = Generator[Batch, None, Outcome]
+"""A kernel at work: each `next` reads some, or does one transaction."""
 
 
 def held_back(batch: Batch, size: int, settings: PipelineSettings, at_once: int) -> Batch:

@@ -32,7 +32,7 @@ from exuvia.events import notifier
 from exuvia.kv import keys as k
 from exuvia.kv import memory, packet, transaction, validate
 from exuvia.kv.packet import Packet, Unchanged
-from exuvia.pipeline import rewrite
+from exuvia.pipeline.kernels import rewrite
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
 

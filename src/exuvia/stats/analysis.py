@@ -1,6 +1,6 @@
 """From what was read of a table's rows to the statistics of its columns and indexes.
 
-Summary (pipeline/summary.py)  --sorted sample-->  TopN, buckets (stats/analysis.py)
+Summary (pipeline/kernels/summary.py)  --sorted sample-->  TopN, buckets (stats/analysis.py)
                                --sketch-------->  different values
 
 A partitioned table's statistics from those of its partitions, where not all were read anew.
@@ -42,8 +42,16 @@ from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.sampling import Distinct, Sample
-from exuvia.pipeline.summary import Part, PartSummary, Summary, encoded, parts_of, positions_of
+from exuvia.pipeline.kernels.summary import (
+    Distinct,
+    Part,
+    PartSummary,
+    Sample,
+    Summary,
+    encoded,
+    parts_of,
+    positions_of,
+)
 from exuvia.stats import records
 from exuvia.stats.records import Statistics, StoredBucket
 

@@ -41,7 +41,7 @@ from exuvia.events.schema_change import Kind, Repartitioned, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.summary import Summary, parts_of
+from exuvia.pipeline.kernels.summary import Summary, parts_of
 from exuvia.pipeline.task import TaskOrder
 from exuvia.stats import locked, meta, records
 from exuvia.stats.analysis import Subject, is_skipped, statistics_of
@@ -246,7 +246,7 @@ _TRIES = 20
 
 
 class NewIndexes:
-    """Who is given what fills found; see pipeline/gathering.py."""
+    """Who is given what fills found; see pipeline/kernels/summary.py."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -6,7 +6,7 @@
 
 Their rows have hidden handles: the version that the writing transaction drew, and a number in it.
 `cm_sketch` holds what merges partitions: some of the hashes of different values
-(pipeline/sampling.py).
+(pipeline/kernels/summary.py).
 
 Values of columns and indexes as mysql.stats_buckets and stats_top_n hold them.
 

@@ -1,4 +1,5 @@
-"""Many rows at once: stored bytes to columns, by layout, without a Python object for each value.
+"""Many rows at once: stored bytes to columns and back, by layout, without a Python object for each
+value.
 
     raws of one layout   [seq 8][head: layout id, nulls, fixed columns, ends][variable bytes]
                              |                                                |
@@ -16,14 +17,18 @@ The row codec (row_codec.py) defines the meaning; tests/catalog holds the two eq
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from exuvia.base.types import FieldType
+from exuvia.base.mysql_errors import ErrBadNull
+from exuvia.base.types import Family, FieldType
+from exuvia.catalog import decimals
 from exuvia.catalog.codec.key_batch import index_keys
-from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of
+from exuvia.catalog.codec.row_codec import SIZES, Shape, cast_of, storage_of
 from exuvia.catalog.columns import (
     DTYPES,
     Array,
@@ -36,13 +41,13 @@ from exuvia.catalog.columns import (
     to_arrow,
     vector_of,
 )
-from exuvia.catalog.convert.values import origin_default_of
+from exuvia.catalog.convert.values import default_of, origin_default_of
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table, VirtualColumns
 from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.packet import SEQUENCE_BYTES
 
-__all__ = ["Columns", "Vector", "decode", "index_keys", "to_arrow"]
+__all__ = ["Columns", "Vector", "decode", "encode", "index_keys", "to_arrow"]
 
 _INLINE = 12  # an Arrow view holds so many bytes itself
 _SHORT = 1024  # bytes of a row that is cheaper to join with others than to slice
@@ -314,3 +319,182 @@ def virtual_vector(
             row[step.position] = (step.strict or step.value)(row)
         found.append(row[position])
     return vector_of(found, info.cols[position].type)
+
+
+# -- Arrow columns to payloads ---------------------------------------------------------------------
+#
+# For bulk loads and rewrites.
+#
+#     family                      taken from Arrow                         stands in the row as
+#     INT UINT ENUM SET BIT YEAR  integers                                 8 bytes
+#     FLOAT                       numbers                                  8 bytes
+#     DECIMAL                     decimals, integers, numbers              scaled, 8, 16 or 32 bytes
+#     DATE                        date32, or integers packed already       4 bytes
+#     DATETIME                    timestamps, or integers packed already   8 bytes
+#     TIME                        durations, time64, or microseconds       8 bytes
+#     STRING JSON BYTES           strings, binaries                        variable
+#
+# The head of a row is a numpy matrix of bytes; Arrow joins it with the variable columns. Values are
+# taken as they are: a load is for data that is known to fit its columns. NULL in a NOT NULL column
+# is refused.
+
+_BINARY = pa.large_binary()
+_PACK = {"q": "<i8", "Q": "<u8", "d": "<f8", "i": "<i4"}
+
+ArrowColumn = Any
+
+
+def encode(table: Table, columns: dict[str, ArrowColumn], rows: int) -> list[bytes]:
+    """Payloads of `rows` rows.
+
+    `columns` by lower-case name; one that is missing has its default."""
+    shape = Shape(table.layout)
+    by_id = {column.id: column for column in table.info.cols}
+    head: Array = np.zeros((rows, shape.head_bytes), dtype=np.uint8)
+    head[:, :2] = np.frombuffer(shape.layout.id.to_bytes(2, "little"), np.uint8)
+    taken = {}
+    for number, each in enumerate(shape.layout.columns):
+        info = by_id[each.column]
+        column = columns.get(info.name.L)
+        column = _defaults(info, rows) if column is None else _one_array(column)
+        if column.null_count:
+            if info.not_null:
+                raise ErrBadNull(info.name.O)
+            nulls = np.asarray(column.is_null())
+            head[:, 2 + number // 8] |= (nulls << number % 8).astype(np.uint8)
+        taken[number] = column
+    for place, (number, each) in enumerate(shape.fixed):
+        start, width = shape.offset_of(place), SIZES[shape.codes[place]]
+        head[:, start : start + width] = _fixed(taken[number], each.type, width)
+    texts = [_variable(taken[number]) for number, _ in shape.variable]
+    ends: Array = np.zeros(rows, dtype=np.uint32)
+    for place, text in enumerate(texts):
+        ends = ends + _lengths(text)
+        at = shape.ends_at + 4 * place
+        head[:, at : at + 4] = ends.astype("<u4").view(np.uint8).reshape(rows, 4)
+    return _payloads(head, texts)
+
+
+def _one_array(column: ArrowColumn) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    return column if isinstance(column, pa.Array) else pa.array(column)
+
+
+def _defaults(info: Any, rows: int) -> pa.Array:
+    value = default_of(info)
+    return pa.nulls(rows) if value is None else pa.array([value] * rows)
+
+
+def _payloads(head: Array, texts: list[pa.Array]) -> list[bytes]:
+    rows, width = head.shape
+    if not rows:
+        return []
+    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int64)
+    heads = pa.Array.from_buffers(
+        _BINARY, rows, [None, pa.py_buffer(offsets), pa.py_buffer(head.tobytes())]
+    )
+    if not texts:
+        joined = heads
+    else:
+        nothing = pa.scalar(b"", _BINARY)
+        joined = pc.binary_join_element_wise(heads, *texts, nothing)
+    found: list[bytes] = joined.to_pylist()
+    return found
+
+
+def _variable(column: pa.Array) -> pa.Array:
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    return column.cast(_BINARY).fill_null(b"")
+
+
+def _lengths(column: pa.Array) -> Array:
+    return np.asarray(pc.binary_length(column)).astype(np.uint32)
+
+
+def _fixed(column: pa.Array, field: FieldType, width: int) -> Array:
+    """The bytes of a fixed-width column. Shape (rows, width), uint8; zeros where NULL."""
+    storage = storage_of(field)
+    if storage.family == Family.DECIMAL:
+        return _decimals(column, decimals.scale_of(field), width)
+    numbers = _numbers(column, storage.family).astype(_PACK[storage.code])
+    return numbers.view(np.uint8).reshape(len(numbers), width)
+
+
+def _numbers(column: pa.Array, family: Family) -> Array:
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        column = column.cast(pa.int64())
+    if family == Family.DATE and pa.types.is_date(kind):
+        return _packed_dates(_plain(column.cast(pa.date32()).cast(pa.int32())))
+    if family == Family.DATETIME and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return _packed_times(_plain(column.cast(pa.timestamp("us")).cast(pa.int64())))
+    if family == Family.TIME and not pa.types.is_integer(kind):
+        unit = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
+        column = column.cast(unit).cast(pa.int64())
+    return _plain(column)
+
+
+def _plain(column: pa.Array) -> Array:
+    """Numbers as numpy has them, 0 where NULL."""
+    filled = column.fill_null(0) if column.null_count else column
+    return np.asarray(filled)
+
+
+def _packed_dates(days: Array) -> Array:
+    """Days since 1970 as base/types.py packs dates."""
+    dates = days.astype("M8[D]")
+    years, months = dates.astype("M8[Y]"), dates.astype("M8[M]")
+    year = years.astype(np.int64) + 1970
+    month = (months - years).astype(np.int64) + 1
+    day = (dates - months).astype(np.int64) + 1
+    packed: Array = year << 9 | month << 5 | day
+    return packed
+
+
+def _packed_times(micros: Array) -> Array:
+    """Microseconds since 1970 as base/types.py packs date-times."""
+    micros = micros.astype(np.int64)
+    day_us = 86_400_000_000
+    days, rest = micros // day_us, micros % day_us
+    seconds, micro = rest // 1_000_000, rest % 1_000_000
+    hour, minute, second = seconds // 3600, seconds // 60 % 60, seconds % 60
+    packed: Array = _packed_dates(days) << 37 | hour << 32 | minute << 26 | second << 20 | micro
+    return packed
+
+
+def _decimals(column: pa.Array, scale: int, width: int) -> Array:
+    """Scaled little-endian integers. Shape (rows, width), uint8."""
+    rows = len(column)
+    if pa.types.is_null(column.type):
+        return np.zeros((rows, width), dtype=np.uint8)
+    if width > 16 or not _fits_decimal128(column):
+        return _decimals_one_by_one(column, scale, width)
+    if pa.types.is_floating(column.type):
+        column = column.cast(pa.decimal128(38, scale), safe=False)
+    whole = column.cast(pa.decimal128(38, scale)).fill_null(Decimal(0))
+    raw = np.frombuffer(whole.buffers()[1], np.uint8)[
+        whole.offset * 16 : (whole.offset + rows) * 16
+    ]
+    return raw.reshape(rows, 16)[:, :width]
+
+
+def _fits_decimal128(column: pa.Array) -> bool:
+    kind = column.type
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)
+    )
+
+
+def _decimals_one_by_one(column: pa.Array, scale: int, width: int) -> Array:
+    scaled = (
+        0 if value is None else decimals.scaled(Decimal(value), scale)
+        for value in column.to_pylist()
+    )
+    raw = b"".join(number.to_bytes(width, "little", signed=True) for number in scaled)
+    return np.frombuffer(raw, np.uint8).reshape(len(column), width)

@@ -55,7 +55,7 @@ WHOLE_TABLE = "pFullTable"
 
 class MovePartitionsArgs(NamedTuple):
     """What is asked: the partitions to move, () for all; the new ones and how they are cut; who
-    finds a row's partition (pipeline/routing.py). The job asks for an id for each new one."""
+    finds a row's partition (pipeline/kernels/move.py). The job asks for an id for each new one."""
 
     names: tuple[str, ...]
     target: PartitionInfo
@@ -72,7 +72,7 @@ def move_rows(
     *,
     query: str = "",
 ) -> Job:
-    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `router`: pipeline/routing.py."""
+    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING."""
     asked = MovePartitionsArgs(tuple(names), target, router)
     job = job_for(code, database, table, asked, query)
     return evolve(job, exuvia_ids=(0,) * len(target.definitions))

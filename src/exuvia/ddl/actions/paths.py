@@ -34,7 +34,7 @@ def add_constraint_path(place: Edit, judge: After) -> tuple[Step, ...]:
 def rows_obey(
     job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
 ) -> Refused | StepWait | None:
-    """Whether the rows that stand obey the job's rule, of that kind (pipeline/verify/rows.py)."""
+    """Whether the rows that stand obey the job's rule, of that kind (pipeline/verify/rules.py)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled or not is_asked:

@@ -1,7 +1,8 @@
-"""The four scans of a comparison, as kernels over one span; compare.py says what they are for.
+"""The scans of a comparison, as kernels over one span; compare.py says what they are for.
 
     sum rows, sum entries            checksums per bucket: a few bytes for a million rows
     collect rows, collect entries    (key, suffix, handle) of the entries in chosen buckets
+    checksum                         CRC-64 of the pairs of a span, for ADMIN CHECKSUM TABLE
 
 Each yields after every chunk, so that it can be made to rest between any two of them. Checksums are
 free of order: two sides that hold the same entries have the same sums, however they are read.
@@ -15,16 +16,25 @@ not matter; the length is mixed in. It guards against loss and mistakes, not aga
 who chooses keys.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
+from exuvia.catalog.columns import Array, Keys
 from exuvia.catalog.model import IndexInfo
+from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE
 from exuvia.kv.store import Store
-from exuvia.pipeline.entries import Entries, fresh_snapshot, of_index, of_rows
-from exuvia.pipeline.order import WORD, Array, Keys, as_bytes
+from exuvia.pipeline.kernels.entries import (
+    CHUNK_ROWS,
+    WORD,
+    Entries,
+    as_bytes,
+    fresh_snapshot,
+    of_index,
+    of_rows,
+)
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
-from exuvia.pipeline.throttle import Batch
+from exuvia.pipeline.throttle import Batch, Steps
 
 ROWS_PER_BUCKET = 64
 _LEAST_BUCKETS, _MOST_BUCKETS = 1 << 8, 1 << 20
@@ -112,7 +122,6 @@ class Sums:
         return np.flatnonzero(self.sums != other.sums)
 
 
-Steps = Generator[Batch, None, Outcome]
 Entry = tuple[bytes, bytes, bytes]  # key, suffix, handle where it is known
 
 
@@ -191,3 +200,81 @@ def index_of(order: TaskOrder, index_id: int) -> IndexInfo:
     found = order.info.index_by_id(index_id)
     assert found is not None, index_id
     return found
+
+
+# -- the checksum of a table -----------------------------------------------------------------------
+#
+# The one that TiDB's users compare: CRC-64 of every pair, XORed, in no order.
+#
+#     crc(key, payload) = CRC-64/ECMA of the bytes of the key, then of the payload
+#     a table           = the XOR over all rows and all live index entries; how many; how many bytes
+#
+# Commit sequences and tombstones are no part of it: two stores that hold the same have the same.
+# The CRC is computed for a chunk at once: a step per byte position, over the pairs that are as
+# long. Source: ECMA-182, reflected as in Go's crc64.ECMA.
+
+_POLYNOMIAL = 0xC96C5795D7870F42
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
+_MOST_PADDED = 1 << 22
+
+
+def _table() -> Array:
+    found = np.arange(256, dtype=np.uint64)
+    for _ in range(8):
+        odd = found & np.uint64(1)
+        found = (found >> np.uint64(1)) ^ (odd * np.uint64(_POLYNOMIAL))
+    return found
+
+
+_TABLE = _table()
+
+
+def crc64(texts: list[bytes]) -> Array:
+    """CRC-64/ECMA of each. Shape (n,), uint64."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    order = np.argsort(lengths, kind="stable")
+    found: Array = np.zeros(len(texts), np.uint64)
+    at = 0
+    while at < len(order):
+        end = at + 1
+        while end < len(order) and lengths[order[end]] * (end + 1 - at) <= _MOST_PADDED:
+            end += 1
+        group = order[at:end]
+        found[group] = _sorted(b"".join(texts[n] for n in group), lengths[group])
+        at = end
+    return found
+
+
+def _sorted(joined: bytes, lengths: Array) -> Array:
+    """The CRCs of pieces that stand one behind the other, the short ones first."""
+    crc: Array = np.full(len(lengths), _ALL)
+    if joined:
+        data = np.frombuffer(joined, np.uint8)
+        starts = np.cumsum(lengths) - lengths
+        first = np.searchsorted(lengths, np.arange(int(lengths[-1])), side="right")
+        for position, begin in enumerate(first.tolist()):
+            old = crc[begin:]
+            byte = data[starts[begin:] + position]
+            crc[begin:] = _TABLE[(old ^ byte) & _BYTE] ^ (old >> _EIGHT)
+    return crc ^ _ALL
+
+
+def checksum(store: Store, task: Task) -> Steps:
+    """The kernel: (XOR, pairs, bytes) of a span."""
+    snapshot = fresh_snapshot(store, task.order.table)
+    total, pairs, size = np.uint64(0), 0, 0
+    try:
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            texts = [
+                key + raw[SEQUENCE_BYTES:]
+                for key, raw in zip(keys, raws, strict=True)
+                if not task.index_id or raw[SEQUENCE_BYTES:] != TOMBSTONE
+            ]
+            total ^= np.bitwise_xor.reduce(crc64(texts), initial=np.uint64(0))
+            pairs += len(texts)
+            size += sum(map(len, texts))
+            yield Batch(len(raws), 0.0)
+    finally:
+        snapshot.close()
+    return Outcome(ordinal=task.ordinal, rows=pairs, result=(int(total), pairs, size))

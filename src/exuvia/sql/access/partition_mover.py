@@ -1,7 +1,8 @@
 """Where rows belong while partitions change: in the set that is read, and in the other one.
 
-`MOVER` names `mover` for the pipeline (pipeline/routing.py), which moves rows and knows no SQL. The
-name stands in jobs at rest, those of older programs too: neither module nor function may move.
+`MOVER` names `mover` for the pipeline (pipeline/kernels/move.py), which moves rows and knows no
+SQL. The name stands in jobs at rest, those of older programs too: neither module nor function may
+move.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql.access.partitions import Cut, Route, route_of
 
 if TYPE_CHECKING:
-    from exuvia.pipeline.routing import Ways
+    from exuvia.pipeline.kernels.move import Ways
 
 MOVER = "exuvia.sql.access.partition_mover:mover"
 
@@ -24,7 +25,7 @@ def other_route(table: Table, found: PartitionInfo) -> Route:
 
 def mover(table: Table) -> "Ways":
     """The ways of a table's rows."""
-    from exuvia.pipeline.routing import Ways  # numpy: not every front needs it
+    from exuvia.pipeline.kernels.move import Ways  # numpy: not every front needs it
     from exuvia.sql.access.partition_vectors import RouteWay
 
     def way(route: Route) -> RouteWay:

@@ -24,7 +24,7 @@ _NUMBERS = frozenset({Family.INT, Family.UINT, Family.DATE, Family.DATETIME, Fam
 
 
 class RouteWay:
-    """A route over columns: pipeline/routing.py's Way. `ids` are those of the definitions."""
+    """A route over columns: pipeline/kernels/move.py's Way. `ids` are those of the definitions."""
 
     def __init__(self, route: Route, ids: Sequence[int], width: int) -> None:
         self._route = route

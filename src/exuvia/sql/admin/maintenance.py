@@ -133,7 +133,9 @@ def existing_table(session: SessionApi, name: TableName) -> Table:
 
 def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
     """Raises 1452. A key that is gone by now promises nothing."""
-    from exuvia.pipeline.verify.check import check_rule  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify.compare import (
+        check_rule,  # brings pyarrow: only for who asks for it
+    )
     from exuvia.sql.write.checks_judge import judge
 
     plan = CheckRows("foreign key", key.exuvia_link)
@@ -150,7 +152,9 @@ def _still_holds(session: SessionApi, table: Table, key: FkInfo) -> bool:
 
 
 def _check(session: SessionApi, table: Table, index: IndexInfo) -> None:
-    from exuvia.pipeline.verify.check import check_index  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.verify.compare import (
+        check_index,  # brings pyarrow: only for who asks for it
+    )
 
     fast = session.variable("tidb_enable_fast_table_check") == "ON"
     report = check_index(session.services.store, table, index, "fast" if fast else "slow")
@@ -180,7 +184,7 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
 def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
     from exuvia.pipeline.task import Outcome, Task
-    from exuvia.pipeline.verify.check import done_here, order_for
+    from exuvia.pipeline.verify.compare import done_here, order_for
 
     store = session.services.store
     sides: list[tuple[int, Span]] = [(0, part.row_span())]
@@ -209,7 +213,7 @@ def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
 
 def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
-    from exuvia.pipeline.verify.check import done_here, order_for
+    from exuvia.pipeline.verify.compare import done_here, order_for
     from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
 
     table = existing_table(session, node.table)

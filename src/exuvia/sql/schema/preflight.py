@@ -31,10 +31,10 @@ from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
-from exuvia.pipeline.entries import CHUNK_ROWS
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS
+from exuvia.pipeline.kernels.rewrite import Offenders, offending
 from exuvia.pipeline.plans import CheckRows
-from exuvia.pipeline.verify import duplicates, rows
-from exuvia.pipeline.verify.rows import Offenders, offending
+from exuvia.pipeline.verify import judge, rules
 from exuvia.sql.schema.alter_context import AlterContext
 from exuvia.sql.write import checks_judge
 
@@ -167,7 +167,7 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     placed = evolve(index, id=info.max_idx_id + 1, state=SchemaState.ABSENT)
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
     for part in whole.parts:
-        look = duplicates.Look(part, placed)
+        look = judge.DuplicateScan(part, placed)
         look.rows(at.txn.snapshot, at.reader.check_interrupt)
         _raise(look.refusal())
 
@@ -180,13 +180,13 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
     others = tuple(each for each in info.checks if each.id != wanted.id)
     whole = _with(table, evolve(info, constraint_info=(*others, wanted)))
     rule = checks_judge.judge(at.txn, whole, CheckRows("check", wanted.id))
-    found = rows.Breaches(rule, whole)
+    found = rules.Breaches(rule, whole)
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
             at.reader.check_interrupt()
             found.look(keys, raws)
     if found.number:
-        _raise(rows.refusal(rule, found.number, found.first))
+        _raise(rules.refusal(rule, found.number, found.first))
 
 
 def _raise(error: Refused | None) -> None:

@@ -1,4 +1,4 @@
-"""Rules for the pipeline, which finds `judge` by its name (pipeline/verify/rows.py): the rows that
+"""Rules for the pipeline, which finds `judge` by its name (pipeline/verify/rules.py): the rows that
 stand are held to what rows that are written are held to.
 
     check          the condition, by columns                              3819
@@ -49,7 +49,7 @@ from exuvia.kv.packet import is_live
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify.judge import text_of
-from exuvia.pipeline.verify.rows import RowRule
+from exuvia.pipeline.verify.rules import RowRule
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.evaluate.env import PlainEnv

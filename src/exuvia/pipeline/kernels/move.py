@@ -18,41 +18,111 @@ has a version that the store compares, an index entry has none (decision 015).
 Rows come first: a writer who changes a row whose twin stands writes the entries whose keys change
 and leaves the others to the run; one who finds no twin puts it whole.
 
-What the move puts, as columns: rows and index entries, each because of one row as it was read.
-
-    keys      values     because of             required when it is put
-    a row's   its bytes  the row it is copied   that one still is of `sequences`
-    an entry's  handle   from, by its handle    likewise
-
-`at` names the ones that are meant, in the order in which they are put; parts share the arrays.
+`check moved` and `check fits` read only: rows of either set of partitions, each looked up in the
+other, and rows that are to become a partition, each of which must belong to it (1737).
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exuvia.base.errors import Conflict, Refused
-from exuvia.base.mysql_errors import ErrDataInconsistent
+from exuvia.base.counted import MOST_LISTED
+from exuvia.base.errors import Broken, Conflict, Refused
+from exuvia.base.mysql_errors import ErrDataInconsistent, ErrRowDoesNotMatchPartition
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.columns import Array, Keys
+from exuvia.catalog.columns import Array, Columns, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
-from exuvia.kv.packet import SEQUENCE_BYTES, Span, Standing
+from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
-from exuvia.pipeline.entries import CHUNK_ROWS, fresh_snapshot, of_columns, payloads, positions_of
-from exuvia.pipeline.order import as_bytes, joined, positions, take
-from exuvia.pipeline.routing import Way, router_named, under
+from exuvia.pipeline.kernels.entries import (
+    CHUNK_ROWS,
+    as_bytes,
+    fresh_snapshot,
+    joined,
+    of_columns,
+    payloads,
+    positions,
+    positions_of,
+    take,
+)
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task
-from exuvia.pipeline.throttle import Batch, BatchSize, Traffic, held_back
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
+
+# -- where rows belong -----------------------------------------------------------------------------
+#
+# The pipeline knows no SQL: a *router*, "module:function", is a name that crosses to Spark's
+# workers. For a table whose partitions change it gives two ways, each of which answers for many
+# rows at once.
+
+_ID = slice(1, 9)  # where a key has the physical id
+
+
+class Way(Protocol):
+    """One set of partitions. `positions`: of the columns that decide."""
+
+    positions: list[int]
+
+    def places(self, columns: Columns) -> Array:
+        """The physical id each row belongs to, 0: nowhere. Shape (rows,), int64."""
+
+    def refusal(self, columns: Columns, row: int) -> Refused:
+        """1526, for a row that belongs nowhere."""
+
+
+class Ways(NamedTuple):
+    """To the set that is not read, and in the one that is."""
+
+    other: Way
+    read: Way
+
+
+Router = Callable[[Table], Ways]
+
+
+@cache
+def router_named(text: str) -> Router:
+    """The function of that name. Raises Broken where none is wired."""
+    module, _, function = text.partition(":")
+    if not function:
+        raise Broken("rows are to be moved where no router is wired")
+    found: Router = getattr(import_module(module), function)
+    return found
+
+
+def under(places: Array, keys: Keys) -> Keys:
+    """The same keys (of rows or entries) under other physical ids."""
+    ids = places.astype(">u8")
+    if isinstance(keys, list):
+        pairs = zip(ids.view("V8").tolist(), keys, strict=True)
+        return [b"t" + each + key[9:] for each, key in pairs]
+    width = keys.dtype.itemsize
+    matrix = keys.view(np.uint8).reshape(len(keys), width).copy()
+    matrix[:, _ID] = ids.view(np.uint8).reshape(len(keys), 8)
+    return matrix.view(f"V{width}").reshape(len(keys))
+
+
+# -- what is put -----------------------------------------------------------------------------------
+#
+# As columns: rows and index entries, each because of one row as it was read.
+#
+#     keys      values     because of             required when it is put
+#     a row's   its bytes  the row it is copied   that one still is of `sequences`
+#     an entry's  handle   from, by its handle    likewise
+#
+# `at` names the ones that are meant, in the order in which they are put; parts share the arrays.
 
 
 class Copies(NamedTuple):
-    """See the module. `values`: payloads of rows; suffixes of entries, None in a plain index.
+    """`values`: payloads of rows; suffixes of entries, None in a plain index.
     `index_id`: the entries', 0 for rows."""
 
     keys: Keys
@@ -102,9 +172,7 @@ def sorted_copies(parts: Sequence[Copies]) -> Copies:
     )
 
 
-# -- move ------------------------------------------------------------------------------------------
-
-Steps = Generator[Batch, None, Outcome]
+# -- the kernel ------------------------------------------------------------------------------------
 
 
 class Move:
@@ -275,3 +343,65 @@ def _packed(keys: list[bytes]) -> Array:
 def fault(table: Table, handles: list[str]) -> Refused:
     """8223 for rows that are not the same in both sets."""
     return ErrDataInconsistent(table.info.name.O, "partitions that change", handles[0], "", "")
+
+
+# -- what reads only -------------------------------------------------------------------------------
+
+
+def check_moved(store: Store, task: Task) -> Steps:
+    """The kernel of verification: rows of one span, each looked up in the other set in the same
+    snapshot."""
+    order = task.order
+    ways = router_named(order.router)(order.logical)
+    way = ways.other if order.physical_id in order.sources else ways.read
+    seen, faults = 0, []
+    snapshot = fresh_snapshot(store, order.table)
+    try:
+        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            bad = _without_twin(snapshot, order.table, way, found, raws)
+            faults += [found[n][HANDLE_AT:].hex() for n in bad]
+            seen += len(found)
+            yield Batch(len(found), 0.0)
+    finally:
+        snapshot.close()
+    return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
+
+
+def _without_twin(
+    snapshot: Snapshot, table: Table, way: Way, found: list[bytes], raws: list[bytes]
+) -> list[int]:
+    """Which rows are not there, or are another row. The same bytes are the same row."""
+    columns = row_batch.decode(table, found, raws, way.positions)
+    keys = as_bytes(under(way.places(columns), found))
+    twins = snapshot.get_many(keys)
+    bad = []
+    for n, (key, raw) in enumerate(zip(keys, raws, strict=True)):
+        twin = twins.get(key)
+        if twin is not None and twin[SEQUENCE_BYTES:] == raw[SEQUENCE_BYTES:]:
+            continue
+        if twin is None or _row(table, twin) != _row(table, raw):
+            bad.append(n)
+    return bad
+
+
+def _row(table: Table, raw: bytes) -> object:
+    return table.decode(raw[SEQUENCE_BYTES:])
+
+
+def check_fits(store: Store, task: Task) -> Steps:
+    """The kernel of an exchange: every row of the span belongs to the partition. Raises 1737."""
+    order = task.order
+    way = router_named(order.router)(order.logical).read
+    (partition,) = order.sources
+    seen = 0
+    snapshot = fresh_snapshot(store, order.table)
+    try:
+        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            places: Array = way.places(row_batch.decode(order.table, found, raws, way.positions))
+            if not bool(np.all(places == partition)):
+                raise ErrRowDoesNotMatchPartition()
+            seen += len(found)
+            yield Batch(len(found), 0.0)
+    finally:
+        snapshot.close()
+    return Outcome(ordinal=task.ordinal, rows=seen)

@@ -6,9 +6,9 @@ stands (law 6).
       -> keys             of all the order's indexes in one pass
       -> a run per index  sorted; a key that a unique run has twice is kept aside
     then, per run, batches of put-if-absent in key order, each requiring the reorg's epoch (law 2)
-      taken keys          plain: skipped. unique: not ours? judged (pipeline/verify/duplicates.py)
+      taken keys          plain: skipped. unique: not ours? judged (pipeline/verify/judge.py)
     with the last batch   the row that says "finished", unless duplicates were found
-    where samples are asked for, `result` is a Summary of the rows too (pipeline/gathering.py)
+    where samples are asked for, `result` is a Summary of the rows too (pipeline/kernels/summary.py)
 
 It is a generator: each `next` reads, or does one transaction, and yields a Batch; between two of
 them the one who steps it may wait, stop, or never come back. What it read may be old by the time
@@ -21,22 +21,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from exuvia.base.errors import Conflict
-from exuvia.catalog.columns import Columns
+from exuvia.catalog.columns import Columns, Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import LIVE
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
-from exuvia.pipeline.entries import Entries, fresh_snapshot, of_rows, payloads
-from exuvia.pipeline.order import Keys, Sorted, as_bytes, in_order, joined, positions, repeats, take
+from exuvia.pipeline.kernels.entries import (
+    Entries,
+    Sorted,
+    as_bytes,
+    fresh_snapshot,
+    in_order,
+    joined,
+    of_rows,
+    payloads,
+    positions,
+    repeats,
+    take,
+)
+from exuvia.pipeline.kernels.summary import Summary, add_chunk, parts_of
 from exuvia.pipeline.settings import Dial
-from exuvia.pipeline.summary import Summary, add_chunk, parts_of
 from exuvia.pipeline.task import DONE, DUPLICATES, MOST_DUPLICATES, FoundDuplicate, Outcome, Task
-from exuvia.pipeline.throttle import Batch, BatchSize, Traffic, held_back
-from exuvia.pipeline.verify.duplicates import DuplicateVerdict, Judge
+from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
+from exuvia.pipeline.verify.judge import DuplicateJudge, DuplicateVerdict
 
-Steps = Generator[Batch, None, Outcome]
 Taken = list[tuple[bytes, bytes]]
 
 
@@ -175,7 +185,7 @@ class Fill:
         yield from self._judge(run.index, taken)
 
     def _judge(self, index: IndexInfo, taken: Taken) -> Iterator[Batch]:
-        judge = Judge(self._store, self._order, self._table, index)
+        judge = DuplicateJudge(self._store, self._order, self._table, index)
         for key, handle in taken:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 return

@@ -1,0 +1,151 @@
+"""The table of kernels, and one attempt at a task: where errors become outcomes.
+
+Deposed        the epoch was lost: stop quietly            -> deposed
+Unavailable    store full, snapshot too old, ...           -> unavailable, a reason to wait
+Conflict       writers never left a key alone              -> unavailable
+Refused        the data cannot be done                     -> failed
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.kv.open import open_store
+from exuvia.kv.store import Store
+from exuvia.pipeline.kernels import move, rewrite, summary
+from exuvia.pipeline.kernels.fill import Fill
+from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.task import (
+    DEPOSED,
+    FAILED,
+    UNAVAILABLE,
+    WARM,
+    Outcome,
+    Task,
+    decode_task,
+    encode,
+)
+from exuvia.pipeline.throttle import (
+    Batch,
+    Cores,
+    Courtesy,
+    Processors,
+    Slot,
+    Steps,
+    UnhurriedStore,
+    move_to,
+    step_back,
+)
+from exuvia.pipeline.verify import rules, scan
+
+SCANS: dict[str, Callable[[Store, Task], Steps]] = {
+    "sum rows": scan.sum_rows,
+    "sum entries": scan.sum_entries,
+    "collect rows": scan.collect_rows,
+    "collect entries": scan.collect_entries,
+    "checksum": scan.checksum,
+    "check rows": rules.check_rows,
+    "check moved": move.check_moved,
+    "check fits": move.check_fits,
+    "check column": rewrite.check_column,
+    "verify column": rewrite.verify_column,
+    "summarize": summary.summarize,
+}
+
+
+class TaskAttempt:
+    """A task being done, one transaction at a time."""
+
+    def __init__(
+        self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
+    ) -> None:
+        self.task = task
+        if task.kind == "fill":
+            self._steps = Fill(store, task, dial, monotonic).steps()
+        elif task.kind == "rewrite":
+            self._steps = rewrite.Rewrite(store, task, dial, monotonic).steps()
+        elif task.kind == "move":
+            self._steps = move.Move(store, task, dial, monotonic).steps()
+        else:
+            self._steps = SCANS[task.kind](store, task)
+
+    def advance(self) -> Batch | Outcome:
+        """The next transaction, or how it ended."""
+        ordinal = self.task.ordinal
+        try:
+            return next(self._steps)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        except Deposed:
+            return Outcome(ordinal=ordinal, kind=DEPOSED)
+        except (Unavailable, Conflict) as error:
+            return Outcome(ordinal=ordinal, kind=UNAVAILABLE, text=str(error))
+        except Refused as error:
+            return Outcome(
+                ordinal=ordinal, kind=FAILED, code=error.code, state=error.state, text=error.message
+            )
+
+    def close(self) -> None:
+        """Leave it where it is."""
+        self._steps.close()
+
+
+# -- in one of Spark's Python workers --------------------------------------------------------------
+#
+# Open the store once, run tasks, obey the settings. A worker has no driver to ask: settings, epoch
+# and slots are all in the store. If its parent is gone (the daemon that forked it ends with the
+# JVM, and the JVM with the driver) it stops at its next batch.
+
+_SLOT_POLL_S = 0.05
+
+_stores: dict[tuple[str, int], Store] = {}
+
+
+def store_of(url: str, cores: Cores = ()) -> Store:
+    """This process's store for a URL, never one opened before a fork; see pipeline/throttle.py."""
+    key = (url, os.getpid())
+    if key not in _stores:
+        move_to(cores)  # the threads of the store have all of them
+        _stores[key] = UnhurriedStore(open_store(url))
+        step_back()
+    return _stores[key]
+
+
+def perform(url: str, raw: bytes, cores: Cores = ()) -> bytes:
+    """Do an encoded task (WARM: none); its encoded outcome. `cores`: see pipeline/throttle.py."""
+    store = store_of(url, cores)
+    if raw == WARM:
+        return encode(Outcome())
+    return encode(_perform(store, decode_task(raw), Processors(cores)))
+
+
+def _perform(store: Store, task: Task, place: Processors) -> Outcome:
+    dial = Variables(store, time.monotonic, job_id=task.order.job_id)
+    slot = Slot(store, task.order, task.ordinal)
+    courtesy = Courtesy(store, task.order, time.monotonic, place)
+    parent = os.getppid()
+    rest = threading.Event()  # never set: what it waits for is time
+    attempt: TaskAttempt | None = None
+    try:
+        while os.getppid() == parent:
+            if not (slot.taken(dial.read().workers) and courtesy.may_go_on()):
+                rest.wait(_SLOT_POLL_S)
+                continue
+            attempt = attempt or TaskAttempt(store, task, dial, time.monotonic)
+            reached = attempt.advance()
+            if not isinstance(reached, Batch):
+                return reached
+            rest_s = courtesy.rest_s(reached)
+            if rest_s:
+                rest.wait(rest_s)
+    except Deposed:
+        pass
+    finally:
+        slot.release()
+        courtesy.release()
+        if attempt is not None:
+            attempt.close()
+    return Outcome(ordinal=task.ordinal, kind=DEPOSED)

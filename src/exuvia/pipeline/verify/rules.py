@@ -1,0 +1,109 @@
+"""Rows held to a rule of SQL's (CHECK, FOREIGN KEY, NOT NULL) before it becomes public: what
+offends is counted, the first are listed.
+
+    a span's rows -> rule -> how many offend, the first of them as text
+
+The pipeline knows no SQL: whoever wires a process names a *judge*, "module:function", that makes
+the rule for one snapshot (a rule may look elsewhere in it: a child for its parent). It is a name
+and no object, so that it crosses to Spark's workers as it is. Nothing is written, so nothing is to
+be fenced or kept: a check that is left begins anew.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+from exuvia.base.counted import MOST_LISTED, counted
+from exuvia.base.errors import Broken, Refused
+from exuvia.catalog.codec import row_batch
+from exuvia.catalog.columns import Columns
+from exuvia.catalog.table import Table
+from exuvia.kv.keys import HANDLE_AT
+from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
+from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.throttle import Batch, Steps
+from exuvia.pipeline.verify.judge import row_name
+
+Row = Sequence[Any]
+
+
+class RowRule(Protocol):
+    """What rows are held to, for one snapshot."""
+
+    positions: list[int]  # of the columns that it reads and shows
+
+    def offends(self, columns: Columns) -> list[int]:
+        """Which of these rows (of `positions`) break it, in order."""
+
+    def text(self, row: Row) -> str:
+        """A row as a person would find it."""
+
+    def refusal(self) -> Refused:
+        """What the statement is told, without the rows."""
+
+
+Judge = Callable[[Transaction, Table, CheckRows], RowRule]
+
+
+@cache
+def judge_named(name: str) -> Judge:
+    """The function of that name. Raises Broken where none was wired."""
+    module, _, function = name.partition(":")
+    if not function:
+        raise Broken("rows are to be checked where no judge is wired")
+    found: Judge = getattr(import_module(module), function)
+    return found
+
+
+def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refused:
+    """The rule's error with the rows counted; `first` are their names and texts."""
+    first = first[:MOST_LISTED]
+    more = ", ..." if number > len(first) else ""
+    rows = "row does" if number == 1 else "rows do"
+    listing = f"{number} {rows} not obey: {', '.join(text for _, text in first)}{more}"
+    return counted(rule.refusal(), number, [name for name, _ in first], listing)
+
+
+class Breaches:
+    """Rows that break a rule: chunks in, their number and the first 20 out."""
+
+    def __init__(self, rule: RowRule, table: Table) -> None:
+        self._rule = rule
+        self._table = table
+        self.number = 0
+        self.seen = 0
+        self.first: list[tuple[str, str]] = []  # a row's name, the row as text
+
+    def look(self, keys: list[bytes], raws: list[bytes]) -> None:
+        """Some rows, as the store's chunks give them."""
+        wanted = list(self._rule.positions)
+        columns = row_batch.decode(self._table, keys, raws, wanted)
+        bad = self._rule.offends(columns)
+        listed = bad[: MOST_LISTED - len(self.first)]
+        rows = columns.to_rows() if listed else []
+        for n in listed:
+            name = row_name(self._table, keys[n][HANDLE_AT:])
+            self.first.append((name, self._rule.text(rows[n])))
+        self.number += len(bad)
+        self.seen += len(raws)
+
+
+def check_rows(store: Store, task: Task) -> Steps:
+    """The kernel: how many rows of the span offend, and the first of them."""
+    table, plan = task.order.table, task.order.check
+    if plan is None:
+        raise Broken("a check without a rule")
+    snapshot = fresh_snapshot(store, table)
+    try:
+        rule = judge_named(task.order.judge)(Transaction(store, snapshot), table, plan)
+        found = Breaches(rule, table)
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            found.look(keys, raws)
+            yield Batch(len(raws), 0.0)
+    finally:
+        snapshot.close()
+    return Outcome(ordinal=task.ordinal, rows=found.seen, result=(found.number, found.first))
