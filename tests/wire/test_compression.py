@@ -8,7 +8,7 @@ import mysql.connector
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.server.framing import Compressed
+from exuvia.server.transport import Compressed
 from support.node_processes import NodeProcess
 
 

@@ -37,13 +37,13 @@ from exuvia.node.assemble import Base, Options, assemble
 from exuvia.node.loops import Loops
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import connection
+from exuvia.server.connection import Pool
 from exuvia.server.http import Http, Status, application
 from exuvia.server.metrics import Metrics
 from exuvia.server.packets import FOUND_ROWS, INTERACTIVE, Login
-from exuvia.server.pool import Pool
 from exuvia.server.processes import ClusterProcesses, Connections, Reaper, answers
 from exuvia.server.statements import quoted
-from exuvia.server.tls import context_of
+from exuvia.server.transport import context_of
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services

@@ -12,6 +12,14 @@ Commands of one connection are answered strictly one after the other; those that
 wait in a bounded inbox (the socket is not read further). Who a client proves to be is decided in
 authentication.py; what its statements do, in statements.py; how it looks in bytes, in framing and
 packets.
+
+The pool's threads are for statements that may block: a commit, a schema change, a long read. There
+are as many as connections are allowed, started when first needed, so that no statement ever waits
+for another connection's. An idle thread is used again before a new one is started. They are
+daemons: one that hangs does not keep the process alive once everything else has been closed. That
+is why this is no `concurrent.futures.ThreadPoolExecutor`: the interpreter joins its threads at
+exit, so one statement that hangs would keep a stopped server alive. Nor does `run` make a Future,
+which nobody here would wait for.
 """
 
 import asyncio
@@ -20,27 +28,21 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock
 from exuvia.base.errors import Refused, WouldWait
 from exuvia.base.limits import PACKET_BYTES
-from exuvia.base.mysql_errors import (
-    ErrClientInteractionTimeout,
-    ErrConnectionKilled,
-    ErrUnknownCom,
-)
+from exuvia.base.mysql_errors import ErrClientInteractionTimeout, ErrConnectionKilled, ErrUnknownCom
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, conversation
-from exuvia.server.errors import explain
-from exuvia.server.framing import Compressed, Incoming, Outgoing
+from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import Login
-from exuvia.server.pool import Pool
+from exuvia.server.packets import Login, explain
 from exuvia.server.processes import Connections
-from exuvia.server.statements import Chunks, CommandTask, Statements, guarded
-from exuvia.server.tls import REQUEST_BYTES, Encrypted, asks
-from exuvia.server.transfer import Transfer
+from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded
+from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.statement.context import SessionApi
 
@@ -50,6 +52,49 @@ INBOX = 64
 LARGE_BYTES = 1 << 20
 AHEAD = 4
 STALLED_S = 60.0
+Work = Callable[[], None]
+
+
+class Pool:
+    """At most `most` threads. `run` never waits for a thread while that many are not busy."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: SimpleQueue[Work | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def size(self) -> int:
+        """Threads started so far."""
+        return len(self._threads)
+
+    def run(self, work: Work) -> None:
+        """Have a thread do it. `work` must handle its own errors."""
+        with self._lock:
+            if self._idle > 0:
+                self._idle -= 1
+            elif len(self._threads) < self._most:
+                name = f"statement-{len(self._threads)}"
+                thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._waiting.put(work)
+
+    def _serve(self) -> None:
+        while True:
+            work = self._waiting.get()
+            if work is None:
+                return
+            work()
+            with self._lock:
+                self._idle += 1
+
+    def close(self) -> None:
+        """Let every thread end after its present work."""
+        for _ in self._threads:
+            self._waiting.put(None)
 
 
 class ServerParts(NamedTuple):

@@ -5,28 +5,103 @@
 
 A `quick` task blocks on nothing and may run on the wire's own thread. Several statements in one
 text are run one after the other, each answered for itself; the first error ends them.
+
+A file on its way from a client, for LOAD DATA LOCAL (MySQL protocol, "LOCAL INFILE Request").
+
+    statement's thread                       wire's thread
+    asks: 0xFB name            ->            writes it, and from then on hands packets over
+    read: chunks               <-  queue  <- put: each packet; b"" is the end
+    finish: the rest is let go               then answers as ever
+
+The socket is not read further while TRANSFER_BYTES wait.
 """
 
 import re
+import threading
 from collections.abc import Callable, Generator, Iterator
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.mysql_errors import (
     ErrInvalidCharacterString,
     ErrMaxPreparedStmtCountReached,
+    ErrNetReadInterrupted,
+    ErrQueryInterrupted,
     ErrStmtHasNoOpenCursor,
     ErrUnknownStmtHandler,
 )
 from exuvia.server import packets, results
-from exuvia.server.errors import explain
 from exuvia.server.framing import Outgoing
-from exuvia.server.packets import Login
+from exuvia.server.packets import Login, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
-from exuvia.server.transfer import Transfer
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result, Value
 from exuvia.sql.statement.context import SessionApi
+
+TRANSFER_BYTES = 4 << 20
+STALLED_S = 60.0
+
+
+class Transfer:
+    """One file. `resume` lets the socket be read again."""
+
+    def __init__(self, sequence: int, resume: Callable[[], None]) -> None:
+        self.sequence = sequence
+        self._resume = resume
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._is_over = False
+
+    def put(self, sequence: int, payload: bytes) -> bool:
+        """A packet has come; True where the socket had better rest."""
+        self.sequence = sequence
+        with self._lock:
+            self._waiting += len(payload)
+            too_much = self._waiting > TRANSFER_BYTES
+        self._queue.put(payload)
+        return too_much
+
+    def lose(self) -> None:
+        """The client is gone."""
+        self._queue.put(None)
+
+    def read(self) -> Iterator[bytes]:
+        """The file's bytes. Raises 1159 for a client that says nothing more, 1317 for one that is
+        gone."""
+        while not self._is_over:
+            chunk = self._take()
+            if chunk:
+                yield chunk
+
+    def _take(self) -> bytes:
+        try:
+            payload = self._queue.get(timeout=STALLED_S)
+        except Empty:
+            self._is_over = True
+            raise ErrNetReadInterrupted() from None
+        if payload is None:
+            self._is_over = True
+            raise ErrQueryInterrupted()
+        self._is_over = not payload
+        with self._lock:
+            before, self._waiting = self._waiting, self._waiting - len(payload)
+        if before > TRANSFER_BYTES >= self._waiting:
+            self._resume()
+        return payload
+
+    def finish(self) -> int:
+        """Let go of what is left; the sequence of the answer's first packet."""
+        try:
+            for _ in self.read():
+                pass
+        finally:
+            self._is_over = True
+        return self.sequence + 1 & 255
+
+
+# -- statements ------------------------------------------------------------------------------------
 
 Chunks = Iterator[bytearray]
 Work = Callable[[Outgoing], Chunks]
@@ -287,7 +362,7 @@ def guarded(
         yield from work(outgoing)
     except WouldWait:
         raise
-    except Exception as error:  # whatever it was, the client gets an answer (server/errors.py)
+    except Exception as error:  # whatever it was, the client gets an answer (server/packets.py)
         refusal = explain(error)
         failed(refusal.code)
         outgoing.add(packets.error(refusal.code, refusal.state, refusal.message))

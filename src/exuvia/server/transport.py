@@ -1,0 +1,178 @@
+"""What lies between a socket and the packets: TLS and compression, each a transport on another.
+
+    socket bytes -> Encrypted.feed -> Compressed.feed -> packets (framing.py)
+    socket bytes <- Encrypted.write <- Compressed.write <- packets
+
+Neither knows anything of packets. A client asks for TLS in its first packet (MySQL protocol,
+"SSLRequest"); compression begins right after the login was answered.
+
+The compressed protocol (source: MySQL protocol, "Compression"):
+
+    [u24 length][u8 sequence][u24 length before]  deflated bytes of the ordinary stream
+                                                  0: as they are, it was not worth it
+
+A length is believed no further than the three bytes say: 16 MiB.
+"""
+
+import asyncio
+import ssl
+import zlib
+from abc import abstractmethod
+from struct import Struct
+from typing import Any
+
+from exuvia.base.mysql_errors import ErrHandshake, ErrNetUncompress
+
+
+class Layer(asyncio.Transport):
+    """A transport on top of another, which does all but the writing."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+
+    @abstractmethod
+    def feed(self, data: bytes) -> bytes:
+        """What the bytes that a client sent stand for, as far as they are whole."""
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+
+# -- TLS -------------------------------------------------------------------------------------------
+
+REQUEST_BYTES = 4 + 32
+_ASKS = 1 << 11
+_READ_BYTES = 1 << 16
+
+
+def context_of(certificate: str, key: str) -> ssl.SSLContext:
+    """What a server needs, from two PEM files. Raises OSError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key or None)
+    return context
+
+
+def asks(head: bytes | bytearray) -> bool | None:
+    """Whether a client's first bytes ask for TLS; None: too few to say."""
+    if len(head) < 4:
+        return None
+    if int.from_bytes(head[:3], "little") != REQUEST_BYTES - 4:
+        return False
+    if len(head) < REQUEST_BYTES:
+        return None
+    return bool(int.from_bytes(head[4:8], "little") & _ASKS)
+
+
+class Encrypted(Layer):
+    """TLS."""
+
+    def __init__(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        super().__init__(transport)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_agreed = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Raises 1043 for what is no TLS."""
+        self._incoming.write(data)
+        found = bytearray()
+        try:
+            if not self._is_agreed:
+                self._tls.do_handshake()
+                self._is_agreed = True
+            while chunk := self._tls.read(_READ_BYTES):
+                found += chunk
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self._transport.close()
+        except ssl.SSLError:
+            raise ErrHandshake() from None
+        finally:
+            self._flush()
+        return bytes(found)
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._transport.write(self._outgoing.read())
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._tls.write(view) :]
+        self._flush()
+
+
+# -- compression -----------------------------------------------------------------------------------
+
+HEADER_BYTES = 7
+LEAST_BYTES = 150  # below that deflating costs more than it saves
+MOST_BYTES = (1 << 24) - 1
+LEVEL = 1
+_COMPRESSED_HEADER = Struct("<IBH")
+
+
+def _header(length: int, sequence: int, before: int) -> bytes:
+    return _COMPRESSED_HEADER.pack(length | sequence << 24, before & 255, before >> 8)
+
+
+class Compressed(Layer):
+    """The compressed protocol."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._buffer = bytearray()
+        self._sequence = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Raises 1157 for what cannot be inflated."""
+        buffer = self._buffer
+        buffer += data
+        found = bytearray()
+        while len(buffer) >= HEADER_BYTES:
+            head, low, high = _COMPRESSED_HEADER.unpack_from(buffer)
+            length, before = head & MOST_BYTES, low | high << 8
+            if len(buffer) < HEADER_BYTES + length:
+                break
+            part = bytes(memoryview(buffer)[HEADER_BYTES : HEADER_BYTES + length])
+            del buffer[: HEADER_BYTES + length]
+            self._sequence = (head >> 24) + 1 & 255
+            found += _inflated(part, before) if before else part
+        return bytes(found)
+
+    def write(self, data: Any) -> None:
+        """Send, deflated where that is worth it."""
+        for start in range(0, len(data), MOST_BYTES):
+            part = bytes(memoryview(data)[start : start + MOST_BYTES])
+            before = 0
+            if len(part) >= LEAST_BYTES:
+                deflated = zlib.compress(part, LEVEL)
+                if len(deflated) < len(part):
+                    part, before = deflated, len(part)
+            self._transport.write(_header(len(part), self._sequence, before) + part)
+            self._sequence = self._sequence + 1 & 255
+
+
+def _inflated(part: bytes, before: int) -> bytes:
+    inflate = zlib.decompressobj()
+    try:
+        found = inflate.decompress(part, before + 1)
+    except zlib.error:
+        raise ErrNetUncompress() from None
+    if len(found) != before or not inflate.eof:
+        raise ErrNetUncompress()
+    return found
