@@ -28,7 +28,7 @@ BANNED = {
 }
 BANNED_MAY: dict[str, str] = {
     "src/exuvia/cli/demo/clients.py:time.time": "a client program of its own, not logic",
-    "src/exuvia/cli/demo/watch.py:time.time": "compares its own clock with its clients'",
+    "src/exuvia/cli/demo/story.py:time.time": "compares its own clock with its clients'",
     "src/exuvia/node/supervise.py:os._exit": "a process told to stop while a thread hangs",
 }
 

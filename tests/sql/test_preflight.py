@@ -5,8 +5,7 @@ One row alone meets the text as it has always been.
 
 import pytest
 
-from exuvia.base.counted import MESSAGE_BYTES, counted
-from exuvia.base.errors import Refused
+from exuvia.base.errors import MESSAGE_BYTES, Refused, counted
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull, ErrUnknown
 from support.world import World, rows, run
 

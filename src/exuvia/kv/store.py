@@ -23,7 +23,7 @@ A store that hands everything on to another; what its decorators do not say, the
 
     LocalStore       kv/local.py            a session's own keys laid over the shared store
     UnhurriedStore   pipeline/throttle.py   writes made by a thread of ordinary priority
-    NodeStore        sim/faulty.py          a process that may be killed before or after any commit
+    NodeStore        sim/process.py          a process that may be killed before or after any commit
 
 Transactions begin on the decorator, so that their commits pass it.
 """

@@ -32,7 +32,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
 from exuvia.sim.change import Asker, ChangePlan
-from exuvia.sim.history import History
+from exuvia.sim.laws import History
 from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess, SteppedLoop
 from exuvia.sim.run import play
 from exuvia.sim.seat import FrontSeat

@@ -2,9 +2,20 @@
 
 front    acknowledger with the heartbeat · loader · clients
 back     heartbeat · campaign · the owner's loops · in some worlds the notifier's
+
+Virtual time: one true clock, and each process's view of it, fast or slow, begun anywhere.
+
+Nothing of the store's safety may depend on any of them (law 3).
+
+A node's view of the shared store. The node may be killed at any transaction boundary.
+
+    before a commit   nothing of it is in the store, and the node is gone
+    after a commit    all of it is in the store, and the node never learns that
+
+`Killed` is no Exception: nothing of the node may catch it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -18,6 +29,10 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl, FillLoop
 from exuvia.ddl.reorg_runner import RunningReorg as AnyReorg
+from exuvia.kv.chain import resolved
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot
+from exuvia.kv.store import ForwardingStore, Presence
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.check_reorg import CheckReorg
 from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, Plan
@@ -26,10 +41,140 @@ from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.rewrite_reorg import ColumnReorg
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.sim import news
-from exuvia.sim.faulty import NodeStore
-from exuvia.sim.history import History
+from exuvia.sim.laws import History
 from exuvia.sim.seat import FrontSeat
 from exuvia.sim.session import Rows, SimulatedSession
+
+
+class TrueClock:
+    """Moves when the world says so. Unit: s."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+
+class SkewedClock:
+    """What one process reads. Implements base/clock.py's Clock."""
+
+    def __init__(self, true: TrueClock, rate: float, offset_s: float) -> None:
+        self._true = true
+        self._rate = rate
+        self._offset_s = offset_s
+
+    def monotonic(self) -> float:
+        """The process's own seconds."""
+        return self._true.now_s * self._rate + self._offset_s
+
+    def wall_ns(self) -> int:
+        """The process's own idea of the date. Unit: ns."""
+        return int((1_700_000_000 + self.monotonic()) * 1e9)
+
+
+# -- faulty ----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """kill -9 at this point."""
+
+
+class NodeStore(ForwardingStore):
+    """A process's store, on a MemoryStore. `fate()` answers "", "before" or "after"."""
+
+    def __init__(
+        self,
+        shared: MemoryStore,
+        fate: Callable[[], str],
+        committed: Callable[[Sequence[str], Iterable[bytes]], None],
+        filled: Callable[[Sequence[bytes], dict[bytes, bytes | None]], None],
+    ) -> None:
+        super().__init__(shared)
+        self._fate = fate
+        self._committed = committed
+        self._filled = filled
+        self.alive = True
+        self.presences: list[Presence] = []
+
+    def _die(self) -> None:
+        self.alive = False
+        raise Killed
+
+    def _guard(self, fate: str, moment: str) -> None:
+        if not self.alive or fate == moment:
+            self._die()
+
+    def snapshot(self, for_client: bool = False) -> Snapshot:
+        """A view of all that is committed."""
+        self._guard("", "before")
+        return self.shared.snapshot(for_client)
+
+    def commit(self, packet: Packet) -> int:
+        """As the shared store, unless fate has it otherwise."""
+        fate = self._fate()
+        self._guard(fate, "before")
+        sequence = self.shared.commit(packet)
+        self._committed(packet.channels, [write.key for write in packet.writes])
+        self._guard(fate, "after")
+        return sequence
+
+    def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
+        """One after another: here the node may even be killed between two of them."""
+        sequences: list[int] = []
+        for packet in packets:
+            sequences.append(self.commit(resolved(packet, sequences)))
+        return sequences
+
+    def bulk(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes] | bytes,
+        requirements: Sequence[Requirement] = (),
+        puts: Sequence[tuple[bytes, bytes]] = (),
+        report: bool = False,
+        overwrite: bool = False,
+    ) -> BulkResult:
+        """As the shared store; what stood before is shown to the law of fills."""
+        fate = self._fate()
+        self._guard(fate, "before")
+        view = self.shared.snapshot()
+        before = {key: view.get(key) for key in keys}
+        view.close()
+        result = self.shared.bulk(keys, payloads, requirements, puts, report, overwrite)
+        self._filled(keys, before)
+        self._committed((), [*keys, *(key for key, _ in puts)])
+        self._guard(fate, "after")
+        return result
+
+    def hold(self, name: str) -> Presence:
+        """Take a presence; it ends with the node."""
+        presence = self.shared.hold(name)
+        self.presences.append(presence)
+        return presence
+
+    def kill(self) -> None:
+        """The process is gone: so are its presences."""
+        self.alive = False
+        for presence in self.presences:
+            presence.release()
+        self.presences.clear()
+
+    def wait(self, channel: str, after: int, timeout_s: float) -> int:
+        """Nobody waits in a simulation."""
+        return self.shared.counter(channel)
+
+    def back_off(self, attempt: int) -> None:
+        """Nobody else runs meanwhile."""
+
+    def limit_snapshots(self, idle_s: float, query_s: float) -> None:
+        """Snapshots here end with their transactions."""
+
+    def measures(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        """The shared store stays."""
+
+
+# -- process ---------------------------------------------------------------------------------------
 
 LEASE_S = 0.6
 SESSIONS = 2

@@ -15,7 +15,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
-from exuvia.sim.history import History, RowChange
+from exuvia.sim.laws import History, RowChange
 from exuvia.sim.seat import FrontSeat
 
 HANDLES = ((1,), (1, 2), (1, 2, 3, 4))

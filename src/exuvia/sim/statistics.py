@@ -5,7 +5,7 @@ notifier with the handlers "stats meta", "priority queue" and "feed", cache, que
 killed at any commit, before or after it, and paused for several leases. After every commit:
 
 law 7      one commit handles one event for one handler at most, parts of a job in their order;
-           stats_meta is what it must be if each event was handled once (sim/counts.py);
+           stats_meta is what it must be if each event was handled once (sim/changer.py);
            the log has each event once, where its flag says so, and positions grow
 
 and whenever people rest and all is quiet: the owner's queue, kept up by increments, holds what a
@@ -27,12 +27,17 @@ from exuvia.events import feed, notifier
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
-from exuvia.sim.changer import Changer
-from exuvia.sim.clock import SkewedClock, TrueClock
-from exuvia.sim.counts import RowCountModel, jobs_of, metas_of
-from exuvia.sim.faulty import Killed, NodeStore
+from exuvia.sim.changer import Changer, RowCountModel, jobs_of, metas_of
 from exuvia.sim.laws import touched
-from exuvia.sim.process import LEASE_S, Actor, SimulatedProcess
+from exuvia.sim.process import (
+    LEASE_S,
+    Actor,
+    Killed,
+    NodeStore,
+    SimulatedProcess,
+    SkewedClock,
+    TrueClock,
+)
 from exuvia.sim.verdict import Broke, SeedVerdict, broken_by
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache

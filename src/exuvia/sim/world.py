@@ -32,10 +32,17 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim import laws, news, process
 from exuvia.sim.change import PLANS, Asker, ChangePlan, table_of_the_world
-from exuvia.sim.clock import SkewedClock, TrueClock
-from exuvia.sim.faulty import Killed, NodeStore
-from exuvia.sim.history import History
-from exuvia.sim.process import LEASE_S, THOUGHTS_S, Actor, SimulatedProcess
+from exuvia.sim.laws import History
+from exuvia.sim.process import (
+    LEASE_S,
+    THOUGHTS_S,
+    Actor,
+    Killed,
+    NodeStore,
+    SimulatedProcess,
+    SkewedClock,
+    TrueClock,
+)
 from exuvia.sim.process import clients as process_clients
 from exuvia.sim.seat import FrontSeat
 from exuvia.sim.session import HANDLES, PACES_S, VALUES, SimulatedSession

@@ -5,7 +5,7 @@ from typing import Any
 
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation
-from exuvia.sql.functions import json_values
+from exuvia.sql.functions import json_functions
 from exuvia.sql.result import Value
 
 _NULL = (0,)
@@ -19,7 +19,7 @@ def comparer(kind: FieldType) -> Callable[[Value], Any]:
         weights = collation(kind.Collate).sort_key
         return lambda value: _NULL if value is None else (1, weights(value))
     if kind.family == Family.JSON:
-        return lambda value: _NULL if value is None else (1, json_values.key(value))
+        return lambda value: _NULL if value is None else (1, json_functions.key(value))
     return lambda value: _NULL if value is None else (1, value)
 
 

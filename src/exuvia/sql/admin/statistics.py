@@ -22,7 +22,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.sql.admin.maintenance import existing_table
-from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
+from exuvia.sql.nodes.session import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 from exuvia.stats import analyze_requests, locked, meta, records

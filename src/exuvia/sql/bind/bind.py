@@ -18,10 +18,10 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import ErrOperandColumns, ErrUnknown, ErrUnknownCharacterSet
 from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
+from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls
 from exuvia.sql.bind import calls as bind_sequences
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind import groups as bind_groups
 from exuvia.sql.bind import literals as bind_literals
 from exuvia.sql.bind import moment_literals as bind_moment_literals
 from exuvia.sql.bind import moments as bind_moments

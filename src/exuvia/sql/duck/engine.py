@@ -46,7 +46,7 @@ from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.evaluate.bounded import bytes_of
-from exuvia.sql.functions import json_values
+from exuvia.sql.functions import json_functions
 
 MOST_DIGITS = 38
 _lock = threading.Lock()
@@ -139,7 +139,7 @@ def _decimal_keys(numbers: Any) -> Any:
 def _json_keys(texts: Any) -> Any:
     import pyarrow
 
-    keys = [None if text is None else json_values.key(text) for text in texts.to_pylist()]
+    keys = [None if text is None else json_functions.key(text) for text in texts.to_pylist()]
     return pyarrow.array(keys, pyarrow.binary())
 
 

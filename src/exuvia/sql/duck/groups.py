@@ -29,7 +29,7 @@ from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Renderer
 from exuvia.sql.expr import Aggregate, Call, Cast, Column, Constant, Expr, Windowed
-from exuvia.sql.functions import json_values
+from exuvia.sql.functions import json_functions
 
 Gather = Callable[..., Any]
 
@@ -55,7 +55,7 @@ def _array(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
     def run(values: list[Any] | None) -> str | None:
         if values is None:
             return None
-        return json_values.dump([json_values.scalar(each, kind) for each in values])
+        return json_functions.dump([json_functions.scalar(each, kind) for each in values])
 
     return run, node.arguments
 
@@ -70,8 +70,8 @@ def _object(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
         for name, value in zip(keys, values, strict=True):
             if name is None:
                 raise ErrJSONDocumentNULLKey()
-            found[name] = json_values.scalar(value, kind)
-        return json_values.dump(found)
+            found[name] = json_functions.scalar(value, kind)
+        return json_functions.dump(found)
 
     return run, node.arguments
 

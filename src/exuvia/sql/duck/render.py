@@ -30,7 +30,7 @@ from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
-from exuvia.sql.evaluate.shown import operation
+from exuvia.sql.evaluate.texts import operation
 from exuvia.sql.expr import (
     SEMI,
     Aggregate,

@@ -16,8 +16,7 @@ from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrDivisionByZero
 from exuvia.base.types import Family
 from exuvia.sql.evaluate.cast import LEAST_INT, MOST_INT, MOST_UINT
 from exuvia.sql.evaluate.env import Compiled, Maker, Row
-from exuvia.sql.evaluate.shown import operation
-from exuvia.sql.evaluate.texts import DIGITS
+from exuvia.sql.evaluate.texts import DIGITS, operation
 from exuvia.sql.expr import Call
 from exuvia.sql.types import family_of
 

@@ -10,7 +10,10 @@ catalog/convert/values.py.
             NULL and 1292                                                today
 
 `caster` chooses once, by the two types, and returns the function that converts each value, or None
-where none is needed."""
+where none is needed.
+
+Casts to DATE, DATETIME and TIME: as MySQL reads them, NULL and 1292 for what is none.
+"""
 
 import math
 import re
@@ -23,11 +26,117 @@ from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog import temporal
 from exuvia.catalog.decimals import parsed, unscaled
-from exuvia.sql.evaluate.cast_moments import to_date, to_moment, to_time
 from exuvia.sql.evaluate.env import Env
 from exuvia.sql.evaluate.texts import DIGITS, Caster, Value, plain_number, round_to, text_of
-from exuvia.sql.functions import json_values
-from exuvia.sql.types import family_of, is_text_like
+from exuvia.sql.functions import json_functions, moment
+from exuvia.sql.types import family_of, fraction_digits, is_text_like
+
+
+def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To DATETIME."""
+    digits = fraction_digits(target)
+    family = family_of(source)
+    if family is Family.DATETIME:
+        if digits >= fraction_digits(source):
+            return None
+        return lambda value, env: temporal.round_datetime(value, digits)
+    if family is Family.DATE:
+        return lambda value, env: value << 37
+    if family is Family.TIME:
+        return lambda value, env: _today_at(temporal.round_time(value, digits), env)
+    read = _moment_reader(source, "datetime")
+
+    def convert(value: Value, env: Env) -> int | None:
+        found = read(value, env)
+        return None if found is None else temporal.round_datetime(found, digits)
+
+    return convert
+
+
+def _today_at(micros: int, env: Env) -> int | None:
+    today = moment.day_number(env.now >> 37)
+    return moment.of_microseconds(today * moment.DAY_US + micros)
+
+
+def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | None]:
+    if is_text_like(source) or family_of(source) is Family.JSON:
+        text = text_of(source)
+        return lambda value, env: moment_from_text(text(value).strip('"'), env, what)
+    plain = plain_number(source)
+
+    def read(value: Value, env: Env) -> int | None:
+        number = plain(value)
+        if isinstance(number, int):
+            found = moment.moment_of_number(number)
+        else:
+            exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
+            base = int(exact)
+            micro = int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
+            micro *= len(str(base)) > 8  # what follows a date alone is nothing
+            found = moment.moment_of_number(base, micro)
+        if found is None:
+            env.incorrect(what, number)
+        return found
+
+    return read
+
+
+def moment_from_text(
+    text: str, env: Env, what: str = "datetime", is_number: bool = False
+) -> int | None:
+    """A text as packed DATETIME; NULL and 1292 where it is none."""
+    found = moment.read_moment(text, env.zone, is_number)
+    if found is None or not text.strip():
+        env.incorrect(what, text)
+        return None
+    if found[1]:
+        env.warn(ErrTruncatedWrongValue, what, text)
+    return found[0]
+
+
+def to_date(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To DATE."""
+    family = family_of(source)
+    if family is Family.DATE:
+        return None
+    if family is Family.DATETIME:
+        return lambda value, env: value >> 37
+    if family is Family.TIME:
+        return lambda value, env: _day(_today_at(value, env))
+    read = _moment_reader(source, "datetime")
+    return lambda value, env: _day(read(value, env))
+
+
+def _day(value: int | None) -> int | None:
+    return None if value is None else value >> 37
+
+
+def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
+    """To TIME."""
+    digits = fraction_digits(target)
+    family = family_of(source)
+    if family is Family.TIME:
+        if digits >= fraction_digits(source):
+            return None
+        return lambda value, env: temporal.round_time(value, digits)
+    if family is Family.DATE:
+        return lambda value, env: 0
+    if family is Family.DATETIME:
+        return lambda value, env: temporal.round_time(temporal.time_of(value), digits)
+    text = text_of(source)
+    whole = family in (Family.INT, Family.UINT) and not is_text_like(source)
+
+    def convert(value: Value, env: Env) -> int | None:
+        shown = text(value)
+        found = moment.time_of_number(value) if whole else moment.read_time(shown)
+        if found is None or found[1]:
+            env.warn(ErrTruncatedWrongValue, "time", shown)
+        return None if found is None else temporal.round_time(found[0], digits)
+
+    return convert
+
+
+# -- cast ------------------------------------------------------------------------------------------
 
 MOST_INT, LEAST_INT, MOST_UINT = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
 
@@ -75,7 +184,7 @@ def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
         text = text_of(source)
         return lambda value, env: number_from_text(text(value), env)
     if family is Family.JSON:
-        return lambda value, env: json_values.number(value, env)
+        return lambda value, env: json_functions.number(value, env)
     plain = plain_number(source)
     return lambda value, env: float(plain(value))
 
@@ -158,12 +267,12 @@ def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:
 
 
 def _integer_from_json(text: str, unsigned: bool, env: Env) -> int:
-    document = json_values.load(text)
+    document = json_functions.load(text)
     if isinstance(document, bool | int) and document <= MOST_UINT:
         return hold(int(document), unsigned, env)
     if isinstance(document, str):
         return _integer_from_text(document, unsigned, env)
-    return _integer_from_double(json_values.number(text, env), unsigned, env)
+    return _integer_from_double(json_functions.number(text, env), unsigned, env)
 
 
 def _whole(text: str) -> int:
@@ -217,7 +326,7 @@ def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, En
         text = text_of(source)
         return lambda value, env: _decimal_from_text(text(value), env)
     if family is Family.JSON:
-        return lambda value, env: Decimal(repr(json_values.number(value, env)))
+        return lambda value, env: Decimal(repr(json_functions.number(value, env)))
     plain = plain_number(source)
     return lambda value, env: DIGITS.create_decimal(plain(value))
 
@@ -267,7 +376,7 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
 def _to_json(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
     if family_of(source) is Family.JSON:
         return None
-    return lambda value, env: json_values.from_value(value, source)
+    return lambda value, env: json_functions.from_value(value, source)
 
 
 _MAKERS: dict[Family, Callable[[FieldType, FieldType, bool], Caster | None]] = {

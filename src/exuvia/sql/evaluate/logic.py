@@ -13,7 +13,7 @@ from exuvia.base.types import Family
 from exuvia.catalog.collation import collation
 from exuvia.sql.evaluate.env import Compiled, Maker, Row
 from exuvia.sql.expr import Call, Expr
-from exuvia.sql.functions import json_values
+from exuvia.sql.functions import json_functions
 
 
 def _and(call: Call, arguments: list[Compiled]) -> Compiled:
@@ -102,7 +102,7 @@ def key_of(argument: Expr, collate: str) -> Callable[[Any], Any] | None:
     if family is Family.STRING:
         found = collation(collate)
         return None if found.fold is None and not found.pads else found.sort_key
-    return json_values.key if family is Family.JSON else None
+    return json_functions.key if family is Family.JSON else None
 
 
 def comparison(name: str) -> Maker:

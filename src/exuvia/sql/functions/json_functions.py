@@ -1,22 +1,319 @@
-"""JSON functions (manual, "JSON Functions"); documents are texts, see json_values.py."""
+"""JSON functions (manual, "JSON Functions", "The JSON Data Type").
+
+A JSON value is its text: objects with keys ordered by length, then bytes; ", " and ": " between
+parts. Numbers with a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n],
+.*, [*], **.
+
+Their order (manual, "Comparison and Ordering of JSON Values").
+
+    NULL < numbers < strings < objects < arrays < booleans
+
+A key is bytes: equal values have equal keys, and the keys' order is the values'.
+"""
 
 import json
 import re
+import struct
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
+from msgspec.structs import replace as evolve
+
+from exuvia.base import interruption
 from exuvia.base.mysql_errors import (
+    ErrInvalidJSONPath,
     ErrInvalidJSONPathArrayCell,
+    ErrInvalidJSONPathMultipleSelection,
+    ErrInvalidJSONText,
     ErrJSONBadOneOrAllArg,
     ErrJSONDocumentNULLKey,
+    ErrJSONDocumentTooDeep,
     ErrJSONVacuousPath,
+    ErrTruncatedWrongValue,
 )
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.catalog import jsontext
+from exuvia.catalog.convert.mode import EMPTY_DOCUMENT, NO_DOCUMENT
+from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.expr import Expr
-from exuvia.sql.functions import json_values as values
 from exuvia.sql.functions.table import Function, always
 from exuvia.sql.matching import Matcher, like_matcher
+
+Document = Any
+
+
+class Missing:
+    """What a path leads to where nothing is."""
+
+
+MISSING = Missing()
+
+
+def load(text: str) -> Document:
+    """The document of a JSON text. Raises Refused 3140."""
+    try:
+        return jsontext.read(text)
+    except jsontext.TooDeep:
+        raise ErrJSONDocumentTooDeep() from None
+    except ValueError as error:
+        raise ErrInvalidJSONText(NO_DOCUMENT if text else EMPTY_DOCUMENT) from error
+
+
+def is_valid(text: str) -> bool:
+    """Whether a text is JSON."""
+    try:
+        jsontext.read(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _key_order(key: str) -> tuple[int, bytes]:
+    data = key.encode()
+    return len(data), data
+
+
+def dump(document: Document) -> str:
+    """MySQL's text of a document; decimals, which only SQL values bring in, keep their digits."""
+    interruption.check()
+    if isinstance(document, dict):
+        keys = sorted(document, key=_key_order)
+        return "{" + ", ".join(f"{quote(key)}: {dump(document[key])}" for key in keys) + "}"
+    if isinstance(document, list):
+        return "[" + ", ".join(map(dump, document)) + "]"
+    return format(document, "f") if isinstance(document, Decimal) else jsontext.write(document)
+
+
+def quote(text: str) -> str:
+    """A JSON string."""
+    return jsontext.write(text)
+
+
+def normalised(text: str) -> str:
+    """A JSON text in MySQL's form."""
+    return dump(load(text))
+
+
+def from_value(value: Any, source: FieldType) -> str:
+    """The JSON of an SQL value: numbers stay numbers, strings are read as JSON."""
+    if source.family is Family.STRING:
+        return normalised(value)
+    return dump(scalar(value, source))
+
+
+def scalar(value: Any, source: FieldType) -> Document:
+    """An SQL value as a part of a document; text becomes a JSON string, JSON stays a document."""
+    if value is None or source.Tp == TypeCode.NULL:
+        return None
+    family = source.family
+    if family is Family.JSON:
+        return load(value)
+    if family in (Family.INT, Family.UINT) and source.Tp not in (TypeCode.ENUM, TypeCode.SET):
+        return bool(value) if source.Flen == 1 and source.Tp == TypeCode.LONGLONG else value
+    if family in (Family.FLOAT, Family.DECIMAL):
+        return float(value)
+    if family in (Family.DATETIME, Family.TIME):
+        source = evolve(source, Decimal=6)
+    return value if isinstance(value, str) else to_text(value, source)
+
+
+def number(text: str, env: Any) -> float:
+    """A JSON value as a number."""
+    document = load(text)
+    if isinstance(document, bool | int | float):
+        return float(document)
+    if isinstance(document, str):
+        found = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", document)
+        return float(found.group()) if found else 0.0
+    env.warn(ErrTruncatedWrongValue, "DOUBLE", text)
+    return 0.0
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+_LEG = re.compile(
+    r"\s*(?:\.\s*(?:(\*)|\"((?:[^\"\\]|\\.)*)\"|([^\W\d][\w$]*|\d\w*))"
+    r"|\[\s*(?:(\*)|(\d+)|last(?:\s*-\s*(\d+))?)\s*\]|(\*\*))"
+)
+
+
+def legs(path: str) -> list[tuple[str, Any]]:
+    """The legs of a path:
+
+    ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
+    text = path.strip()
+    if not text.startswith("$"):
+        raise ErrInvalidJSONPath(1)
+    found, at = [], 1
+    while at < len(text):
+        leg = _LEG.match(text, at)
+        if leg is None:
+            raise ErrInvalidJSONPath(at)
+        found.append(_leg(leg))
+        at = leg.end()
+    return found
+
+
+def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
+    every, quoted, plain, items, index, back, deep = leg.groups()
+    if every:
+        return "keys", 0
+    if quoted is not None:
+        return "key", json.loads(f'"{quoted}"')
+    if plain is not None:
+        return "key", plain
+    if items:
+        return "items", 0
+    if index is not None:
+        return "index", whole(index)
+    if deep:
+        return "deep", 0
+    return "last", whole(back or "0")
+
+
+def is_many(steps: list[tuple[str, Any]]) -> bool:
+    """Whether a path can lead to several values."""
+    return any(kind in ("keys", "items", "deep") for kind, _ in steps)
+
+
+def one_leg(path: str) -> list[tuple[str, Any]]:
+    """The legs of a path to one place. Raises 3149 for one to many."""
+    steps = legs(path)
+    if is_many(steps):
+        raise ErrInvalidJSONPathMultipleSelection()
+    return steps
+
+
+def find(document: Document, steps: list[tuple[str, Any]]) -> list[Document]:
+    """All that a path leads to."""
+    places = [document]
+    for kind, detail in steps:
+        if kind == "deep":
+            places = _deep(places)
+            continue
+        before = interruption.checked(places)
+        places = [found for place in before for found in _step(place, kind, detail)]
+    return places
+
+
+def _deep(places: list[Document]) -> list[Document]:
+    """The places and all inside them, every container once: `**` behind `**` finds nothing new."""
+    found: list[Document] = []
+    seen: set[int] = set()
+    waiting = places[::-1]
+    while waiting:
+        interruption.check()
+        place = waiting.pop()
+        if isinstance(place, dict | list):
+            if id(place) in seen:
+                continue
+            seen.add(id(place))
+            inside = list(place.values()) if isinstance(place, dict) else place
+            waiting += inside[::-1]
+        found.append(place)
+    return found
+
+
+def _step(place: Document, kind: str, detail: Any) -> list[Document]:
+    if kind == "key":
+        return [place[detail]] if isinstance(place, dict) and detail in place else []
+    if kind == "keys":
+        keys = sorted(place, key=_key_order) if isinstance(place, dict) else []
+        return [place[key] for key in keys]
+    if kind == "items":
+        return list(place) if isinstance(place, list) else []
+    items = place if isinstance(place, list) else [place]
+    index = detail if kind == "index" else len(items) - 1 - detail
+    return [items[index]] if 0 <= index < len(items) else []
+
+
+def contains(target: Document, candidate: Document) -> bool:
+    """JSON_CONTAINS."""
+    if isinstance(target, list):
+        if isinstance(candidate, list):
+            return all(contains(target, item) for item in candidate)
+        return any(contains(item, candidate) for item in target)
+    if isinstance(target, dict):
+        return isinstance(candidate, dict) and all(
+            key in target and contains(target[key], value) for key, value in candidate.items()
+        )
+    same_kind = isinstance(target, bool) == isinstance(candidate, bool)
+    return (
+        same_kind and type(target) in _COMPARABLE.get(type(candidate), ()) and target == candidate
+    )
+
+
+_COMPARABLE: dict[type, tuple[type, ...]] = {
+    int: (int, float),
+    float: (int, float),
+    str: (str,),
+    bool: (bool,),
+    type(None): (type(None),),
+}
+
+
+def type_name(document: Document) -> str:
+    """JSON_TYPE."""
+    for kind, name in (
+        (bool, "BOOLEAN"),
+        (dict, "OBJECT"),
+        (list, "ARRAY"),
+        (str, "STRING"),
+        (int, "INTEGER"),
+        (float, "DOUBLE"),
+        (Decimal, "DECIMAL"),
+    ):
+        if isinstance(document, kind):
+            return name
+    return "NULL"
+
+
+# -- json order ------------------------------------------------------------------------------------
+
+_NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BOOLEAN = (bytes([rank]) for rank in range(1, 7))
+_SIGN = 1 << 63
+
+
+def key(text: str) -> bytes:
+    """The key of a JSON text."""
+    return _member_key(load(text))
+
+
+def _member_key(document: Any) -> bytes:
+    if document is None:
+        return _NULL
+    if isinstance(document, bool):
+        return _BOOLEAN + bytes([document])
+    if isinstance(document, str):
+        return _STRING + _ended(document.encode("utf-8", "surrogatepass"))
+    if isinstance(document, dict):
+        size = len(document).to_bytes(4, "big")
+        parts = [
+            _ended(name.encode()) + _member_key(value) for name, value in sorted(document.items())
+        ]
+        return _OBJECT + size + b"".join(parts)
+    if isinstance(document, list):
+        return _ARRAY + b"".join(b"\x01" + _member_key(value) for value in document) + b"\x00"
+    return _NUMBER + _number(document)
+
+
+def _ended(data: bytes) -> bytes:
+    return data.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
+
+
+def _number(value: Any) -> bytes:
+    """The nearest double, then what an integer has beyond it."""
+    double = float(value) + 0.0
+    bits = struct.unpack(">Q", struct.pack(">d", double))[0]
+    bits = ~bits & ((1 << 64) - 1) if bits & _SIGN else bits | _SIGN
+    rest = value - int(double) if isinstance(value, int) else 0
+    return struct.pack(">QQ", bits, rest + _SIGN)
+
+
+# -- json functions --------------------------------------------------------------------------------
 
 _JSON = always(types.JSON)
 _FLAG = always(types.BOOLEAN)
@@ -35,14 +332,14 @@ def _joined(left: Any, right: Any) -> Any:
 
 def _merge(*documents: str) -> str:
     """JSON_MERGE_PRESERVE."""
-    found = values.load(documents[0])
+    found = load(documents[0])
     for each in documents[1:]:
-        found = _joined(found, values.load(each))
-    return values.dump(found)
+        found = _joined(found, load(each))
+    return dump(found)
 
 
 def _overlaps(left: str, right: str) -> int:
-    one, other = values.load(left), values.load(right)
+    one, other = load(left), load(right)
     if isinstance(one, dict) and isinstance(other, dict):
         return int(any(key in other and other[key] == one[key] for key in one))
     if isinstance(one, list) or isinstance(other, list):
@@ -51,7 +348,7 @@ def _overlaps(left: str, right: str) -> int:
 
 
 def _pretty(document: str) -> str:
-    ordered = values.load(values.dump(values.load(document)))
+    ordered = load(dump(load(document)))
     return json.dumps(ordered, indent=2, ensure_ascii=False)
 
 
@@ -60,14 +357,12 @@ def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: st
     if how.lower() not in ("one", "all"):
         raise ErrJSONBadOneOrAllArg()
     pattern = like_matcher(wanted, escape or "\\")
-    place = values.load(document)
-    roots = [
-        (path, part) for path in paths or ("$",) for part in values.find(place, values.legs(path))
-    ]
+    place = load(document)
+    roots = [(path, part) for path in paths or ("$",) for part in find(place, legs(path))]
     found = list(dict.fromkeys(hit for path, part in roots for hit in _hits(part, path, pattern)))
     if not found:
         return None
-    return values.dump(found[0] if how.lower() == "one" or len(found) == 1 else found)
+    return dump(found[0] if how.lower() == "one" or len(found) == 1 else found)
 
 
 def _hits(place: Any, path: str, pattern: Matcher) -> list[str]:
@@ -88,15 +383,15 @@ def _key(key: str) -> str:
 
 def append(document: str, *pairs: Any) -> str:
     """JSON_ARRAY_APPEND(document, path, value, ...); values are documents already loaded."""
-    place = values.load(document)
+    place = load(document)
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
-        steps = values.legs(path)
+        steps = legs(path)
         if not steps:
             place = [*_listed(place), value]
             continue
-        for holder in values.find(place, steps[:-1]):
+        for holder in find(place, steps[:-1]):
             _append_in(holder, steps[-1], value)
-    return values.dump(place)
+    return dump(place)
 
 
 def _append_in(holder: Any, step: tuple[str, Any], value: Any) -> None:
@@ -111,17 +406,17 @@ def _append_in(holder: Any, step: tuple[str, Any], value: Any) -> None:
 
 def insert(document: str, *pairs: Any) -> str:
     """JSON_ARRAY_INSERT(document, path, value, ...)."""
-    place = values.load(document)
+    place = load(document)
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
-        steps = values.legs(path)
+        steps = legs(path)
         if not steps or steps[-1][0] not in ("index", "last"):
             raise ErrInvalidJSONPathArrayCell()
-        for holder in values.find(place, steps[:-1]):
+        for holder in find(place, steps[:-1]):
             if isinstance(holder, list):
                 kind, detail = steps[-1]
                 index = detail if kind == "index" else max(0, len(holder) - 1 - detail)
                 holder.insert(min(index, len(holder)), value)
-    return values.dump(place)
+    return dump(place)
 
 
 CHANGES = {
@@ -140,19 +435,19 @@ CHANGES = {
 
 def extract(document: str, *paths: str) -> str | None:
     """JSON_EXTRACT."""
-    steps = [values.legs(path) for path in paths]
-    place = values.load(document)
-    found = [part for one in steps for part in values.find(place, one)]
-    if len(steps) == 1 and not values.is_many(steps[0]):
-        return values.dump(found[0]) if found else None
-    return values.dump(found) if found else None
+    steps = [legs(path) for path in paths]
+    place = load(document)
+    found = [part for one in steps for part in find(place, one)]
+    if len(steps) == 1 and not is_many(steps[0]):
+        return dump(found[0]) if found else None
+    return dump(found) if found else None
 
 
 def unquote(text: str) -> str:
     """JSON_UNQUOTE: the text of a JSON string; everything else as it is."""
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
-    found = values.load(text)
+    found = load(text)
     return found if isinstance(found, str) else text
 
 
@@ -162,7 +457,7 @@ def _unquoted_extract(document: str, path: str) -> str | None:
 
 
 def _length(document: str, path: str = "$") -> int | None:
-    found = values.find(values.load(document), values.one_leg(path))
+    found = find(load(document), one_leg(path))
     if not found:
         return None
     return len(found[0]) if isinstance(found[0], dict | list) else 1
@@ -177,21 +472,21 @@ def _depth(document: Any) -> int:
 
 
 def _keys(document: str, path: str = "$") -> str | None:
-    found = values.find(values.load(document), values.one_leg(path))
+    found = find(load(document), one_leg(path))
     if not found or not isinstance(found[0], dict):
         return None
-    ordered = values.load(values.dump(found[0]))
-    return values.dump(list(ordered))
+    ordered = load(dump(found[0]))
+    return dump(list(ordered))
 
 
 def _contains(document: str, candidate: str, path: str = "$") -> int | None:
-    found = values.find(values.load(document), values.one_leg(path))
-    return int(values.contains(found[0], values.load(candidate))) if found else None
+    found = find(load(document), one_leg(path))
+    return int(contains(found[0], load(candidate))) if found else None
 
 
 def _contains_path(document: str, how: str, *paths: str) -> int:
-    place = values.load(document)
-    hits = [bool(values.find(place, values.legs(path))) for path in paths]
+    place = load(document)
+    hits = [bool(find(place, legs(path))) for path in paths]
     return int(all(hits) if how.lower() == "all" else any(hits))
 
 
@@ -201,28 +496,26 @@ def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     for n in range(0, len(pairs), 2):
         if pairs[n] is None:
             raise ErrJSONDocumentNULLKey()
-        key = values.scalar(pairs[n], kinds[n])
-        built[key if isinstance(key, str) else values.dump(key)] = values.scalar(
-            pairs[n + 1], kinds[n + 1]
-        )
-    return values.dump(built)
+        key = scalar(pairs[n], kinds[n])
+        built[key if isinstance(key, str) else dump(key)] = scalar(pairs[n + 1], kinds[n + 1])
+    return dump(built)
 
 
 def build_array(parts: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     """JSON_ARRAY."""
-    return values.dump([values.scalar(v, k) for v, k in zip(parts, kinds, strict=True)])
+    return dump([scalar(v, k) for v, k in zip(parts, kinds, strict=True)])
 
 
 def _change(document: str, pairs: Sequence[Any], creates: bool, replaces: bool) -> str:
-    place = values.load(document)
+    place = load(document)
     for n in range(0, len(pairs), 2):
-        steps = values.one_leg(pairs[n])
+        steps = one_leg(pairs[n])
         if not steps:
             place = pairs[n + 1] if replaces else place
             continue
-        for holder in values.find(place, steps[:-1]):
+        for holder in find(place, steps[:-1]):
             _put(holder, steps[-1], pairs[n + 1], creates, replaces)
-    return values.dump(place)
+    return dump(place)
 
 
 def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces: bool) -> None:
@@ -242,7 +535,7 @@ def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces
 def changed(name: str, document: str, pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     """JSON_SET, JSON_INSERT, JSON_REPLACE, JSON_ARRAY_APPEND, JSON_ARRAY_INSERT."""
     ready = [
-        value if n % 2 == 0 else values.scalar(value, kind)
+        value if n % 2 == 0 else scalar(value, kind)
         for n, (value, kind) in enumerate(zip(pairs, kinds, strict=True))
     ]
     if name in _LISTS:
@@ -254,25 +547,25 @@ _LISTS = {"json_array_append": append, "json_array_insert": insert}
 
 
 def _remove(document: str, *paths: str) -> str:
-    place = values.load(document)
+    place = load(document)
     for path in paths:
-        steps = values.one_leg(path)
+        steps = one_leg(path)
         if not steps:
             raise ErrJSONVacuousPath()
-        for holder in values.find(place, steps[:-1]):
+        for holder in find(place, steps[:-1]):
             kind, detail = steps[-1]
             if kind == "key" and isinstance(holder, dict):
                 holder.pop(detail, None)
             elif kind in ("index", "last") and isinstance(holder, list) and detail < len(holder):
                 del holder[detail if kind == "index" else len(holder) - 1 - detail]
-    return values.dump(place)
+    return dump(place)
 
 
 def _merge_patch(*documents: str) -> str:
-    merged = values.load(documents[0])
+    merged = load(documents[0])
     for text in documents[1:]:
-        merged = _patched(merged, values.load(text))
-    return values.dump(merged)
+        merged = _patched(merged, load(text))
+    return dump(merged)
 
 
 def _patched(target: Any, patch: Any) -> Any:
@@ -299,17 +592,15 @@ def is_json(argument: Expr) -> bool:
 FUNCTIONS = {
     "json_contains": Function(2, 3, "jjs", _FLAG, _contains),
     "json_contains_path": Function(3, -1, "js", _FLAG, _contains_path),
-    "json_depth": Function(1, 1, "j", _FLAG, lambda d: _depth(values.load(d))),
+    "json_depth": Function(1, 1, "j", _FLAG, lambda d: _depth(load(d))),
     "json_extract": Function(2, -1, "js", _JSON, extract),
     "json_keys": Function(1, 2, "js", _JSON, _keys),
     "json_length": Function(1, 2, "js", always(types.integer(10)), _length),
     "json_merge_patch": Function(2, -1, "j", _JSON, _merge_patch),
-    "json_quote": Function(1, 1, "s", _value_type, values.quote),
+    "json_quote": Function(1, 1, "s", _value_type, quote),
     "json_remove": Function(2, -1, "js", _JSON, _remove),
-    "json_type": Function(
-        1, 1, "j", always(types.text(51)), lambda d: values.type_name(values.load(d))
-    ),
+    "json_type": Function(1, 1, "j", always(types.text(51)), lambda d: type_name(load(d))),
     "json_unquote": Function(1, 1, "s", _value_type, unquote),
     "json_unquoted_extract": Function(2, 2, "js", _value_type, _unquoted_extract),
-    "json_valid": Function(1, 1, "s", _FLAG, lambda text: int(values.is_valid(text))),
+    "json_valid": Function(1, 1, "s", _FLAG, lambda text: int(is_valid(text))),
 }

@@ -1,4 +1,4 @@
-"""Statements about the session, display and administration; nodes.py has the rest."""
+"""Statements about the session, display, administration and statistics; nodes.py has the rest."""
 
 from sqlglot import exp
 
@@ -275,3 +275,33 @@ class FlashbackDatabase(Node, frozen=True):
 Statement = Node | exp.Expression
 
 __all__ = ["AlterTable", "Statement"]
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+class AnalyzeTable(Node, frozen=True, kw_only=True):
+    """ANALYZE TABLE. `indexes` None: no INDEX clause, (): all; `columns` those of COLUMNS c, ...
+
+    `options` in the order written: ("buckets", 16.0), ("samplerate", 0.5)."""
+
+    tables: tuple[TableName, ...]
+    partitions: tuple[str, ...] = ()
+    indexes: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    options: tuple[tuple[str, float], ...] = ()
+
+
+class LockStats(Node, frozen=True):
+    """LOCK STATS t [PARTITION p, ...], ... | UNLOCK STATS, where `unlocks`."""
+
+    tables: tuple[tuple[TableName, tuple[str, ...]], ...]
+    unlocks: bool = False
+
+
+class DropStats(Node, frozen=True):
+    """DROP STATS t, ... [GLOBAL] | t PARTITION p, ..."""
+
+    tables: tuple[TableName, ...]
+    partitions: tuple[str, ...] = ()
+    whole: bool = False

@@ -3,11 +3,7 @@
 from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.sql.nodes import Node, TableName
-from exuvia.sql.nodes.session import (
-    AdminShowNextRowId,
-    Describe,
-    Show,
-)
+from exuvia.sql.nodes.session import AdminShowNextRowId, Describe, Show
 from exuvia.sql.parse.accounts import show_create_user, show_grants
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.tokens import read_expression

@@ -1,7 +1,7 @@
 """ANALYZE TABLE, LOCK | UNLOCK | DROP STATS."""
 
 from exuvia.sql.nodes import Node, TableName
-from exuvia.sql.nodes.statistics import AnalyzeTable, DropStats, LockStats
+from exuvia.sql.nodes.session import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.parse import session
 from exuvia.sql.parse.cursor import TokenCursor
 

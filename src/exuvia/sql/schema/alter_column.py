@@ -55,7 +55,6 @@ from exuvia.sql.nodes import (
 )
 from exuvia.sql.schema import check, foreign_key
 from exuvia.sql.schema.alter_context import AlterContext
-from exuvia.sql.schema.auto_random import check_modified
 from exuvia.sql.schema.column_definition import (
     check_name,
     check_one_value,
@@ -74,6 +73,7 @@ from exuvia.sql.schema.generated_column import (
 )
 from exuvia.sql.schema.index_definition import check_visible, part_bytes
 from exuvia.sql.schema.partition_definition import partition_columns
+from exuvia.sql.schema.table_options import check_modified
 from exuvia.sql.type_text import type_text
 
 # -- ADD and DROP ----------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
+from exuvia.sql.bind.aggregates import AGGREGATES
 from exuvia.sql.bind.calls import SPECIAL
-from exuvia.sql.bind.groups import AGGREGATES
 from exuvia.sql.bind.moment_literals import LITERALS
 from exuvia.sql.bind.moments import UNIT_CALLS
 from exuvia.sql.functions import FUNCTIONS

@@ -26,7 +26,6 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
-from exuvia.sql.schema.auto_random import with_auto_random
 from exuvia.sql.schema.column_definition import check_name, check_place, column_infos, in_database
 from exuvia.sql.schema.index_definition import (
     all_with_hidden,
@@ -43,6 +42,7 @@ from exuvia.sql.schema.table_options import (
     check_supported,
     id_cache,
     shard_bits,
+    with_auto_random,
 )
 
 Warn = Callable[[int, str], None]

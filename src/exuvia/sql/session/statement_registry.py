@@ -22,11 +22,10 @@ from sqlglot import exp
 
 from exuvia.sql import nodes
 from exuvia.sql.accounts import grants as ddl_grants
-from exuvia.sql.accounts import roles as ddl_roles
 from exuvia.sql.accounts import users as ddl_accounts
 from exuvia.sql.admin import jobs, maintenance
 from exuvia.sql.admin import statistics as admin_statistics
-from exuvia.sql.nodes import TableName, accounts, parts, rows, statistics
+from exuvia.sql.nodes import TableName, accounts, parts, rows
 from exuvia.sql.nodes import session as control_nodes
 from exuvia.sql.result import Result
 from exuvia.sql.schema import (
@@ -34,7 +33,6 @@ from exuvia.sql.schema import (
     create_table,
     database,
     drop_table,
-    recover,
     rename,
     sequence,
     view,
@@ -181,7 +179,7 @@ def _lock_tables(session: SessionApi, node: control_nodes.LockTables) -> None:
         session.rights.demand_table(("SELECT",), database, table)
 
 
-def _lock_stats(session: SessionApi, node: statistics.LockStats) -> None:
+def _lock_stats(session: SessionApi, node: control_nodes.LockStats) -> None:
     for name, _ in node.tables:
         session.rights.demand_table(("SELECT", "INSERT"), *_at(session, name))
 
@@ -261,27 +259,27 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.Update: StatementKind("UPDATE", _where_rows_are),
     accounts.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
     accounts.CreateRole: StatementKind(
-        "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_roles.create_role
+        "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_grants.create_role
     ),
     accounts.CreateUser: StatementKind(
         "CREATE", _server("CREATE USER"), own_txn=ddl_accounts.create_user
     ),
     accounts.DropRole: StatementKind(
-        "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_roles.drop_role
+        "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_grants.drop_role
     ),
     accounts.DropUser: StatementKind(
         "DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user
     ),
     accounts.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant),
-    accounts.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_roles.grant_roles),
+    accounts.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant_roles),
     accounts.RenameUser: StatementKind(
         "RENAME", _server("CREATE USER"), own_txn=ddl_accounts.rename_user
     ),
     accounts.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke),
-    accounts.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_roles.revoke_roles),
-    accounts.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_roles.set_default_role),
+    accounts.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke_roles),
+    accounts.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_default_role),
     accounts.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
-    accounts.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_roles.set_role),
+    accounts.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_role),
     accounts.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
     rows.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
     parts.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
@@ -328,14 +326,14 @@ STATEMENTS: dict[type, StatementKind] = {
         "DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change
     ),
     control_nodes.FlashbackDatabase: StatementKind(
-        "FLASHBACK", _SUPER, change=recover.flashback_database
+        "FLASHBACK", _SUPER, change=drop_table.flashback_database
     ),
     control_nodes.Flush: StatementKind("FLUSH", _flush, own_txn=control.flush),
     control_nodes.Kill: StatementKind("KILL", _by_its_own, own_txn=control.kill),
     control_nodes.LockTables: StatementKind("LOCK", _lock_tables, own_txn=control.lock_tables),
     control_nodes.PrepareStatement: StatementKind("PREPARE", _nothing, own_txn=control.prepare),
     control_nodes.RecoverTable: StatementKind(
-        "RECOVER FLASHBACK", _SUPER, change=recover.recover_table
+        "RECOVER FLASHBACK", _SUPER, change=drop_table.recover_table
     ),
     control_nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
     control_nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),
@@ -350,13 +348,13 @@ STATEMENTS: dict[type, StatementKind] = {
         "CALL HANDLER HELP XA", _nothing, own_txn=control.unsupported
     ),
     control_nodes.Use: StatementKind("USE", _by_its_own, own_txn=control.use),
-    statistics.AnalyzeTable: StatementKind(
+    control_nodes.AnalyzeTable: StatementKind(
         "ANALYZE", _tables("SELECT", "INSERT"), own_txn=admin_statistics.analyze
     ),
-    statistics.DropStats: StatementKind(
+    control_nodes.DropStats: StatementKind(
         "DROP", _tables("SELECT", "INSERT"), own_txn=admin_statistics.drop_stats
     ),
-    statistics.LockStats: StatementKind(
+    control_nodes.LockStats: StatementKind(
         "LOCK UNLOCK", _lock_stats, own_txn=admin_statistics.lock_stats
     ),
 }

@@ -16,14 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from exuvia.base.errors import (
-    Conflict,
-    Duplicate,
-    Refused,
-    SchemaChanged,
-    Unavailable,
-    WouldWait,
-)
+from exuvia.base.errors import Conflict, Duplicate, Refused, SchemaChanged, Unavailable, WouldWait
 from exuvia.base.mysql_errors import (
     ErrInfoSchemaChanged,
     ErrLockDeadlock,

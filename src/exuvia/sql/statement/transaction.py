@@ -16,14 +16,7 @@ every commit (law 2); a member without a lease commits nothing (law 8).
 
 from typing import NamedTuple
 
-from exuvia.base.errors import (
-    Conflict,
-    Deposed,
-    Duplicate,
-    Refused,
-    SchemaChanged,
-    Unavailable,
-)
+from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused, SchemaChanged, Unavailable
 from exuvia.base.mysql_errors import (
     ErrCantExecuteInReadOnlyTransaction,
     ErrInfoSchemaChanged,
