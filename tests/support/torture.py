@@ -360,11 +360,22 @@ class Writer:
     def _resolved(self, row_id: int, before: Cells | None, after: Cells | None) -> Cells | None:
         found = None
         while found is None:
-            found = self._execute(f"SELECT k, v FROM {self._table} WHERE id = {row_id}")
+            found = self._asked(f"SELECT k, v FROM {self._table} WHERE id = {row_id}")
         seen = (int(found[0][0]), int(found[0][1])) if found else None
         if seen not in (before, after):
             self.errors.append(f"row {row_id}: {seen}, neither {before} nor {after}")
         return seen
+
+    def _asked(self, text: str) -> list[tuple[int, ...]] | None:
+        """Rows, or None when there is no answer yet: who is refused here must ask again, or it
+        would forget that a statement may have been done."""
+        try:
+            return self._execute(text)
+        except pymysql.err.MySQLError as error:
+            if error.args[0] not in self._refusals:
+                raise
+            self._stopping.wait(_AWAY_S)
+            return None
 
     def _connected(self) -> pymysql.Connection:
         """To the node of its own slot, or to another one while that is down."""

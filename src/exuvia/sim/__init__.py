@@ -1,7 +1,7 @@
 """A seeded world: production objects on the memory store, stepped one transaction at a time.
 
     world.py     nodes with members, loops and clocks of their own; crash, pause, restart
-    faulty.py    a node's view of the store: it may be killed before or after any commit
+    process.py   a process, its clock and its store: it may be killed before or after any commit
     session.py   clients that write at random, with the plan of their own snapshot
     change.py    the schema change of a seed, and the person who may cancel it
     news.py      jobs that end, handlers of their events, and law 7

@@ -29,8 +29,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exuvia.base.counted import MOST_LISTED
-from exuvia.base.errors import Broken, Conflict, Refused
+from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused
 from exuvia.base.mysql_errors import ErrDataInconsistent, ErrRowDoesNotMatchPartition
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Array, Columns, Keys

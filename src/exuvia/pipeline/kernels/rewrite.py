@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from exuvia.base.counted import MOST_LISTED, counted
-from exuvia.base.errors import Broken, Conflict, Refused
+from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused, counted
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from exuvia.base.counted import MOST_LISTED, counted
-from exuvia.base.errors import Conflict, Duplicate, Refused
+from exuvia.base.errors import MOST_LISTED, Conflict, Duplicate, Refused, counted
 from exuvia.base.mysql_errors import ErrDataInconsistent, ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType
 from exuvia.catalog import reader, writer

@@ -14,8 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
-from exuvia.base.counted import MOST_LISTED, counted
-from exuvia.base.errors import Broken, Refused
+from exuvia.base.errors import MOST_LISTED, Broken, Refused, counted
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.table import Table

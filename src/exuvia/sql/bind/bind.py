@@ -4,7 +4,7 @@ guesses.
     literals, names, parameters, variables    bind/literals.py
     operators; comparison domains             bind/operators.py, bind/compare.py
     calls of functions, CASE, LIKE            bind/calls.py
-    aggregates, windows, subqueries           bind/groups.py
+    aggregates, windows, subqueries           bind/aggregates.py
     casts and collations                      bind/cast.py        result types: types.py
 
 Constant parts are folded. Errors: 1054, 1052 names; 1305, 1582 functions; 1267 collations; 1241,

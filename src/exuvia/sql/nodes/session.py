@@ -1,4 +1,4 @@
-"""Statements about the session, display, administration and statistics; nodes.py has the rest."""
+"""Statements about the session, display, administration and statistics."""
 
 from sqlglot import exp
 
