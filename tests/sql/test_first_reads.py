@@ -101,3 +101,28 @@ def test_clients_beyond_their_share_get_1637_and_the_node_goes_on(few: World) ->
         run(each, "COMMIT")
     run(other, "ALTER TABLE t ADD COLUMN b INT")
     run(other, "INSERT INTO t VALUES (1, 2)")
+
+
+def test_a_transaction_that_begins_with_a_write_takes_one_snapshot_for_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is newest is its own then; the next write reads what is newest anew."""
+    run(session, "CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    store = session.services.store
+    taken: list[int] = []
+    snapshot = store.snapshot
+
+    def counted(for_client: bool = False) -> object:
+        if for_client:
+            taken.append(1)
+        return snapshot(for_client)
+
+    monkeypatch.setattr(store, "snapshot", counted)
+    run(session, "BEGIN")
+    run(session, "UPDATE t SET b = 2 WHERE a = 1")
+    assert len(taken) == 1
+    run(session, "UPDATE t SET b = 3 WHERE a = 1")
+    assert len(taken) == 2
+    run(session, "COMMIT")
+    assert rows(session, "SELECT b FROM t") == [[3]]

@@ -13,7 +13,7 @@ from exuvia.sql.parse.text import parse
 from exuvia.sql.session import session as session_module
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, PlanCache
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, PlanCache
 from exuvia.sql.type_text import quoted
 from support.world import World, error, rows, run
 
@@ -231,3 +231,59 @@ def test_a_forgotten_catalog_costs_a_planning_and_no_error(numbers: Session) -> 
     for _ in range(3):
         assert rows(numbers, "SELECT a FROM n WHERE id = 2") == [[20]]
         schemas.clear()
+
+
+def test_the_plan_of_a_statement_is_looked_for_once(
+    numbers: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the wire, which asks first whether it is quick; likewise for a prepared one."""
+    prepared = numbers.prepare("SELECT a FROM n WHERE id = ?")
+    for _ in range(2):
+        run(numbers, "SELECT a FROM n WHERE id = 1")
+        numbers.execute_prepared(prepared, [1])
+    plans = numbers.services.plans
+    asked: list[object] = []
+    find = plans.find
+
+    def counted(key: Key) -> object:
+        asked.append(key)
+        return find(key)
+
+    monkeypatch.setattr(plans, "find", counted)
+    text = "SELECT a FROM n WHERE id = 2"
+    assert numbers.quick(text)
+    assert rows(numbers, text) == [[20]]
+    assert len(asked) == 1
+    assert numbers.quick(prepared)
+    assert numbers.execute_prepared(prepared, [3]).rows == [[30]]
+    assert len(asked) == 2
+
+
+def test_a_text_that_is_run_again_looks_again(numbers: Session) -> None:
+    """Between two runs of one text object its table, its surroundings, or both are others."""
+    text = "SELECT a FROM n WHERE id = 2"
+    assert rows(numbers, text) == [[20]]
+    run(numbers, "RENAME TABLE n TO n_before")
+    assert error(numbers, text) == (1146, "42S02")
+    run(numbers, "CREATE TABLE n (id int PRIMARY KEY, a int)")
+    assert rows(numbers, text) == []
+    run(numbers, "INSERT INTO n VALUES (2, 21)")
+    assert numbers.quick(text)
+    assert rows(numbers, text) == [[21]]
+    run(numbers, "CREATE TEMPORARY TABLE n (id int PRIMARY KEY, a int)")
+    assert rows(numbers, text) == []
+    run(numbers, "DROP TEMPORARY TABLE n")
+    run(numbers, "CREATE DATABASE plans_elsewhere")
+    run(numbers, "CREATE TABLE plans_elsewhere.n (id int PRIMARY KEY, a int)")
+    assert numbers.quick(text)
+    run(numbers, "USE plans_elsewhere")
+    assert rows(numbers, text) == []
+
+
+@pytest.mark.parametrize("text", ["BEGIN", "begin ", "COMMIT", " commit work", "ROLLBACK;"])
+def test_how_a_transaction_begins_and_ends_is_parsed_once(
+    numbers: Session, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(numbers, text)
+    monkeypatch.setattr(session_module, "parse", lambda text: pytest.fail(text))
+    run(numbers, text)

@@ -99,6 +99,7 @@ STRINGS = {TypeCode.VARCHAR, TypeCode.VAR_STRING, TypeCode.STRING} | TEXT_BLOBS
 
 # An IntFlag's own `&` makes a new flag: it costs twenty times what the number's does.
 _NOT_NULL, _UNSIGNED = int(Flag.NOT_NULL), int(Flag.UNSIGNED)
+_AUTO_INCREMENT = int(Flag.AUTO_INCREMENT)
 
 
 class FieldType(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +122,11 @@ class FieldType(msgspec.Struct, frozen=True, kw_only=True):
     def not_null(self) -> bool:
         """True where NULL is refused."""
         return bool(self.Flag & _NOT_NULL)
+
+    @property
+    def auto_increment(self) -> bool:
+        """True for a column that is given the next id."""
+        return bool(self.Flag & _AUTO_INCREMENT)
 
     @property
     def family(self) -> Family:

@@ -300,11 +300,15 @@ class IdAllocator:
         self._store = store
         self._lock = threading.Lock()
         self._blocks: dict[tuple[int, str], tuple[int, _Block]] = {}  # with the epoch of each
+        self._of: dict[int, tuple[TableInfo, TableIds]] = {}
         self.sequences = Sequences(store)
 
     def of(self, info: TableInfo) -> "TableIds":
         """The ids of one table as its info has them."""
-        return TableIds(self, info)
+        known = self._of.get(info.id)
+        if known is None or known[0] is not info:
+            known = self._of[info.id] = info, TableIds(self, info)
+        return known[1]
 
     def next(
         self,

@@ -78,7 +78,7 @@ class Schemas:
             hint = self._names.get(place)
         if hint is not None:
             known = self._at_revision(txn, *hint)
-            if known is not None and _is_named(known, *place):
+            if known is not None and known.place == place:
                 return known
         database_id = self.database(txn, database).id
         table_id = meta.find_table(txn, database_id, name)
@@ -155,13 +155,6 @@ class Schemas:
 def _fingerprint(txn: Transaction, database_id: int) -> Fingerprint:
     """What a cached database is valid for: a change of its charset moves no revision."""
     return meta.database_revision(txn, database_id), txn.get(keys.meta("db", database_id))
-
-
-def _is_named(table: Table, database: str, name: str) -> bool:
-    """Whether clients find the table under that place: both names lower case, both public."""
-    info, home = table.info, table.database
-    public = info.state == SchemaState.PUBLIC == home.state
-    return public and info.name.L == name and home.db_name.L == database
 
 
 class Loader:

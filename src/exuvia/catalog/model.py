@@ -38,7 +38,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as evolve
 
-from exuvia.base.types import FieldType, Flag
+from exuvia.base.types import FieldType
 from exuvia.catalog.state import SchemaState
 
 
@@ -302,7 +302,7 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def auto_increment(self) -> bool:
         """True for the AUTO_INCREMENT column."""
-        return bool(self.type.Flag & Flag.AUTO_INCREMENT)
+        return self.type.auto_increment
 
 
 class IndexColumn(msgspec.Struct, frozen=True, kw_only=True):

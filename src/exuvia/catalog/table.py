@@ -36,7 +36,7 @@ from exuvia.catalog.convert.type_change import (
 )
 from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
-from exuvia.catalog.state import DUTIES, Duty
+from exuvia.catalog.state import DUTIES, Duty, SchemaState
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -183,6 +183,20 @@ class Table:
         self.is_partitioned = info.partition is not None and not physical_id
         self.route: Any = None  # of sql/access/partitions.py, made once
         self._parts: dict[int, Table] = {}
+
+    @cached_property
+    def marks(self) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Where its revision and its database's stand, and what stands there while it is this."""
+        return (
+            (keys.revision(self.info.id), keys.number(self.revision)),
+            (keys.database_revision(self.database.id), keys.number(self.database_revision)),
+        )
+
+    @cached_property
+    def place(self) -> tuple[str, str] | None:
+        """Under which database and name, in lower case, clients find it; None while they do not."""
+        public = self.info.state == SchemaState.PUBLIC == self.database.state
+        return (self.database.db_name.L, self.info.name.L) if public else None
 
     @cached_property
     def columns(self) -> tuple[ColumnInfo, ...]:

@@ -52,8 +52,7 @@ from exuvia.kv.transaction import Transaction
 def fence(txn: Transaction, table: Table) -> None:
     """Law 1: the commit is refused if table or database moved more than one revision ahead of the
     plan."""
-    for key, limit in table.fences:
-        txn.require_at_most(key, limit)
+    txn.fence(table.fences)
 
 
 def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None) -> bytes:

@@ -44,6 +44,7 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.kv import keys
+from exuvia.kv.packet import Equal
 from exuvia.kv.store import Presence, Store
 from exuvia.kv.transaction import Transaction
 
@@ -126,6 +127,7 @@ class Member:
         self._left = False
         self.info = info
         self._fence_key = keys.meta("fence", info.id)
+        self._guarding = Equal(self._fence_key, b"")
         self._beat_key = keys.meta("beat", info.id)
         self.version = 0
 
@@ -195,14 +197,19 @@ class Member:
         """Which key of the store this member's epoch is, and what it holds while it stands."""
         return self._fence_key, self._epoch
 
-    def guard(self, txn: Transaction) -> None:
-        """The transaction commits only while this member has its present epoch (law 2).
-
-        Call it when the transaction begins. Raises Deposed while the member is fenced."""
-        epoch = self._epoch
+    def guarding(self) -> Equal:
+        """What a transaction that begins now requires, to commit only while this member has its
+        present epoch (law 2). Raises Deposed while the member is fenced."""
+        epoch, known = self._epoch, self._guarding
         if not epoch:
             raise Deposed(f"member {self.id} was fenced")
-        txn.require_equal(self._fence_key, epoch)
+        if known.payload != epoch:
+            known = self._guarding = Equal(self._fence_key, epoch)
+        return known
+
+    def guard(self, txn: Transaction) -> None:
+        """Have the transaction require it; to be called when it begins. Raises Deposed."""
+        txn.require_this(self.guarding())
 
     def serving(self, now: float) -> bool:
         """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""

@@ -196,6 +196,7 @@ class Transaction:
         self._unsorted: list[bytes] = []
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
         self._shared: set[bytes] = set()
+        self._fenced: tuple[tuple[bytes, int], ...] = ()
         self._channels: list[str] = []
         self.size = 0
         """Bytes of all keys and payloads written."""
@@ -403,6 +404,10 @@ class Transaction:
         """The key must hold exactly this when this commits, else Deposed: an epoch."""
         self._requirements[Equal, key] = Equal(key, payload)
 
+    def require_this(self, requirement: Equal) -> None:
+        """The same, of a requirement that is made once for many transactions."""
+        self._requirements[Equal, requirement.key] = requirement
+
     def require_at_most(self, key: bytes, limit: int) -> None:
         """The key must hold a number <= limit when this commits, else SchemaChanged: a revision.
 
@@ -410,6 +415,13 @@ class Transaction:
         known = self._requirements.get((AtMost, key))
         if known is None or (isinstance(known, AtMost) and limit < known.limit):
             self._requirements[AtMost, key] = AtMost(key, limit)
+
+    def fence(self, fences: tuple[tuple[bytes, int], ...]) -> None:
+        """`require_at_most` of each; once, for what asks again and again for the same."""
+        if self._fenced is not fences:
+            for key, limit in fences:
+                self.require_at_most(key, limit)
+            self._fenced = fences
 
     def notify(self, channel: str) -> None:
         """Wake those who wait on the channel once this has committed."""
@@ -470,6 +482,7 @@ class Transaction:
 
     def forget_expected(self, expecting: int) -> None:
         """Forget what was required after that point, for writes and reads that are undone."""
+        self._fenced = ()
         while len(self._requirements) > expecting:
             key = self._requirements.popitem()[0][1]
             self._shared.discard(key)

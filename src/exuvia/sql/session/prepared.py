@@ -31,6 +31,7 @@ from exuvia.sql.result import OutputColumn, Result, Value
 from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import KeptPlan
+from exuvia.sql.statement.plan_cache import ShapedStatement
 
 
 class Prepared:
@@ -58,12 +59,13 @@ class Prepared:
         return hinted(session.settings, self._wanted, lambda: self._run(session, values))
 
     def _run(self, session: SessionApi, values: Sequence[Value]) -> Result:
-        letters = letters_of(values)
-        result = session.run_shape(self.text, values, letters, self.node)
+        find = session.services.plans.find
+        key = session.settings.flavour(session.database), self.text, letters_of(values)
+        shaped = ShapedStatement(key, values, find(key))
+        result = session.run_shape(shaped, self.node)
         if result is None:
             return session.run_statement(self.node, self.text, values)
-        key = (session.settings.flavour(session.database), self.text, letters)
-        self._plan = session.services.plans.find(key)
+        self._plan = shaped.kept or find(key)
         return result
 
 

@@ -29,7 +29,7 @@ from exuvia.base.types import FieldType
 from exuvia.cluster.row_locks import SHORT
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
-from exuvia.sql.nodes.session import Statement
+from exuvia.sql.nodes.session import Begin, Commit, Rollback, Statement
 from exuvia.sql.parse.literals import letters_of, shape_of
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced, placed
@@ -45,17 +45,20 @@ from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.statement.context import Context, Ready, Seen, VirtualTable
 from exuvia.sql.statement.locks import NamedLocks
 from exuvia.sql.statement.plan import KeptPlan
-from exuvia.sql.statement.plan_cache import REFUSED, AsWritten
+from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, ShapedStatement
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 
-Shaped = tuple[str, list[Value], str]
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.I | re.S)
 
 _UNLIMITED = nullcontext()
+_BEGIN_AND_END = (Begin(), Commit(), Rollback())
+_ENDS: dict[str, Sequence[Statement]] = {}
+"""How clients write BEGIN, COMMIT and ROLLBACK, parsed: every transaction has two of them."""
+LONGEST_END, MOST_ENDS = 40, 64
 
 
 class Session:
@@ -97,7 +100,7 @@ class Session:
         self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
         # what runs now
         self._bound: tuple[Sequence[Value], str] = ((), "")
-        self._shaped: tuple[str, Shaped | None] = ("", None)
+        self._looked_up: tuple[str, str, ShapedStatement | None] = ("", "", None)
         self._ended = ""
         self._turn = threading.Lock()
         self._interruption = Interruption()
@@ -172,44 +175,55 @@ class Session:
             return self._run_text(text)
 
     def _run_text(self, text: str) -> Result | list[Result]:
-        shaped = self._shape(text)
+        shaped = self._look_up(text)
+        self._looked_up = "", "", None  # the next statement looks by itself
         if shaped is not None:
-            found = self.run_shape(*shaped)
+            found = self.run_shape(shaped)
             if found is not None:
                 return found
-        statements = parse(text)
-        if "?" in text and any(map(number_placeholders, statements)):
-            raise Misplaced("?")
+        statements = _ENDS.get(text) or self._parse(text)
         results = [self.run_statement(node, text) for node in statements]
         return results[0] if len(results) == 1 else results
 
-    def _shape(self, text: str) -> Shaped | None:
-        """The text's shape; `quick` has just asked for the same."""
-        last, shaped = self._shaped
-        if last is not text:
-            shaped = shape_of(text)
-            if shaped is not None:
-                key = (self.settings.flavour(self.database), shaped[0], shaped[2])
-                kept = self.services.plans.find(key)
-                if isinstance(kept, AsWritten):
-                    shaped = shape_of(text, kept.numbers)
-            self._shaped = (text, shaped)
+    def _parse(self, text: str) -> Sequence[Statement]:
+        statements = parse(text)
+        if "?" in text and any(map(number_placeholders, statements)):
+            raise Misplaced("?")
+        is_end = len(statements) == 1 and statements[0] in _BEGIN_AND_END
+        if is_end and len(text) <= LONGEST_END and len(_ENDS) < MOST_ENDS:
+            _ENDS[text] = statements
+        return statements
+
+    def _look_up(self, text: str) -> ShapedStatement | None:
+        """The text's shape and what is kept for it; `quick` has just asked for the same."""
+        flavour = self.settings.flavour(self.database)
+        last, surroundings, shaped = self._looked_up
+        if last is text and surroundings is flavour:
+            return shaped
+        split, find, shaped = shape_of(text), self.services.plans.find, None
+        if split is not None:
+            key = (flavour, split[0], split[2])
+            kept = find(key)
+            if isinstance(kept, AsWritten):
+                split = shape_of(text, kept.numbers)
+                assert split is not None
+                key = (flavour, split[0], split[2])
+                kept = find(key)
+            shaped = ShapedStatement(key, split[1], kept)
+        self._looked_up = text, flavour, shaped
         return shaped
 
-    def run_shape(
-        self, shape: str, values: Sequence[Value], letters: str, node: Statement | None = None
-    ) -> Result | None:
+    def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """The answer through a kept plan; None when this text must be planned by itself.
 
         `node` is the parsed shape, where the caller has it."""
-        key = (self.settings.flavour(self.database), shape, letters)
-        kept = self.services.plans.find(key)
+        key, values, kept = shaped
         if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
             return None
         if isinstance(kept, KeptPlan):
             locking, node = kept.locks, node or kept.tree
         else:
-            node = node or planner.tree_of_shape(shape)
+            node = node or planner.tree_of_shape(key[1])
             locking = planner.locks_rows(node)
 
         def work(context: Context) -> Result:
@@ -222,7 +236,8 @@ class Session:
             plan.check(context)
             return plan.run(context)
 
-        result = self.transactions.run(work, values, letters, locking)
+        reads = isinstance(kept, KeptPlan)
+        result = self.transactions.run(work, values, key[2], locking, reads)
         return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
@@ -343,12 +358,8 @@ class Session:
     def _short(self, statement: str | Ready) -> bool:
         if not isinstance(statement, str):
             return statement.short
-        shaped = self._shape(statement)
-        if shaped is None:
-            return False
-        key = (self.settings.flavour(self.database), shaped[0], shaped[2])
-        plan = self.services.plans.find(key)
-        return isinstance(plan, KeptPlan) and plan.short
+        shaped = self._look_up(statement)
+        return shaped is not None and isinstance(shaped.kept, KeptPlan) and shaped.kept.short
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long. Any thread."""

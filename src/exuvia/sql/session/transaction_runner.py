@@ -98,13 +98,19 @@ class TransactionRunner:
         self._release(committed=False)
 
     def _open(
-        self, explicit: bool, read_only: bool = False, pessimistic: bool = False
+        self,
+        explicit: bool,
+        read_only: bool = False,
+        pessimistic: bool = False,
+        reads: bool = False,
     ) -> OpenTransaction:
         session = self._session
         settings = session.settings
         token = (session.connection_id, next(_serial))
         lock = settings.metadata_lock
-        open_ = OpenTransaction(session.services, token, explicit, read_only, lock, pessimistic)
+        open_ = OpenTransaction(
+            session.services, token, explicit, read_only, lock, pessimistic, reads
+        )
         open_.about = session.statement
         open_.txn.limit(settings.entry_bytes, SIZE_STEP, self._grown)
         return open_
@@ -162,15 +168,18 @@ class TransactionRunner:
         parameters: Sequence[Value] = (),
         letters: str = "",
         locking: bool = False,
+        reads: bool = False,
     ) -> Result:
         """Run work in the open transaction, or in one of its own.
 
-        `locking`: it writes, or reads FOR UPDATE. Raises 1205, 1213, 1317, 3572, WouldWait."""
+        `locking`: it writes, or reads FOR UPDATE. `reads`: it will read before all else, so that
+        one of its own may have its snapshot at once. Raises 1205, 1213, 1317, 3572, WouldWait."""
         current = self.current
         if current is None and not self._session.settings.autocommit:
             current = self.begin()
         if current is None:
-            return self._alone(work, parameters, letters, self._locks() if locking else None)
+            locks = self._locks() if locking else None
+            return self._alone(work, parameters, letters, locks, reads)
         return self._within(current, work, parameters, letters, locking)
 
     def look(
@@ -189,13 +198,14 @@ class TransactionRunner:
         parameters: Sequence[Value],
         letters: str,
         locks: StatementLocks | None,
+        reads: bool,
     ) -> Result:
         session = self._session
         failure: Exception | None = None
         variables = dict(session.user_variables)
         try:
             for attempt in range(ATTEMPTS):
-                found = self._attempt(work, parameters, letters, locks)
+                found = self._attempt(work, parameters, letters, locks, reads)
                 if isinstance(found, Result):
                     return found
                 session.user_variables = dict(variables)
@@ -214,11 +224,12 @@ class TransactionRunner:
         parameters: Sequence[Value],
         letters: str,
         locks: StatementLocks | None,
+        reads: bool,
     ) -> Result | Exception | bytes:
         """Its result, why it lost, or the key it has to wait for."""
         if locks is not None:
             locks.look()
-        open_ = self._open(explicit=False)
+        open_ = self._open(explicit=False, reads=reads)
         try:
             context = self._context(open_, parameters, letters, locks)
             open_.txn.snapshot.in_use(True)  # until it is closed
@@ -336,7 +347,9 @@ class TransactionRunner:
         locks, variables = self._locks(), dict(session.user_variables)
         try:
             for attempt in range(ATTEMPTS):
-                found = self._current_read(current, work, parameters, letters, locks)
+                found = self._current_read(
+                    current, work, parameters, letters, locks, mark, expecting
+                )
                 if isinstance(found, Result):
                     return found
                 current.undo(mark, expecting)
@@ -365,11 +378,12 @@ class TransactionRunner:
         parameters: Sequence[Value],
         letters: str,
         locks: StatementLocks,
+        mark: int,
+        expecting: int,
     ) -> Result | bytes:
         """Its result, or the key it has to wait for; b"": its table has changed, plan it anew.
 
         It is for the caller to undo it then."""
-        mark, expecting = current.txn.mark(), current.txn.expecting()
         locks.look()
         current.read_newest()
         try:

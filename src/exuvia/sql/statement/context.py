@@ -40,6 +40,7 @@ from exuvia.sql.parse.literals import type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row, Value
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
+from exuvia.sql.statement.plan_cache import ShapedStatement
 from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.settings import SessionSettings
 from exuvia.sql.statement.temporary import TemporaryTables
@@ -167,9 +168,7 @@ class SessionApi(Protocol):
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
         """Run a parsed statement."""
 
-    def run_shape(
-        self, shape: str, values: Sequence[Value], letters: str, node: Statement | None = None
-    ) -> Result | None:
+    def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """Run through a kept plan, or None."""
 
     def check_interrupt(self) -> None:
@@ -332,6 +331,25 @@ class Context(Env):
         if rights.by_columns and not self.trusted:
             self._forbid(rights, found)
         return found
+
+    def means(self, database: str, name: str, table: Table) -> bool:
+        """Whether `table(database, name)` is this one, which a plan was made for.
+
+        Mostly two looks tell: while its revision and its database's stand in the snapshot it is
+        what it was, its name with it (catalog/infoschema.py)."""
+        session = self._session
+        if session.temporary is None and session.rights.everything:
+            place = (database or session.database).lower(), name.lower()
+            get = self.txn.get
+            (own, revision), (home, home_revision) = table.marks
+            if (
+                place == table.place
+                and get(own) == revision
+                and get(home) == home_revision
+                and (not self.held or self.held.get(place, table.info.id) == table.info.id)
+            ):
+                return True
+        return self.table(database, name) is table
 
     def _held_table(self, database: str, name: str) -> Table | None:
         """The table that this transaction has written under that name. It may be on its way out,

@@ -8,7 +8,7 @@ touch few keys, a point or a bounded range, and may run where nothing may block.
 write rows, or read them FOR UPDATE.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from exuvia.catalog.table import Table
@@ -17,8 +17,11 @@ from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 
 
-class Plan(ABC):
-    """See the module. `columns` is empty for a statement that writes."""
+class Plan:
+    """See the module. `columns` is empty for a statement that writes.
+
+    No ABC: whether something is a plan is asked several times a statement, and an ABC is asked in
+    Python."""
 
     columns: Sequence[OutputColumn] = ()
 
@@ -47,7 +50,7 @@ class KeptPlan(Plan):
 
     def fresh(self, context: Context) -> bool:
         """True while the name means this table at this revision."""
-        return context.table(self._database, self._name) is self.table
+        return context.means(self._database, self._name, self.table)
 
     def check(self, context: Context) -> None:
         """Raises 1142 where the session may not run it: plans are shared, rights are not."""

@@ -11,7 +11,10 @@ plan holds the tables it was made for and proves itself fresh in each statement'
 (law 1); nothing invalidates it but new statistics, of which every front hears (stats/cache.py).
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
+
+from exuvia.sql.result import Value
 
 Key = tuple[str, str, str]
 
@@ -27,6 +30,15 @@ class AsWritten(NamedTuple):
     """Marks a shape whose literals `numbers` (from 0) belong into it as they are written."""
 
     numbers: frozenset[int]
+
+
+class ShapedStatement(NamedTuple):
+    """A statement as its shape, the values for its `?`, and what was kept for them when it was
+    looked for: once a statement. The plan proves itself fresh when it runs."""
+
+    key: Key
+    values: Sequence[Value]
+    kept: object  # a KeptPlan, AsWritten, Refusal, or None
 
 
 class PlanCache:

@@ -12,6 +12,7 @@ from datetime import timedelta, timezone, tzinfo
 from exuvia.base.errors import Refused
 from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
+from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting
 from exuvia.sql.statement.services import Services
@@ -38,6 +39,8 @@ class SessionSettings:
         self.entry_bytes = ENTRY_BYTES
         self.max_execution_s = 0.0
         self.zone: tzinfo | None = None
+        self.id_spacing = EVERY
+        self.zero_is_an_id = False
         self._refresh()
 
     def _refresh(self) -> None:
@@ -49,15 +52,19 @@ class SessionSettings:
         self.entry_bytes = int(self.get("tidb_txn_entry_size_limit")) or ENTRY_BYTES
         self.max_execution_s = int(self.get("max_execution_time")) / 1000
         self.zone = zone_of(self.get("time_zone"))
+        increment, offset = (
+            int(self.get(f"auto_increment_{each}")) for each in ("increment", "offset")
+        )
+        self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
+        self.id_spacing = EVERY if increment == 1 else Spacing(increment, offset)
         self._flavours = {}
 
     def get(self, name: str) -> str:
         """Text of a variable in this session. Raises 1193."""
-        lower = variables.canonical(name)
-        found = variables.find(name)
+        found = variables.VARIABLES.get(name) or variables.find(name)
         if found.scope == "G" and not found.read_only:
-            return self.read_global(lower)
-        text = self._texts.get(lower)
+            return self.read_global(found.name)
+        text = self._texts.get(found.name)
         return found.default if text is None else text
 
     def flavour(self, database: str) -> str:

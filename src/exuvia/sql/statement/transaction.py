@@ -105,7 +105,9 @@ class OpenTransaction:
         read_only: bool = False,
         metadata_lock: bool = True,
         pessimistic: bool = False,
+        reads: bool = False,
     ) -> None:
+        """`reads`: its snapshot is taken at once. Raises 8027, and then what the store raises."""
         self._services = services
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
@@ -122,21 +124,21 @@ class OpenTransaction:
         self.read_only = read_only
         self.savepoints: list[Savepoint] = []
         self.token = token
-        self.txn = Transaction.unread(services.store, self._snapshot)
-        self.txn.locks = explicit
-        self._guard()
+        try:
+            guard = services.member.guarding()  # before the snapshot: see law 2
+        except Deposed:
+            raise ErrInfoSchemaExpired() from None
+        self.txn = txn = (
+            Transaction(services.store, self._snapshot())
+            if reads
+            else Transaction.unread(services.store, self._snapshot)
+        )
+        txn.locks = explicit
+        txn.require_this(guard)
 
     def _snapshot(self) -> Snapshot:
         """A fresh one of the store, of which clients have a share. Raises 1637."""
         return self._services.store.snapshot(for_client=True)
-
-    def _guard(self) -> None:
-        """Bind it to the epoch it began in, not to one its member takes later (law 2)."""
-        try:
-            self._services.member.guard(self.txn)
-        except Deposed:
-            self.txn.rollback()
-            raise ErrInfoSchemaExpired() from None
 
     @property
     def writes(self) -> bool:
@@ -146,8 +148,11 @@ class OpenTransaction:
     def read_newest(self) -> None:
         """Read what is committed now, until `read_first`: a current read.
 
-        Its own snapshot is taken first: it is never younger than one that is written over."""
-        self.txn.open()
+        Its own snapshot is taken first: it is never younger than one that is written over. Where it
+        has none yet, its own is the newest."""
+        if self.txn.is_unread:
+            self.txn.open()
+            return
         newest = self._snapshot()
         newest.in_use(True)  # until it is closed: it is the statement's alone
         self.first = self.txn.read_from(newest)

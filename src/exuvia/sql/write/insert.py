@@ -32,7 +32,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongValueCountOnRow,
 )
 from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode
-from exuvia.catalog.autoid import EVERY, Spacing, counter_bits, random_column, scattered
+from exuvia.catalog.autoid import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
@@ -172,6 +172,7 @@ def _others(
 
 
 Cell = Callable[[Row, Context, int], Value]
+Storer = Callable[[Value, Context, int], Value]
 
 
 # -- the statement ---------------------------------------------------------------------------------
@@ -244,6 +245,8 @@ class InsertValues(KeptPlan):
         self._rules = strictness(context, node.ignore, len(rows) == 1)
         self._changes = _changes(node, target, context, self._rules)
         source = TableSource(target.table, "", node.table.name, node.table.name, ())
+        self._has_generated = any(column.is_generated for column in target.table.info.cols)
+        self._storers: dict[tuple[int, int, int, int, str], Storer] = {}
         self._rows = [
             self._cells(n + 1, row, source.visible, context) for n, row in enumerate(rows)
         ]
@@ -277,15 +280,16 @@ class InsertValues(KeptPlan):
             return (lambda row, at, n: None) if is_auto else default_cell(column)
         if column.is_generated and is_own_default(tree, column.name.L):
             return default_cell(column)
-        if column.is_generated or asks_generated_default(tree, self.table.info):
+        if self._has_generated and (
+            column.is_generated or asks_generated_default(tree, self.table.info)
+        ):
             if column.is_generated and loads_a_dump(context):
                 return default_cell(column)
             raise ErrBadGeneratedColumn(column.name.O, self.table.info.name.O)
         tree = meant_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
-            kind = expressions.constant_type(tree, context)
-            store = storer(column, kind, is_auto, self._rules)
+            store = self._storer(position, column, expressions.constant_type(tree, context))
             return lambda row, at, n: store(constant(at), at, n)
         if tree.find(exp.Query):
             self.short = False
@@ -294,6 +298,16 @@ class InsertValues(KeptPlan):
         call = _reads_zeros(compiled, self.table)
         store = storer(column, compiled.type, is_auto, self._rules)
         return lambda row, at, n: store(call(row, at), at, n)
+
+    def _storer(self, position: int, column: ColumnInfo, kind: FieldType) -> Storer:
+        """One for all constants of a type in that column; a text's length decides nothing, else
+        no plan could serve another text."""
+        asked = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
+        found = self._storers.get(asked)
+        if found is None:
+            is_auto = position == self._target.auto
+            found = self._storers[asked] = storer(column, kind, is_auto, self._rules)
+        return found
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
@@ -340,9 +354,6 @@ def _reads_zeros(compiled: Compiled, table: Table) -> Callable[[Row, Context], V
 def default_cell(column: ColumnInfo) -> Cell:
     """A cell without a value of its own. Raises 1364 where the column has no default."""
     return lambda row, context, n: default_for(column, context)
-
-
-Storer = Callable[[Value, Context, int], Value]
 
 
 def storer(
@@ -426,14 +437,14 @@ class RowInserter:
         self._context = context
         self._changes = changes
         self._ids = context.session.services.ids.of(self._table.info)
-        self._spacing = _spacing(context) if target.auto >= 0 else EVERY
+        self._spacing = context.session.settings.id_spacing
         self._first_id = 0
         self._written_id = 0
         self._reserved = 0
         self._rows = 0
         self._affected = 0
         self._duplicates = 0
-        self._zero_is_a_value = "NO_AUTO_VALUE_ON_ZERO" in context.variable("sql_mode")
+        self._zero_is_an_id = context.session.settings.zero_is_an_id
         self._writer = RowWriter(self._table, context, target.partitions)
 
     def reserve(self, rows: int) -> None:
@@ -471,7 +482,7 @@ class RowInserter:
         """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
         position = self._target.auto
         value = row[position]
-        if value is None or (value == 0 and not self._zero_is_a_value):
+        if value is None or (value == 0 and not self._zero_is_an_id):
             row[position] = value = self._next_id()
             if self._target.random is not None:
                 row[position] = value = self._scattered(value)
@@ -596,10 +607,3 @@ class RowInserter:
             info=info,
             written_id=self._written_id if self._affected else 0,
         )
-
-
-def _spacing(context: Context) -> Spacing:
-    increment, offset = (
-        int(context.variable(f"auto_increment_{each}")) for each in ("increment", "offset")
-    )
-    return EVERY if increment == 1 else Spacing(increment, offset)

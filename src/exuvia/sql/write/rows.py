@@ -16,8 +16,8 @@ Generated columns come first, STORED and VIRTUAL alike: what follows (CHECK, par
 keys, keys of indexes) sees them computed.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import check
@@ -37,11 +37,11 @@ from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.generated import GeneratedColumn, generated_columns
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.checks import row_checks
+from exuvia.sql.write.checks import RowChecks, row_checks
 from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
 from exuvia.sql.write.partitioned import fits_of, partitions_of
 
-_KEPT = "generated"
+_KEPT = "stations"
 
 
 class Computed:
@@ -68,12 +68,25 @@ class Computed:
             return column.nearest(row, self._env)
 
 
-def computed(table: Table, context: Context) -> Computed | None:
-    """The station of a table; None where it has no generated columns."""
-    kept: tuple[GeneratedColumn, ...] | None = table.kept.get(_KEPT)
-    if kept is None:
-        kept = table.kept[_KEPT] = generated_columns(table.info)
-    return Computed(kept, context) if kept else None
+class Stations(NamedTuple):
+    """What rows of a table pass, as its definition has it; found once a revision. `auto`: where the
+    AUTO_INCREMENT column stands, -1 for none."""
+
+    generated: tuple[GeneratedColumn, ...]
+    checks: RowChecks | None
+    fits: Callable[[Row], None] | None
+    auto: int
+
+    @staticmethod
+    def of(table: Table) -> "Stations":
+        """Those of the table."""
+        kept: Stations | None = table.kept.get(_KEPT)
+        if kept is None:
+            auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)
+            generated = generated_columns(table.info)
+            kept = Stations(generated, row_checks(table), fits_of(table), auto)
+            table.kept[_KEPT] = kept
+        return kept
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -101,16 +114,14 @@ class RowWriter:
     ) -> None:
         self._table = table
         self._parts = partitions_of(table, context, named)
-        self._fits = fits_of(table)
         self._context = context
-        self._computed = computed(table, context)
-        self._checks = row_checks(table)
+        generated, self._checks, self._fits, self._auto = Stations.of(table)
+        self._computed = Computed(generated, context) if generated else None
         checker = foreign_key_checker(table, context, depth)
         is_early = checker is not None and checker.at_once
         self._early = checker if is_early else None
         self._late = None if is_early else checker
         self._rows = self._modified = 0
-        self._auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)
         context.writing(table)
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
