@@ -25,9 +25,9 @@ class Counting(MemoryStore):
         super().__init__()
         self.reads = 0
 
-    def read(self, key, sequence):
+    def value_at(self, key, sequence):
         self.reads += 1
-        return super().read(key, sequence)
+        return super().value_at(key, sequence)
 
 
 @pytest.fixture

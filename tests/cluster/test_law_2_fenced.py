@@ -5,6 +5,7 @@ import pytest
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.owner import owner_of
+from exuvia.kv.store import ForwardingStore
 from support.cluster_nodes import Node, live_ids, put, read
 
 
@@ -70,24 +71,21 @@ def test_terms_and_epochs_are_never_given_twice(store, clock):
 
 
 def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
-    class Interleaved:
+    class Interleaved(ForwardingStore):
         """Lets the other candidate commit between this one's look and its own commit."""
 
-        def __init__(self, rival):
-            self.rival = rival
+        rival = None
 
-        def begin(self):
-            txn = store.begin()
+        def snapshot(self, for_client=False):
+            view = self.shared.snapshot()
             if self.rival is not None:
                 rival, self.rival = self.rival, None
                 assert rival.campaigns()
-            return txn
-
-        def __getattr__(self, name):
-            return getattr(store, name)
+            return view
 
     first, second = Node(store, "first", clock), Node(store, "second", clock)
-    second.campaign._store = Interleaved(first)
+    second.campaign._store = interleaved = Interleaved(store)
+    interleaved.rival = first
     assert second.campaign.step(clock.monotonic()) == 0.0
     assert not second.campaign.is_owner
     assert not second.campaigns()

@@ -35,14 +35,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from exuvia.base.errors import Conflict, SchemaChanged
+from exuvia.base.errors import SchemaChanged
 from exuvia.base.mysql_errors import ErrAutoincReadFailed, ErrSequenceRunOut, ErrUnknownSequence
 from exuvia.base.types import Flag
 from exuvia.catalog import meta
 from exuvia.catalog.model import ColumnInfo, SequenceInfo, TableInfo
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import UNBOUNDED, Transaction
 
 KEPT = 1024  # sequences a node has values of
 
@@ -99,9 +99,7 @@ class Sequences:
         with self._lock:
             with self._store.read() as txn:
                 found = self._from_block(txn, table_id)
-            while found is None:
-                found = self._refill(table_id)
-            return found
+            return self._refill(table_id) if found is None else found
 
     def _from_block(self, txn: Transaction, table_id: int) -> int | None:
         held = self._blocks.get(table_id)
@@ -116,28 +114,26 @@ class Sequences:
             block.base = found
         return found
 
-    def _refill(self, table_id: int) -> int | None:
-        """Take a block and its first value; None if another node was quicker."""
-        txn = self._store.begin()
-        try:
+    def _refill(self, table_id: int) -> int:
+        """Take a block and its first value."""
+
+        def take(txn: Transaction) -> tuple[int, ValueBlock]:
             table, info = _table(txn, table_id)
             taken = _taken(info, _counter(txn, table_id, info))
             if taken is None:
                 raise ErrSequenceRunOut(_shown(txn, table))
             block, counter = taken
+            found = seek(block.base, info, block.offset, block.end)
+            if found is None:
+                raise ErrSequenceRunOut(_shown(txn, table))
             revision = meta.revision(txn, table_id)
             _put(txn, table_id, revision, info, counter)
-            txn.commit()
-        except Conflict:
-            return None
-        finally:
-            txn.rollback()
-        found = seek(block.base, info, block.offset, block.end)
-        if found is None:
-            raise ErrSequenceRunOut(_shown(txn, table))
-        block.base = found
+            block.base = found
+            return revision, block
+
+        revision, block = self._store.transact(take, UNBOUNDED)
         self._keep(table_id, revision, block)
-        return found
+        return block.base
 
     def _keep(self, table_id: int, revision: int, block: ValueBlock) -> None:
         if len(self._blocks) >= KEPT:
@@ -147,34 +143,31 @@ class Sequences:
     def set(self, table_id: int, value: int) -> int | None:
         """SETVAL: values up to this one are not given any more; None where they have been."""
         with self._lock:
-            while True:
-                txn = self._store.begin()
-                try:
-                    return self._set(txn, table_id, value)
-                except Conflict:
-                    continue
-                finally:
-                    txn.rollback()
+            answer, kept = self._store.transact(lambda t: self._set(t, table_id, value), UNBOUNDED)
+            if kept is not None:
+                self._keep(table_id, *kept)
+            return answer
 
-    def _set(self, txn: Transaction, table_id: int, value: int) -> int | None:
-        _, info = _table(txn, table_id)
+    def _set(
+        self, txn: Transaction, table_id: int, value: int
+    ) -> tuple[int | None, tuple[int, ValueBlock] | None]:
+        """The answer, and the block to keep with its revision once it is committed."""
+        info = _info(txn, table_id)
         revision = meta.revision(txn, table_id)
         up = info.sequence_increment > 0
         held = self._blocks.get(table_id)
         if held is not None and held[0] == revision:
             block = held[1]
             if _reached(block.base, value, up):
-                return None
+                return None, None
             if _reached(block.end, value, up):
                 block.base = value
-                return value
+                return value, None
         counter = _counter(txn, table_id, info)
         if _reached(counter.base, value, up):
-            return None
+            return None, None
         _put(txn, table_id, revision, info, Counter(value, counter.round))
-        txn.commit()
-        self._keep(table_id, revision, ValueBlock(value, value, first_of(info, counter.round)))
-        return value
+        return value, (revision, ValueBlock(value, value, first_of(info, counter.round)))
 
     def peek(self, txn: Transaction, table_id: int) -> int:
         """The value a node without a block would be given next; for SHOW."""
@@ -383,26 +376,25 @@ class IdAllocator:
         self, table_id: int, kind: Kind, to: Callable[[int], int], most: int
     ) -> tuple[int, int]:
         """(what stood, what stands now). Raises 1467, SchemaChanged."""
-        while True:
-            txn = self._store.begin()
-            key = keys.meta(kind, table_id)
+        key, revision = keys.meta(kind, table_id), keys.revision(table_id)
+
+        def take(txn: Transaction) -> tuple[int, int] | None:
             held = keys.read_number(txn.get(key))
             wanted = to(held)
             if wanted > most:
-                txn.rollback()
                 raise ErrAutoincReadFailed()
-            try:
-                if wanted != held:
-                    txn.require_at_most(keys.revision(table_id), _ANY)
-                    txn.put(key, keys.number(wanted))
-                    txn.commit()
-                return held, wanted
-            except SchemaChanged:
-                raise  # the table is gone
-            except Conflict:
-                continue  # another node took a block
-            finally:
-                txn.rollback()
+            if wanted != held:
+                if txn.get(revision) is None:
+                    return None
+                txn.require_at_most(revision, _ANY)
+                txn.put(key, keys.number(wanted))
+            return held, wanted
+
+        # unbounded: nodes that take ids of one table at a time harm no statement
+        taken = self._store.transact(take, UNBOUNDED)
+        if taken is None:
+            raise SchemaChanged(revision)  # the table is gone
+        return taken
 
 
 class TableIds:

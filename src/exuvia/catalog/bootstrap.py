@@ -20,7 +20,7 @@ The upgrade (ddl/upgrade.py) is made by the owner while nodes run; here a store 
 """
 
 from exuvia import __version__
-from exuvia.base.errors import Conflict, Unavailable
+from exuvia.base.errors import Unavailable
 from exuvia.catalog import meta, system_tables
 from exuvia.catalog.system_tables import DATABASES, LAST_SYSTEM_ID, SYSTEM
 from exuvia.catalog.sysvar import variables
@@ -37,19 +37,15 @@ def bootstrap(store: Store) -> bool:
     """Fill an empty store; True if this call did it, False if it was filled already.
 
     Safe to call from any number of processes at once. Raises Unavailable for another format."""
-    while True:
-        txn = store.begin()
-        try:
-            if _is_filled(txn):
-                _complete(txn)
-                return False
-            _fill(txn)
-            txn.commit()
-            return True
-        except Conflict:
-            continue  # somebody else committed: the next look finds the format
-        finally:
-            txn.rollback()
+    return store.transact(_fill_or_complete)
+
+
+def _fill_or_complete(txn: Transaction) -> bool:
+    if _is_filled(txn):
+        _complete(txn)
+        return False
+    _fill(txn)
+    return True
 
 
 def _is_filled(txn: Transaction) -> bool:
@@ -82,7 +78,6 @@ def _complete(txn: Transaction) -> None:
         affected=[info.id for info in missing],
         bumps={info.id: meta.STEP for info in missing},
     )
-    txn.commit()
 
 
 def _fill(txn: Transaction) -> None:

@@ -35,6 +35,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -46,7 +47,7 @@ from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.kv import keys
 from exuvia.kv.packet import Equal
 from exuvia.kv.store import Presence, Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, UNBOUNDED, Transaction
 
 Kind = Literal["front", "back"]
 BEATS_PER_LEASE = 5
@@ -166,23 +167,20 @@ class Member:
         return not self._epoch
 
     def _enter(self, now: float) -> None:
-        while True:
-            txn = self._store.begin()
+        def enter(txn: Transaction) -> tuple[bytes, MemberInfo]:
             last = keys.read_number(txn.get(keys.LAST_EPOCH))
             epoch = keys.number(last + 1)
-            self.info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
+            info = msgspec.structs.replace(self.info, number=self._free_number(txn, last))
             txn.put(keys.LAST_EPOCH, epoch)
             txn.put(keys.meta("fence", self.id), epoch)
             txn.put(keys.meta("beat", self.id), keys.number(1))
-            txn.put(keys.meta("member", self.id), msgspec.json.encode(self.info))
+            txn.put(keys.meta("member", self.id), msgspec.json.encode(info))
             txn.notify("owner")
-            try:
-                txn.commit()
-            except Conflict:
-                continue  # another member took that epoch
-            self._epoch = epoch
-            self._renewed_at = now
-            return
+            return epoch, info
+
+        # unbounded: a process that has no epoch can do nothing else
+        self._epoch, self.info = self._store.transact(enter, UNBOUNDED)
+        self._renewed_at = now
 
     def _free_number(self, txn: Transaction, last_epoch: int) -> int:
         """Its own again, or one that nobody has; of the free ones not what was just given up."""
@@ -246,30 +244,26 @@ class Member:
         if not self._epoch:
             self._enter(now)
             return self.info.lease_s / BEATS_PER_LEASE
-        txn = self._store.begin()
         try:
-            self.beat(txn)
-            txn.commit()
+            self._store.transact(self.beat, ONCE)
         except Conflict:
             return 0.0  # a fencing is under way: the next look tells
         except Deposed:
             self.deposed()
             return 0.0
-        finally:
-            txn.rollback()
         self.renewed(now)
         return self.info.lease_s / BEATS_PER_LEASE
 
     def leave(self) -> None:
         """Go in good order; nobody has to wait for a lease."""
         self._left = True
-        txn = self._store.begin()
-        try:
+
+        def leave(txn: Transaction) -> None:
             self.guard(txn)
             fence(txn, self.id)
-            txn.commit()
-        except (Conflict, Deposed):
-            txn.rollback()  # it was fenced already
+
+        with suppress(Conflict, Deposed):  # it was fenced already
+            self._store.transact(leave)
         self._epoch = b""
         self._presence.release()
 

@@ -12,7 +12,8 @@ A term is never used twice. An owner that wakes up late finds its term gone in t
 its clock says. Two candidates that seize at once write the same keys: one of them gets a Conflict.
 """
 
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -21,7 +22,7 @@ from exuvia.cluster import member as members
 from exuvia.cluster.member import Member, Silence
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 POLL_S = 0.25
 
@@ -87,36 +88,36 @@ class Campaign:
         if self._member.fenced:
             self._term = 0
             return POLL_S
-        txn = self._store.begin()
         try:
-            if self._still_mine(txn):
-                return POLL_S
-            self._term = 0
-            if not self._is_vacant(txn, now):
-                return POLL_S
-            self._term = self._seize(txn)
-            return POLL_S
+            self._term = self._store.transact(partial(self._keep_or_seize, now=now), ONCE)
         except Conflict:
             return 0.0  # another candidate was faster, or the owner beat after all
         except Deposed:
-            return POLL_S  # fenced: joining again comes first
-        finally:
-            txn.rollback()
+            pass  # fenced: joining again comes first
+        return POLL_S
+
+    def _keep_or_seize(self, txn: Transaction, now: float) -> int:
+        """The term that is this member's then."""
+        if self._still_mine(txn):
+            return self._term
+        self._term = 0  # whatever becomes of the rest
+        return self._seize(txn) if self._is_vacant(txn, now) else 0
 
     def demand(self) -> bool:
         """Take the role from a living owner; whether it is ours. For an upgrade only (seed 000).
 
         Its member lives on: the term alone refuses what it still commits for the role."""
-        txn = self._store.begin()
         try:
-            if not self._still_mine(txn):
-                self._term = 0
-                self._term = self._seize(txn, fences=False)
-            return True
+            self._term = self._store.transact(self._keep_or_demand, ONCE)
         except (Conflict, Deposed):
             return False
-        finally:
-            txn.rollback()
+        return True
+
+    def _keep_or_demand(self, txn: Transaction) -> int:
+        if self._still_mine(txn):
+            return self._term
+        self._term = 0
+        return self._seize(txn, fences=False)
 
     def _still_mine(self, txn: Transaction) -> bool:
         owner = owner_of(txn, self.role)
@@ -145,20 +146,19 @@ class Campaign:
         txn.put(term_key, keys.number(term))
         txn.put(keys.meta("owner", self.role), msgspec.json.encode(owner))
         txn.notify("owner")
-        txn.commit()
         return term
 
     def resign(self) -> None:
         """Give the role back, so that another takes it at once."""
         if not self._term:
             return
-        txn = self._store.begin()
-        try:
+
+        def give_back(txn: Transaction) -> None:
             self.guard(txn)
             txn.put(keys.meta("term", self.role), keys.number(self._term + 1))
             txn.delete(keys.meta("owner", self.role))
             txn.notify("owner")
-            txn.commit()
-        except (Conflict, Deposed):
-            txn.rollback()  # it was taken already
+
+        with suppress(Conflict, Deposed):  # it was taken already
+            self._store.transact(give_back)
         self._term = 0

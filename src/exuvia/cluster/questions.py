@@ -13,7 +13,7 @@ EXPLAIN of a schema change asks which of their open transactions wrote these tab
 for the answers but who asked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -27,7 +27,7 @@ from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 ANSWER_S = 2.0
 IDLE_S = 1.0
@@ -93,16 +93,14 @@ class Asking:
         finally:
             self._write(WriteKind.REMOVE, [question.key, *map(question.told, asked)])
 
-    def _write(self, kind: int, places: Iterable[bytes], payload: bytes = b"") -> None:
-        txn = self._store.begin()
-        try:
+    def _write(self, kind: int, places: Sequence[bytes], payload: bytes = b"") -> None:
+        def write(txn: Transaction) -> None:
             self._member.guard(txn)
             for key in places:
                 txn.write(kind, key, payload)
             txn.notify(ASK)
-            txn.commit()
-        finally:
-            txn.rollback()
+
+        self._store.transact(write)
 
     def _wait(self, question: Question, deadline: float) -> dict[str, Any]:
         while True:
@@ -138,9 +136,10 @@ class Answering:
         mine = {each.key: each for each in asked if self._member.id in each.whom}
         self._find(mine)
         try:
-            self._tell(mine, asked)
+            self._store.transact(lambda txn: self._tell(txn, mine, asked), ONCE)
         except (Conflict, Deposed):
             return _LOOK_S
+        self._given = {key: said for key, said in self._given.items() if key in mine}
         return IDLE_S
 
     def _find(self, mine: Mapping[bytes, Question]) -> None:
@@ -152,24 +151,18 @@ class Answering:
                 answer = msgspec.json.encode(handler(question.body))
                 self._given[key] = question.told(self._member.id), answer
 
-    def _tell(self, mine: Mapping[bytes, Question], asked: list[Question]) -> None:
+    def _tell(
+        self, txn: Transaction, mine: Mapping[bytes, Question], asked: list[Question]
+    ) -> None:
         """Put the answers (again, if a commit failed), remove those that nobody waits for."""
-        gone = self._given.keys() - mine.keys()
-        txn = self._store.begin()
-        try:
-            self._member.guard(txn)
-            self._remove_orphans(txn, asked)
-            for key, (place, answer) in self._given.items():
-                if key in gone:
-                    txn.write(WriteKind.REMOVE, place, b"")
-                elif txn.get(place) is None and txn.get(key) is not None:
-                    txn.write(WriteKind.PLACE, place, answer)
-                    txn.notify(TOLD)
-            txn.commit()
-        finally:
-            txn.rollback()
-        for key in gone:
-            del self._given[key]
+        self._member.guard(txn)
+        self._remove_orphans(txn, asked)
+        for key, (place, answer) in self._given.items():
+            if key not in mine:
+                txn.write(WriteKind.REMOVE, place, b"")
+            elif txn.get(place) is None and txn.get(key) is not None:
+                txn.write(WriteKind.PLACE, place, answer)
+                txn.notify(TOLD)
 
     def _remove_orphans(self, txn: Transaction, asked: list[Question]) -> None:
         living = {each.id for each in members.live(txn)}

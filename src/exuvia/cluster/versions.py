@@ -40,6 +40,7 @@ for an hour keeps its lease.
 import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -51,7 +52,7 @@ from exuvia.cluster.member import Member, MemberInfo, Silence
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 
 class Hold(NamedTuple):
@@ -249,32 +250,31 @@ class Waiter:
 
     def step(self, now: float) -> float:
         """Fence every member that is dead or silent for its lease; seconds until the next look."""
-        txn = self._store.begin()
-        try:
+
+        def fence(txn: Transaction) -> None:
             known = members.live(txn)
             self._silence.keep_only(known)
             self._fence(txn, self._ended(txn, known, now))
-            return IDLE_S
+
+        try:
+            self._store.transact(fence, ONCE)
         except Conflict:
             return 0.0  # one of them beat after all
         except Deposed:
-            return IDLE_S
-        finally:
-            txn.rollback()
+            pass
+        return IDLE_S
 
     def lagging(self, job_id: int, now: float) -> list[Lag]:
         """As the function, after fencing those of them that are dead or silent. Raises Deposed."""
-        txn = self._store.begin()
-        try:
+
+        def look(txn: Transaction) -> list[Lag]:
             behind = _behind(txn, job_id)
             ended = self._ended(txn, [info for info, _ in behind], now)
-            lags = [self._lag(txn, each, now) for each in behind]
+            lags = [self._lag(txn, each, now) for each in behind if each[0].id not in ended]
             self._fence(txn, ended)
-            return [lag for lag in lags if lag.member not in ended]
-        except Conflict:
-            return lags  # one of them beat after all: they are looked at again
-        finally:
-            txn.rollback()
+            return lags
+
+        return self._store.transact(look)  # one that beat after all is looked at again
 
     def _ended(self, txn: Transaction, known: list[MemberInfo], now: float) -> set[str]:
         return {info.id for info in known if self._silence.is_over(txn, info, now)}
@@ -284,7 +284,6 @@ class Waiter:
             self._guard(txn)
             for member_id in sorted(ended):
                 members.fence(txn, member_id)
-            txn.commit()
 
     def _lag(self, txn: Transaction, behind: tuple[MemberInfo, list[Blocker]], now: float) -> Lag:
         info, holds = behind
@@ -322,33 +321,34 @@ class Acknowledger:
         if member.fenced:
             member.step(now)
             return IDLE_S if member.fenced else 0.0  # it has left, or joined again: look
-        txn = self._store.begin()
+        beats = member.due_in(now) == 0.0
         try:
-            wanted = announced(txn)
-            self._tidy(txn, wanted)
-            fresh = {j: a for j, a in wanted.items() if self._answered.get(j, NOTHING) < a.place}
-            blocked = self._blocked(txn, fresh)
-            done = {j: a.place for j, a in fresh.items() if j not in blocked}
-            for job_id, place in done.items():
-                self._write(txn, job_id, place, [])
-            beats = member.due_in(now) == 0.0
-            self._explain(txn, blocked, now, beats)
-            if beats:
-                member.beat(txn)
-            if txn.has_writes:
-                member.guard(txn)
-                txn.commit()
+            done, is_blocked = self._store.transact(partial(self._look, now=now, beats=beats), ONCE)
         except Conflict:
             return 0.0  # a fencing is under way: the next look tells
         except Deposed:
             member.deposed()
             return 0.0
-        finally:
-            txn.rollback()
         if beats:
             member.renewed(now)
         self._answered.update(done)
-        return min(BLOCKED_S if blocked else IDLE_S, member.due_in(now))
+        return min(BLOCKED_S if is_blocked else IDLE_S, member.due_in(now))
+
+    def _look(self, txn: Transaction, now: float, beats: bool) -> tuple[dict[int, Place], bool]:
+        """What is acknowledged in it, by job id, and whether some job is held back."""
+        wanted = announced(txn)
+        self._tidy(txn, wanted)
+        fresh = {j: a for j, a in wanted.items() if self._answered.get(j, NOTHING) < a.place}
+        blocked = self._blocked(txn, fresh)
+        done = {j: a.place for j, a in fresh.items() if j not in blocked}
+        for job_id, place in done.items():
+            self._write(txn, job_id, place, [])
+        self._explain(txn, blocked, now, beats)
+        if beats:
+            self._member.beat(txn)
+        if txn.has_writes:
+            self._member.guard(txn)
+        return done, bool(blocked)
 
     def _blocked(
         self, txn: Transaction, wanted: Mapping[int, Announcement]

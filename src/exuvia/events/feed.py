@@ -39,7 +39,7 @@ from exuvia.kv import keys
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 TABLE = "exuvia_ddl_events"
 CHANNEL = "feed"
@@ -182,17 +182,16 @@ class Webhook:
             return url, found[0] if found else None
 
     def _move_on(self, entry: Entry) -> float:
-        txn = self._store.begin()
-        try:
+        def move(txn: Transaction) -> None:
             self._campaign.guard(txn)
             self._bookmark.put(txn, entry.position)
-            txn.commit()
+
+        try:
+            self._store.transact(move, ONCE)
         except Conflict:
             pass  # sent again: at least once
         except Deposed:
             self._campaign.deposed()
-        finally:
-            txn.rollback()
         return 0.0
 
 

@@ -55,7 +55,7 @@ from exuvia.kv import keys
 from exuvia.kv.chain import Chain
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 TABLE = "ddl_notifier"
 CHANNEL = "events"
@@ -406,13 +406,12 @@ class Notifier:
 
     def _purge(self, event: Event) -> None:
         """Seen by all, the last time by an operator's word, or by a handler that is no more."""
-        txn = self._store.begin()
-        try:
+
+        def remove(txn: Transaction) -> None:
             self._campaign.guard(txn)
             purge(txn, event)
-            txn.commit()
-        finally:
-            txn.rollback()
+
+        self._store.transact(remove, ONCE)
         self._page[self._at] = event._replace(flag=_GONE)
 
     def _let_go(self, handler: _Registered) -> None:
@@ -428,15 +427,13 @@ class Notifier:
         news = counter != self._seen or now - self._looked_at >= POLL_S
         if after is None and not news and not any(at <= now for at in due):
             return max(0.0, min([POLL_S, *(at - now for at in due)]))
-        txn = self._store.begin()
         try:
-            self._page = list(islice(pending(txn, after), PAGE))
-            self._release(txn)
+            with self._store.read() as txn:
+                self._page = list(islice(pending(txn, after), PAGE))
+                self._release(txn)
         except ExuviaError:
             self._page = []
             raise
-        finally:
-            txn.rollback()
         self._at, self._seen, self._looked_at = 0, counter, now
         return 0.0 if self._has_work(now) else min([POLL_S, *(max(0.0, at - now) for at in due)])
 

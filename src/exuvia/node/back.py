@@ -11,6 +11,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 
@@ -26,7 +27,7 @@ from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv.store import Store
 from exuvia.node import logs
 from exuvia.node.assemble import JUDGE, Base, Options, assemble
-from exuvia.node.loops import Loops, in_thread
+from exuvia.node.loops import Loops, in_thread, notify_all
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.pipeline.plans import Plan
 from exuvia.pipeline.spark import Spark
@@ -53,10 +54,7 @@ class Candidate:
         was_owner = self._campaign.is_owner
         pause_s = self._campaign.step(now)
         if self._campaign.is_owner and not was_owner:
-            notice = self._store.begin()
-            for channel in ("job", "ack", "history"):
-                notice.notify(channel)
-            notice.commit()
+            self._store.transact(partial(notify_all, channels=("job", "ack", "history")))
         return pause_s
 
 

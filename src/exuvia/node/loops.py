@@ -15,12 +15,14 @@ has no room for one more look, or fails once, must not end a loop for good.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from exuvia.base.clock import Clock, Loop
 from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 
 RETRY_S = 0.5
 DEPOSED_S = 0.1
@@ -132,7 +134,11 @@ class Loops:
     def _wake(self) -> None:
         """A notice on every channel: who sleeps sees at once that it is to end."""
         with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
-            notice = self._store.begin()
-            for channel in {each.channel for each in self._threads if each.channel}:
-                notice.notify(channel)
-            notice.commit()
+            channels = {each.channel for each in self._threads if each.channel}
+            self._store.transact(partial(notify_all, channels=channels))
+
+
+def notify_all(txn: Transaction, channels: Iterable[str]) -> None:
+    """Wake those who wait on any of them."""
+    for channel in channels:
+        txn.notify(channel)

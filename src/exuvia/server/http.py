@@ -93,9 +93,8 @@ class Status:
 
     def _store_answers(self) -> str:
         try:
-            txn = self._store.begin()
-            meta.version(txn)
-            txn.rollback()
+            with self._store.read() as txn:
+                meta.version(txn)
         except ExuviaError as error:
             return str(error)
         return ""

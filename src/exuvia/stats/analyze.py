@@ -29,14 +29,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError, Refused, Unavailable
+from exuvia.base.errors import Broken, Deposed, ExuviaError, Refused, Unavailable
 from exuvia.base.types import FieldType, packed_moment
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.pipeline import task
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.summary import ROWS, Summary, limit_of, types_of
@@ -189,7 +189,6 @@ def _merge(
 # -- analyze ---------------------------------------------------------------------------------------
 
 TOLD_EVERY_S = 0.5
-TRIES = 100
 
 
 def _never() -> bool:
@@ -353,15 +352,13 @@ class Analyzer:
         if table.is_partitioned:
             whole = f"merge global stats for {place[0]}.{place[1]} columns"
             rows.append(Logged(0, now, *place, "global", whole, **about))  # type: ignore[arg-type]
-        numbers: list[int] = []
 
-        def write(txn: Transaction) -> None:
+        def write(txn: Transaction) -> list[int]:
             if locked.get(txn, meta.whole_id(table)) is not None:
                 raise Gone(f"statistics of table {info.name.O} are locked")
-            numbers[:] = analysis_log.begin(txn, rows)
+            return analysis_log.begin(txn, rows)
 
-        self._commit(write)
-        return numbers
+        return self._commit(write)
 
     def _log(self, number: int, **fields: object) -> None:
         self._commit(lambda txn: analysis_log.change(txn, number, self._clock.wall_ns(), **fields))
@@ -383,20 +380,14 @@ class Analyzer:
         except ExuviaError:
             return
 
-    def _commit(self, write: Callable[[Transaction], None]) -> None:
-        """One transaction under the owner's term, again after a conflict."""
-        for attempt in range(TRIES):
-            txn = self._store.begin()
-            try:
-                self._campaign.guard(txn)
-                write(txn)
-                txn.commit()
-                return
-            except Conflict:
-                if attempt == TRIES - 1:
-                    raise
-            finally:
-                txn.rollback()
+    def _commit(self, write: Work[Answer]) -> Answer:
+        """One transaction under the owner's term."""
+
+        def guarded(txn: Transaction) -> Answer:
+            self._campaign.guard(txn)
+            return write(txn)
+
+        return self._store.transact(guarded)
 
 
 def job_info(order: AnalyzeOrder, subject: Subject) -> str:

@@ -24,7 +24,7 @@ from exuvia.cluster import member as members
 from exuvia.cluster.owner import Campaign
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import UNBOUNDED, Transaction
 from exuvia.stats import analysis_log
 
 BUCKETS = 256
@@ -137,7 +137,7 @@ class Requests:
         try:
             if self._term != self._campaign.term:
                 self._take_over()
-            found = self._next()
+            found = self._store.transact(self._next)
             if found is None:
                 return IDLE_S
             self._do(*found)
@@ -147,34 +147,26 @@ class Requests:
             return IDLE_S
 
     def _take_over(self) -> None:
-        txn = self._store.begin()
-        try:
+        def fail(txn: Transaction) -> int:
             self._campaign.guard(txn)
             reason = "the node that did it is no longer the owner of statistics"
             analysis_log.fail_the_unfinished(txn, self._clock.wall_ns(), reason)
-            txn.commit()
-            self._term = self._campaign.term
-        finally:
-            txn.rollback()
+            return self._campaign.term
 
-    def _next(self) -> tuple[int, AnalyzeOrder] | None:
+        self._term = self._store.transact(fail)
+
+    def _next(self, txn: Transaction) -> tuple[int, AnalyzeOrder] | None:
         """The next to do; those that nobody waits for are removed."""
         prefix = keys.meta("analyze")
-        txn = self._store.begin()
-        try:
-            self._campaign.guard(txn)
-            chosen = None
-            for key, raw in txn.scan(keys.span_of(prefix)):
-                request = _decoder.decode(raw)
-                if members.find(txn, request.member) is None:
-                    txn.delete(key)
-                elif not request.done and chosen is None:
-                    chosen = keys.read_number(key[len(prefix) :]), request.order
-            if txn.mark():
-                txn.commit()
-            return chosen
-        finally:
-            txn.rollback()
+        self._campaign.guard(txn)
+        chosen = None
+        for key, raw in txn.scan(keys.span_of(prefix)):
+            request = _decoder.decode(raw)
+            if members.find(txn, request.member) is None:
+                txn.delete(key)
+            elif not request.done and chosen is None:
+                chosen = keys.read_number(key[len(prefix) :]), request.order
+        return chosen
 
     def _do(self, number: int, order: AnalyzeOrder) -> None:
         try:
@@ -215,26 +207,20 @@ class Requests:
         return stopped
 
     def _answer(self, number: int, refused: Refused | None) -> None:
-        """Its session may mark it at the same time: what was done is not done again for that."""
-        while not self._answered(number, refused):
-            pass
-
-    def _answered(self, number: int, refused: Refused | None) -> bool:
         code, state, text = (
             (0, "", "") if refused is None else (refused.code, refused.state, refused.message)
         )
-        txn = self._store.begin()
-        try:
+
+        def answer(txn: Transaction) -> None:
             self._campaign.guard(txn)
             request = get(txn, number)
-            if request is None:
-                return True
-            done = msgspec.structs.replace(request, done=True, code=code, state=state, text=text)
-            put(txn, number, done)
-            txn.notify(ANSWERED)
-            txn.commit()
-        except Conflict:
-            return False
-        finally:
-            txn.rollback()
-        return True
+            if request is not None:
+                put(
+                    txn,
+                    number,
+                    msgspec.structs.replace(request, done=True, code=code, state=state, text=text),
+                )
+                txn.notify(ANSWERED)
+
+        # unbounded: its session may mark it at any time, and what was done is not done again
+        self._store.transact(answer, UNBOUNDED)

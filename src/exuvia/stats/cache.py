@@ -242,9 +242,8 @@ def read_columns(store: Store) -> tuple[RowCountColumns, int]:
     """mysql.stats_meta of one snapshot, and the greatest version in it."""
     from exuvia.catalog.codec import row_batch
 
-    txn = store.begin()
-    table = meta.table_of(txn)
-    txn.rollback()
+    with store.read() as txn:
+        table = meta.table_of(txn)
     positions = [table.position(name) for name in _NUMBERS]
     texts = table.position("exuvia_analyzed_indexes")
     columns: dict[str, Array] = {name: np.empty(0, np.int64) for name in _NUMBERS}

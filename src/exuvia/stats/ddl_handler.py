@@ -29,6 +29,7 @@ table.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 
 from exuvia.base.clock import Clock
@@ -242,8 +243,6 @@ def _one_value(known: Meta, column: ColumnInfo) -> Statistics:
 
 # -- new index -------------------------------------------------------------------------------------
 
-_TRIES = 20
-
 
 class NewIndexes:
     """Who is given what fills found; see pipeline/kernels/summary.py."""
@@ -258,21 +257,17 @@ class NewIndexes:
         place = meta.whole_id(table)
         made = statistics_of(found, table, Subject((), indexes, parts), place, TOP_N, BUCKETS)
         is_whole = place == order.info.id or not order.logical.is_partitioned
-        for _ in range(_TRIES):
-            txn = self._store.begin()
-            try:
-                for fence in order.fences:
-                    txn.require_equal(*fence)
-                if locked.get(txn, place) is None:
-                    _write(txn, place, made, found.rows)
-                    if is_whole:
-                        _say(txn, order)
-                txn.commit()
-                return
-            except Conflict:
-                continue
-            finally:
-                txn.rollback()
+
+        def write(txn: Transaction) -> None:
+            for fence in order.fences:
+                txn.require_equal(*fence)
+            if locked.get(txn, place) is None:
+                _write(txn, place, made, found.rows)
+                if is_whole:
+                    _say(txn, order)
+
+        with suppress(Conflict):
+            self._store.transact(write)
 
 
 def _write(txn: Transaction, place: int, made: list[Statistics], rows: int) -> None:

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Mapping
 from itertools import islice
 
-from exuvia.base.errors import Conflict
 from exuvia.cluster.member import Member
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 from exuvia.stats import meta
 from exuvia.stats.meta import Delta
 
@@ -62,7 +62,6 @@ class Deltas:
         self._member = member
         self._lock = threading.Lock()
         self._pending: dict[int, Delta] = {}
-        self._conflicts = 0
 
     def merge(self, ledger: Mapping[int, Delta]) -> None:
         """A transaction committed: what it did, by (physical) table id."""
@@ -78,26 +77,21 @@ class Deltas:
         batch = self._take()
         if not batch:
             return FLUSH_S
-        txn = self._store.begin()
-        try:
+
+        def add(txn: Transaction) -> None:
             self._member.guard(txn)
             meta.add(txn, batch)
-            txn.commit()
-        except Conflict:
-            self.merge(batch)  # another node flushed at this moment
-            self._conflicts += 1
-            return min(0.002 * self._conflicts, 0.1)
+
+        try:
+            self._store.transact(add)
         except BaseException:
             self.merge(batch)
             raise
-        finally:
-            txn.rollback()
-        self._conflicts = 0
         return 0.0 if len(batch) == BATCH else FLUSH_S
 
-    def flush(self, tries: int = 100) -> None:
+    def flush(self, batches: int = 100) -> None:
         """Write all there is: before the front ends."""
-        for _ in range(tries):
+        for _ in range(batches):
             with self._lock:
                 if not self._pending:
                     return

@@ -21,10 +21,11 @@ from typing import Any
 import msgspec
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict, Deposed, Unavailable
+from exuvia.base.errors import Deposed, Unavailable
 from exuvia.cluster.owner import Campaign
 from exuvia.kv import keys
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import Transaction
 from exuvia.stats.analysis_jobs import AnalysisJob
 from exuvia.stats.queue import Queue
 
@@ -32,7 +33,6 @@ CHANNEL = "queue"
 MOST_LINES = 10_000
 ANSWER_S = 3.0
 IDLE_S = 1.0
-TRIES = 50
 _ASKED = keys.meta("queue", "asked")
 _ANSWER = keys.meta("queue", "answer")
 
@@ -69,24 +69,18 @@ class QueueAnswering:
         """Answer, if somebody asked; seconds until the next look."""
         if not self._campaign.is_owner:
             return IDLE_S
-        txn = self._store.begin()
         try:
-            asked, known = keys.read_number(txn.get(_ASKED)), txn.get(_ANSWER)
-            if known is not None and _decoder.decode(known).asked >= asked:
-                return IDLE_S
-            if not asked:
-                return IDLE_S
+            self._store.transact(self._answer_what_is_asked)
+        except Deposed:
+            self._campaign.deposed()
+        return IDLE_S
+
+    def _answer_what_is_asked(self, txn: Transaction) -> None:
+        asked, known = keys.read_number(txn.get(_ASKED)), txn.get(_ANSWER)
+        if asked and (known is None or _decoder.decode(known).asked < asked):
             self._campaign.guard(txn)
             txn.put(_ANSWER, msgspec.json.encode(self._answer(asked)))
             txn.notify(CHANNEL)
-            txn.commit()
-        except Conflict:
-            return 0.0
-        except Deposed:
-            self._campaign.deposed()
-        finally:
-            txn.rollback()
-        return IDLE_S
 
     def _answer(self, asked: int) -> QueueAnswer:
         at_s = self._clock.wall_ns() / 1e9
@@ -106,7 +100,7 @@ class QueueAnswering:
 
 def ask(store: Store, clock: Clock, patience_s: float = ANSWER_S) -> QueueAnswer | None:
     """The queue as its owner has it now; an older answer, or None, when no owner answers."""
-    asked = _ask(store)
+    asked = store.transact(_ask)
     deadline = clock.monotonic() + patience_s
     while True:
         seen = store.counter(CHANNEL)
@@ -117,21 +111,11 @@ def ask(store: Store, clock: Clock, patience_s: float = ANSWER_S) -> QueueAnswer
         store.wait(CHANNEL, seen, left_s)
 
 
-def _ask(store: Store) -> int:
-    for attempt in range(TRIES):
-        txn = store.begin()
-        try:
-            asked = keys.read_number(txn.get(_ASKED)) + 1
-            txn.put(_ASKED, keys.number(asked))
-            txn.notify(CHANNEL)
-            txn.commit()
-            return asked
-        except Conflict:
-            if attempt == TRIES - 1:
-                raise
-        finally:
-            txn.rollback()
-    raise AssertionError("not reached")
+def _ask(txn: Transaction) -> int:
+    asked = keys.read_number(txn.get(_ASKED)) + 1
+    txn.put(_ASKED, keys.number(asked))
+    txn.notify(CHANNEL)
+    return asked
 
 
 def _read(store: Store) -> QueueAnswer | None:

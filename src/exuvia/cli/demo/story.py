@@ -218,9 +218,8 @@ def load(store_url: str, folder: Path) -> dict[str, int]:
     try:
         loaded = {}
         for name in SCHEMA:
-            transaction = store.begin()
-            table = Schemas(store).table(transaction, "tpch", name)
-            transaction.rollback()
+            with store.read() as txn:
+                table = Schemas(store).table(txn, "tpch", name)
             loaded[name] = bulk.load(store, table, batches(folder, name))
         return loaded
     finally:
