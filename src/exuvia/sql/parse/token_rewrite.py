@@ -51,19 +51,18 @@ _UNIT = re.compile("(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)
 
 def mended(tokens: list[Token]) -> list[Token]:
     """The tokens, every one at its place in the text."""
-    if not any(token.text.upper() in _WORDS for token in tokens):
+    places = [n for n, token in enumerate(tokens) if token.text.upper() in _WORDS]
+    if not places:
         return tokens
     found: list[Token] = []
-    place = 0
-    while place < len(tokens):
-        taken = _mended_at(tokens, place)
-        if taken is None:
-            found.append(tokens[place])
-            place += 1
-        else:
+    end = 0  # of what was taken over
+    for place in places:
+        taken = _mended_at(tokens, place) if place >= end else None
+        if taken is not None:
+            found += tokens[end:place]
             found += taken[0]
-            place += taken[1]
-    return found
+            end = place + taken[1]
+    return found + tokens[end:]
 
 
 def decided(text: str, tokens: list[Token]) -> list[Token]:

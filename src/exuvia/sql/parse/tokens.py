@@ -25,7 +25,6 @@ order of the text. Where their numbers differ (something was rewritten) only the
 import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
-from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -61,9 +60,9 @@ RESERVED = frozenset(_WORDS.split())
 
 # -- strict ----------------------------------------------------------------------------------------
 
-_LACKING = {(TokenType.L_PAREN, TokenType.COMMA)} | {
-    (TokenType.COMMA, after)
-    for after in (TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE)
+_LACK = {  # what makes a comma, or an opening parenthesis, one too many
+    TokenType.COMMA: {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE},
+    TokenType.L_PAREN: {TokenType.COMMA},
 }
 
 _OPERATORS = {
@@ -74,9 +73,14 @@ _OPERATORS = {
 
 def check_commas(text: str, tokens: Sequence[Token]) -> None:
     """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
-    for token, following in pairwise([*tokens, tokens[-1]]):
-        if (token.token_type, following.token_type) in _LACKING:
-            raise syntax_error(text, following.start)
+    lack: set[TokenType] | None = None  # none may follow the token before
+    for token in tokens:
+        kind = token.token_type
+        if lack is not None and kind in lack:
+            raise syntax_error(text, token.start)
+        lack = _LACK.get(kind)
+    if tokens and tokens[-1].token_type is TokenType.COMMA:
+        raise syntax_error(text, tokens[-1].start)
 
 
 def whole_number(token: Token | None) -> bool:
@@ -323,8 +327,10 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
         most = f"{MOST_TOKENS} words and signs"
         raise ErrCapacityExceeded(most, "a statement", "Parser bailed out for this query.")
     tokens = decided(text, mended(tokens))
+    kinds = {token.token_type for token in tokens}
     check_commas(text, tokens)
-    check_limits(text, tokens)
+    if TokenType.LIMIT in kinds:
+        check_limits(text, tokens)
     try:
         trees = _DIALECT.parser().parse(tokens, text)
     except ParseError as error:
@@ -334,7 +340,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or isinstance(tree, exp.Command):
         raise syntax_error(text, tokens[0].start)
-    return _with_precedence(cast(exp.Expression, tree), tokens)
+    return _with_precedence(cast(exp.Expression, tree), tokens, kinds)
 
 
 def read_expression(text: str, tokens: list[Token]) -> exp.Expression:
@@ -384,8 +390,11 @@ _BITWISE = (
 )
 
 
-def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expression:
-    if any(token.token_type in _DISTURBED for token in tokens):
+def _with_precedence(
+    tree: exp.Expression, tokens: list[Token], kinds: set[TokenType]
+) -> exp.Expression:
+    """The tree by MySQL's ranks. `kinds`: those of the tokens, for a walk of the tree is dear."""
+    if kinds & _DISTURBED:
         seen: set[int] = set()
         tops: list[exp.Expression] = []
         for node in tree.find_all(*_BITWISE):
@@ -398,9 +407,13 @@ def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expressio
                 top = top.parent
         for top in tops:
             _rank(top)
-    for node in list(tree.find_all(exp.Is)):
-        _lift_is(node)
-    if sum(token.token_type in _CONNECTIVES for token in tokens) > SHORT_CHAIN:
+    if kinds & _ISES:
+        for is_node in list(tree.find_all(exp.Is)):
+            _lift_is(is_node)
+    if (
+        kinds & _CONNECTIVES
+        and sum(token.token_type in _CONNECTIVES for token in tokens) > SHORT_CHAIN
+    ):
         for node in list(tree.find_all(exp.And, exp.Or, exp.Xor)):
             if type(node.parent) is not type(node):
                 _balance(node)
@@ -408,6 +421,7 @@ def _with_precedence(tree: exp.Expression, tokens: list[Token]) -> exp.Expressio
 
 
 _CONNECTIVES = {TokenType.AND, TokenType.OR, TokenType.XOR}
+_ISES = {TokenType.IS, TokenType.ISNULL, TokenType.NOTNULL}
 
 
 def _balance(top: Any) -> None:
