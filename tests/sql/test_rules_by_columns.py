@@ -8,7 +8,7 @@ import pytest
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
-from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.checks_judge import Parents, VectorCheck
 from exuvia.sql.write.foreign_keys import Finder

@@ -18,8 +18,13 @@ never on width or precision, so a change of width cannot break an index.
 
 from datetime import UTC, datetime
 from enum import IntEnum, IntFlag
+from typing import Any
 
 import msgspec
+
+Value = Any
+"""A value of its family's Python type, as above, or None. Which of them it is stands in a FieldType
+and is known when the program runs: no checker sees it."""
 
 
 class TypeCode(IntEnum):

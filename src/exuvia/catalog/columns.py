@@ -38,14 +38,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.codec.row_codec import packer_of, storage_of, unpacker_of
 from exuvia.catalog.convert.to_string import to_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Keys = Array | list[bytes]
-Value = Any
 
 DTYPES = {"q": "<i8", "Q": "<u8", "d": "<f8", "i": "<i4", "16s": "V16", "32s": "V32"}
 

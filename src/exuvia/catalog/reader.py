@@ -22,8 +22,8 @@ Whoever reads index entries for a client reads them here."""
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any
 
+from exuvia.base.types import Value
 from exuvia.catalog.codec.key_codec import handle_values, split_entry
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
@@ -31,8 +31,6 @@ from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv.keys import HANDLE_AT, VALUES_AT
 from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, Span, is_live
 from exuvia.kv.transaction import Transaction
-
-Value = Any
 
 
 def get(txn: Transaction, table: Table, handle: bytes) -> Row | None:

@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from exuvia.base.errors import Broken, SchemaChanged
-from exuvia.base.types import Family, Flag
+from exuvia.base.types import Family, Flag, Value
 from exuvia.catalog.codec.key_encoder import HANDLE_BYTES, VALUES_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row, RowDecoder, RowEncoder, layout_of, with_layout
 from exuvia.catalog.convert.type_change import (
@@ -39,8 +39,6 @@ from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, Ta
 from exuvia.catalog.state import DUTIES, Duty, SchemaState
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
-
-Value = Any
 
 
 class VirtualStep(NamedTuple):

@@ -29,12 +29,12 @@ from struct import Struct
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
-from exuvia.base.types import TypeCode
+from exuvia.base.types import TypeCode, Value
 from exuvia.server import results
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import LENGTH_BYTES
 from exuvia.server.results import Agreed
-from exuvia.sql.result import Result, Value
+from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Ready
 
 _OLD_DECIMAL = 0

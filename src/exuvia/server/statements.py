@@ -31,12 +31,13 @@ from exuvia.base.mysql_errors import (
     ErrStmtHasNoOpenCursor,
     ErrUnknownStmtHandler,
 )
+from exuvia.base.types import Value
 from exuvia.server import packets, results
 from exuvia.server.framing import Outgoing
 from exuvia.server.packets import Login, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.sql.parse.syntax_error import syntax_error
-from exuvia.sql.result import Result, Value
+from exuvia.sql.result import Result
 from exuvia.sql.statement.context import SessionApi
 
 TRANSFER_BYTES = 4 << 20

@@ -23,12 +23,11 @@ from exuvia.base.mysql_errors import (
     ErrWarnDataOutOfRange,
     WarnDataTruncated,
 )
-from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.nodes import Tree
-from exuvia.sql.result import Value
 
 Assign = Callable[[Value, int], Value]
 

@@ -2,10 +2,9 @@
 
 from sqlglot import exp
 
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.sql import expressions
 from exuvia.sql.nodes import Tree
-from exuvia.sql.result import Value
 from exuvia.sql.select.relational import relational
 from exuvia.sql.statement.context import Context
 

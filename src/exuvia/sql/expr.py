@@ -13,9 +13,7 @@ from typing import Any
 
 import msgspec
 
-from exuvia.base.types import Family, FieldType, TypeCode
-
-Value = Any
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 
 EXPLICIT, NO_COLLATION, IMPLICIT, SYSTEM, COERCIBLE, NUMERIC, IGNORABLE = range(7)
 

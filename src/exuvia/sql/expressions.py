@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
@@ -23,7 +23,7 @@ from exuvia.sql.expr import Expr
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of, letters_of, type_of
 from exuvia.sql.parse.placeholders import position_of
-from exuvia.sql.result import Row, Value
+from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 
 

@@ -10,11 +10,12 @@ Reading never fails on a value that does not fit its column: the nearest one is 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
+from exuvia.base.types import Value
 from exuvia.catalog.convert.values import zero_of
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.state import SchemaState
@@ -22,12 +23,11 @@ from exuvia.catalog.table import VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.cells import assign_to, narrowed
+from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.evaluate.env import Env, PlainEnv
 from exuvia.sql.expr import Expr, columns_of
 from exuvia.sql.parse.text import parse_expression
 
-Value = Any
 PLACE = "generated column function"
 STRICT = "exuvia_strict"  # in `change_state_info` of an index's column: its fill refuses
 

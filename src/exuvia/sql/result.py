@@ -9,12 +9,11 @@ or binary by the column's type (catalog/convert/values.py).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode, Value
 
-Value = Any
 Row = list[Value]
 
 

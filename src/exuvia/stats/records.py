@@ -18,11 +18,11 @@ rest. Texts longer than LONGEST characters are cut: bounds need no more.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert import values
@@ -151,7 +151,6 @@ def _rows(txn: Transaction, name: str, place: tuple[int, ...]) -> Iterator[tuple
 
 # -- bounds ----------------------------------------------------------------------------------------
 
-Value = Any
 LONGEST = 256
 
 

@@ -9,17 +9,15 @@ False) is wider than asked for; whoever scans it looks at the rows again.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from exuvia.base.errors import Broken
+from exuvia.base.types import Value
 from exuvia.catalog.codec.key_encoder import HASH_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
-
-Value = Any
 
 
 def index_key(table: Table, index: IndexInfo, row: Row, handle: bytes) -> tuple[bytes, bool]:

@@ -28,13 +28,11 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from struct import Struct
-from typing import Any
 
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation, no_pad_key, read_no_pad, read_pad_space
 
-Value = Any
 Encoder = Callable[[Value], bytes]
 Decoder = Callable[[bytes, int], tuple[Value, int]]
 

@@ -25,15 +25,14 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import accumulate
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert.values import convert, origin_default_of
 from exuvia.catalog.model import ColumnInfo, Layout, LayoutColumn, TableInfo, evolve
 from exuvia.catalog.state import DUTIES
 
-Value = Any
 Row = list[Value]
 Change = Callable[[Value], Value]
 

@@ -4,7 +4,7 @@ The texts hold COLUMN and ROW; `values.named` fills them in where both are known
 """
 
 from datetime import tzinfo
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from exuvia.base.mysql_errors import (
     ErrBadNull,
@@ -15,8 +15,6 @@ from exuvia.base.mysql_errors import (
     ErrWarnDataOutOfRange,
     WarnDataTruncated,
 )
-
-Value = Any
 
 NO_DOCUMENT = "The document root must not be followed by other values."
 EMPTY_DOCUMENT = "The document is empty"

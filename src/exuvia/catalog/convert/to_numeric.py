@@ -1,5 +1,6 @@
 """Assignment to integers, BIT, DECIMAL, FLOAT and DOUBLE.
 
+from exuvia.base.types import Value
 from text    blanks, a number, blanks. No number at all: 1366. Something behind it: 1265.
 rounding     DECIMAL and text halves away from zero; FLOAT to an integer halves to even (C's rint)
 """
@@ -7,13 +8,10 @@ rounding     DECIMAL and text halves away from zero; FLOAT to an integer halves 
 import re
 import struct
 from decimal import Decimal
-from typing import Any
 
-from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals, temporal
 from exuvia.catalog.convert.mode import Mode, incorrect, out_of_range, too_long, truncated
-
-Value = Any
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
 _WORDS = {  # of a type in 1366, as TiDB says them

@@ -9,20 +9,18 @@ is as a string.
 
 import json
 from struct import Struct
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from msgspec.structs import replace as evolve
 
 from exuvia.base.mysql_errors import ErrJSONDocumentTooDeep, ErrTruncatedWrongValueForField
-from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.base.types import TEXT_BLOBS, Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog import decimals, jsontext, temporal
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert.mode import COLUMN, Mode, invalid_json, too_long, truncated
 from exuvia.catalog.convert.to_numeric import number_of
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.temporal import shift_zone
-
-Value = Any
 
 _TEXT_BYTES = {
     TypeCode.TINY_BLOB: 255,

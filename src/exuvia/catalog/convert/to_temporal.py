@@ -6,15 +6,12 @@ rounding ends in.
 """
 
 from decimal import Decimal
-from typing import Any
 
-from exuvia.base.types import Family, FieldType, TypeCode, pack_date, pack_datetime
+from exuvia.base.types import Family, FieldType, TypeCode, Value, pack_date, pack_datetime
 from exuvia.catalog import decimals, temporal
 from exuvia.catalog.convert.mode import Mode, incorrect_time, out_of_range
 from exuvia.catalog.convert.to_numeric import number_of
 from exuvia.catalog.convert.to_string import to_text
-
-Value = Any
 
 _NUMERIC = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
 _FIRST_TIMESTAMP = pack_datetime(pack_date(1970, 1, 1), 0, 0, 1)

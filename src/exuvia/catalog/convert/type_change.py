@@ -45,7 +45,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import IntEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
@@ -56,7 +56,16 @@ from exuvia.base.mysql_errors import (
     ErrWarnDataOutOfRange,
     WarnDataTruncated,
 )
-from exuvia.base.types import INTEGER_BITS, STRINGS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.base.types import (
+    INTEGER_BITS,
+    STRINGS,
+    TEXT_BLOBS,
+    Family,
+    FieldType,
+    Flag,
+    TypeCode,
+    Value,
+)
 from exuvia.catalog import decimals
 from exuvia.catalog.convert.mode import COLUMN, ROW
 from exuvia.catalog.convert.mode import LENIENT as WITH_ZERO_DATES
@@ -149,7 +158,6 @@ def is_string(field: FieldType) -> bool:
 
 # -- a value whose column changes ---------------------------------------------------------------
 
-Value = Any
 Convert = Callable[[Value], Value]
 
 # in `change_state_info`; LEFT: `exuvia_changing_type` is the type that was, and nobody obeys it

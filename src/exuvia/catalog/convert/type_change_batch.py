@@ -12,21 +12,17 @@ Where a chunk holds a value that is refused, its values are looked at one by one
 which.
 """
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import WarnDataTruncated
-from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.columns import Array, Vector, vector_of
 from exuvia.catalog.convert.to_numeric import bounds_of
 from exuvia.catalog.convert.type_change import ColumnChange
-
-Value = Any
 
 _DOUBLE_DIGITS = 1 << 53
 

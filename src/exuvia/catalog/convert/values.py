@@ -24,17 +24,15 @@ Where no strict mode holds (`narrowed`), the value becomes the nearest, else the
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert import to_numeric, to_string, to_temporal
 from exuvia.catalog.convert.mode import COLUMN, LENIENT, ROW, STRICT, Mode, is_null
 from exuvia.catalog.convert.to_string import to_bytes, to_text
 from exuvia.catalog.model import ColumnInfo
 
-Value = Any
 Assigner = Callable[[Value, FieldType, FieldType, Mode], Value]
 
 _BY_TYPE: dict[int, Assigner] = {

@@ -20,10 +20,9 @@ from decimal import Decimal
 from typing import Final
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
-from exuvia.sql.result import Value
 
 
 class _Mark:

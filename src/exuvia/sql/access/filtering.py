@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrWrongArguments
+from exuvia.base.types import Value
 from exuvia.sql import expressions
 from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.access.choose import WantedOrder, choose, follows
@@ -28,7 +29,7 @@ from exuvia.sql.bind.zones import is_shifted
 from exuvia.sql.expressions import Compiled, ConstantOf, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
-from exuvia.sql.result import Row, Value
+from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 
 Pairs = Iterator[tuple[bytes, Row]]

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoPartitionForGivenValue
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import (
@@ -32,10 +32,10 @@ from exuvia.catalog.model import (
 )
 from exuvia.sql import expressions
 from exuvia.sql.access.sorting import comparer
-from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.result import Row, Value
+from exuvia.sql.result import Row
 
 NOWHERE = -1
 BEYOND = (2,)  # sorts behind every value: MAXVALUE

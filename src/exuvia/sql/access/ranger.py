@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
@@ -39,7 +39,6 @@ from exuvia.sql.expressions import ConstantOf, constant_of
 from exuvia.sql.functions.moment import names_zone
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.restore import restored
-from exuvia.sql.result import Value
 from exuvia.sql.statement.context import Context
 
 Resolve = Callable[[exp.Column], int | None]

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.collation import collation
 from exuvia.sql.functions import json_functions
-from exuvia.sql.result import Value
 
 _NULL = (0,)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from exuvia.base import limits
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.types import Value
 from exuvia.cluster import owner
 from exuvia.ddl import admin, queue
 from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
@@ -32,7 +33,7 @@ from exuvia.sql.nodes.session import (
     AdminShowDdlNotifier,
     AdminSkipEvent,
 )
-from exuvia.sql.result import Result, Row, Value
+from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context, SessionApi
 

@@ -20,9 +20,9 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.collation import collation as collation_of
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.bounded import GROWING, LEAST_PACKET, bytes_of
 from exuvia.sql.evaluate.compile import evaluate_constant
-from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.expr import (
     COERCIBLE,
     EXPLICIT,

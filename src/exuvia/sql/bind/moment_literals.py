@@ -10,8 +10,8 @@ from exuvia.base.types import FieldType
 from exuvia.sql import types
 from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.scope import Scope
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import evaluate_constant
-from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.expr import COERCIBLE, Cast, Constant, Expr
 
 _DAY = r"0*\d{1,4}([^\d]0*\d{1,2}){2}"

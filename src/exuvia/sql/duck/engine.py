@@ -38,13 +38,14 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, Protocol
 
 from exuvia.base.mysql_errors import ErrMemoryExceedForQuery
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
+from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.bounded import bytes_of
 from exuvia.sql.functions import json_functions
 
@@ -196,7 +197,7 @@ _TYPES = {
 }
 
 
-def literal(value: Any, kind: FieldType) -> str:
+def literal(value: Value, kind: FieldType) -> str:
     """A value as DuckDB SQL of the type's form."""
     wanted = type_of(kind)
     if value is None:
@@ -266,31 +267,36 @@ def key_of(text: str, kind: FieldType, collate: str = "") -> str:
 # -- quota -----------------------------------------------------------------------------------------
 
 _ROW_BYTES, _VALUE_BYTES = 72, 40  # what Python needs beside the texts, measured
-Row = Sequence[Any]
+Row = Sequence[Value]
 
 
-def quota_of(context: Any) -> int:
+class HasVariables(Protocol):
+    """A session, or an environment."""
+
+    def variable(self, name: str) -> str: ...
+
+
+def quota_of(asked: HasVariables) -> int:
     """Bytes; 0 where there is no limit, as without a session."""
-    asked = getattr(context, "variable", None)
-    if asked is None or asked("tidb_mem_oom_action").upper() == "LOG":
+    if isinstance(asked, PlainEnv) or asked.variable("tidb_mem_oom_action").upper() == "LOG":
         return 0
-    return max(0, int(asked("tidb_mem_quota_query")))
+    return max(0, int(asked.variable("tidb_mem_quota_query")))
 
 
-def exceeded(context: Any) -> Exception:
+def exceeded(env: Env) -> Exception:
     """What ends a query of that session that holds more than tidb_mem_quota_query."""
-    return ErrMemoryExceedForQuery(context.session.connection_id)
+    return ErrMemoryExceedForQuery(env.session.connection_id)
 
 
 class MemoryAccount:
     """The memory of one statement's rows. Raises 8175 where it is more than the quota."""
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._quota = quota_of(context)
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._quota = quota_of(env)
         self._held = 0
 
-    def texts(self, values: Iterable[Any]) -> list[Any]:
+    def texts(self, values: Iterable[Value]) -> list[Value]:
         """Texts of one batch, which is gone when the next one comes."""
         if not self._quota:
             return list(values)
@@ -299,7 +305,7 @@ class MemoryAccount:
             made.append(value)
             total += bytes_of(value)
             if total > self._quota:
-                raise exceeded(self._context)
+                raise exceeded(self._env)
         return made
 
     def rows(self, batch: Sequence[Row], texts: Sequence[int]) -> None:
@@ -310,4 +316,4 @@ class MemoryAccount:
         for place in texts:
             self._held += sum([bytes_of(row[place]) for row in batch])
         if self._held > self._quota:
-            raise exceeded(self._context)
+            raise exceeded(self._env)

@@ -24,14 +24,16 @@ from exuvia.base.mysql_errors import (
     ErrJSONDocumentNULLKey,
     ErrNotSupportedYet,
 )
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Renderer
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Aggregate, Call, Cast, Column, Constant, Expr, Windowed
 from exuvia.sql.functions import json_functions
 
-Gather = Callable[..., Any]
+Gather = Callable[..., Value]
+Gathered = tuple[Gather, Sequence[Any]]
 
 
 def gathered(node: Aggregate | Windowed, rows: Renderer, over: str) -> str | None:
@@ -49,10 +51,10 @@ def gathered(node: Aggregate | Windowed, rows: Renderer, over: str) -> str | Non
     return f"{name}({', '.join(lists)})"
 
 
-def _array(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
+def _array(node: Aggregate | Windowed) -> Gathered:
     kind = node.arguments[0].type
 
-    def run(values: list[Any] | None) -> str | None:
+    def run(values: list[Value] | None) -> str | None:
         if values is None:
             return None
         return json_functions.dump([json_functions.scalar(each, kind) for each in values])
@@ -60,13 +62,13 @@ def _array(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
     return run, node.arguments
 
 
-def _object(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
+def _object(node: Aggregate | Windowed) -> Gathered:
     kind = node.arguments[1].type
 
-    def run(keys: list[str | None] | None, values: list[Any] | None) -> str | None:
+    def run(keys: list[str | None] | None, values: list[Value] | None) -> str | None:
         if keys is None or values is None:
             return None
-        found: dict[str, Any] = {}
+        found: dict[str, Value] = {}
         for name, value in zip(keys, values, strict=True):
             if name is None:
                 raise ErrJSONDocumentNULLKey()
@@ -76,11 +78,11 @@ def _object(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
     return run, node.arguments
 
 
-def _percentile(node: Aggregate | Windowed) -> tuple[Gather, Sequence[Any]]:
+def _percentile(node: Aggregate | Windowed) -> Gathered:
     value, share = node.arguments
     percent = share.value if isinstance(share, Constant) else 0
 
-    def run(values: list[Any] | None) -> Any:
+    def run(values: list[Value] | None) -> Value:
         present = sorted(each for each in values or () if each is not None)
         if not present:
             return None
@@ -112,13 +114,13 @@ def group_concat(node: Aggregate, rows: Renderer) -> str:
     return f"{name}(list({{{row}}}{order}))"
 
 
-def _joined(node: Aggregate, env: Any) -> Gather:
+def _joined(node: Aggregate, env: Env) -> Gather:
     most = int(env.variable("group_concat_max_len"))
     separator: Any = node.separator
     if node.family is Family.BYTES:
         separator = separator.encode()
 
-    def run(rows: list[dict[str, Any]] | None) -> Any:
+    def run(rows: list[dict[str, Value]] | None) -> Value:
         kept = [row for row in rows or () if row["v"] is not None]
         if node.distinct:
             kept = list({tuple(row.values())[1:]: row for row in reversed(kept)}.values())[::-1]
@@ -134,7 +136,7 @@ def _joined(node: Aggregate, env: Any) -> Gather:
     return run
 
 
-def _named(node: Aggregate, env: Any) -> str:
+def _named(node: Aggregate, env: Env) -> str:
     """The arguments as messages show them."""
     found = []
     for part in node.arguments:
@@ -145,7 +147,7 @@ def _named(node: Aggregate, env: Any) -> str:
     return ", ".join(found)
 
 
-_MAKERS: dict[str, Callable[[Any], tuple[Gather, Sequence[Any]]]] = {
+_MAKERS: dict[str, Callable[[Any], Gathered]] = {
     "json_arrayagg": _array,
     "json_objectagg": _object,
     "approx_percentile": _percentile,

@@ -29,6 +29,7 @@ from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
+from exuvia.sql.env import Env
 from exuvia.sql.evaluate.compile import compile_expression, is_volatile
 from exuvia.sql.evaluate.texts import operation
 from exuvia.sql.expr import (
@@ -60,7 +61,7 @@ class Renderer:
     `leaf` gives the SQL of columns, aggregates, windows and subqueries; `functions` collects the
     Python functions that the query needs."""
 
-    def __init__(self, leaf: Leaf, functions: "Functions", env: Any) -> None:
+    def __init__(self, leaf: Leaf, functions: "Functions", env: Env) -> None:
         self.leaf = leaf
         self.functions = functions
         self.env = env
@@ -139,7 +140,7 @@ def _is_null_column(expr: Expr) -> bool:
 class Functions:
     """The Python functions of one query: registered before it runs, removed behind it."""
 
-    def __init__(self, prefix: str, env: Any) -> None:
+    def __init__(self, prefix: str, env: Env) -> None:
         self.prefix = prefix
         self.env = env
         self.made: list[tuple[str, Any, list[str], str, bool]] = []

@@ -10,12 +10,11 @@ import math
 import operator
 from collections.abc import Callable
 from decimal import ROUND_DOWN, Decimal
-from typing import Any
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrDivisionByZero
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
+from exuvia.sql.env import Compiled, Env, Maker, Row
 from exuvia.sql.evaluate.cast import LEAST_INT, MOST_INT, MOST_UINT
-from exuvia.sql.evaluate.env import Compiled, Maker, Row
 from exuvia.sql.evaluate.texts import DIGITS, operation
 from exuvia.sql.expr import Call
 from exuvia.sql.types import family_of
@@ -23,11 +22,13 @@ from exuvia.sql.types import family_of
 _MOST_WHOLE = 81  # digits before the point: nine words of nine
 
 
-def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[Any, Any], Any]:
+def _held(
+    run: Callable[[Value, Value], Value], call: Call, sign: str
+) -> Callable[[Value, Value], Value]:
     family = family_of(call.type)
     if family is Family.FLOAT:
 
-        def double(a: Any, b: Any) -> float:
+        def double(a: Value, b: Value) -> float:
             try:
                 found = run(a, b)
             except OverflowError:
@@ -39,7 +40,7 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
         return double
     if family is Family.DECIMAL:
 
-        def exact(a: Any, b: Any) -> Any:
+        def exact(a: Value, b: Value) -> Value:
             found = run(a, b)
             if found.adjusted() >= _MOST_WHOLE:
                 raise ErrDataOutOfRange("DECIMAL", operation(call, sign, (a, b)))
@@ -50,7 +51,7 @@ def _held(run: Callable[[Any, Any], Any], call: Call, sign: str) -> Callable[[An
     least, most = (0, MOST_UINT) if unsigned else (LEAST_INT, MOST_INT)
     what = "BIGINT UNSIGNED" if unsigned else "BIGINT"
 
-    def whole(a: Any, b: Any) -> int:
+    def whole(a: Value, b: Value) -> int:
         found = run(a, b)
         if found < least or found > most:
             raise ErrDataOutOfRange(what, operation(call, sign, (a, b)))
@@ -70,11 +71,11 @@ def _arithmetic(sign: str) -> Maker:
     return make
 
 
-def binary(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+def binary(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
     """A closure of two operands; NULL where either is."""
     left, right = arguments
 
-    def apply(row: Row, env: Any) -> Any:
+    def apply(row: Row, env: Env) -> Value:
         a = left(row, env)
         if a is None:
             return None
@@ -107,10 +108,10 @@ def _division(call: Call, arguments: list[Compiled]) -> Compiled:
     return _unless_zero(run, arguments)
 
 
-def _unless_zero(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+def _unless_zero(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
     left, right = arguments
 
-    def apply(row: Row, env: Any) -> Any:
+    def apply(row: Row, env: Env) -> Value:
         a, b = left(row, env), right(row, env)
         if a is None or b is None:
             return None
@@ -122,7 +123,7 @@ def _unless_zero(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> C
     return apply
 
 
-def _whole_quotient(a: Any, b: Any) -> int:
+def _whole_quotient(a: Value, b: Value) -> int:
     if isinstance(a, int) and isinstance(b, int):
         found = abs(a) // abs(b)
         return found if (a < 0) == (b < 0) else -found
@@ -134,7 +135,7 @@ def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
     return _unless_zero(_held(_whole_quotient, call, "DIV"), arguments)
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _remainder(a: Value, b: Value) -> Value:
     if isinstance(a, float) or isinstance(b, float):
         return math.fmod(a, b)
     if isinstance(a, int) and isinstance(b, int):
@@ -151,7 +152,7 @@ def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
     run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call, "-")
 
-    def apply(row: Row, env: Any) -> Any:
+    def apply(row: Row, env: Env) -> Value:
         value = inner(row, env)
         return None if value is None else run(value, 0)
 
@@ -173,7 +174,7 @@ def _shift_right(a: int, b: int) -> int:
 def _inverted(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else ~value & MOST_UINT
 

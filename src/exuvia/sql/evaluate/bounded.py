@@ -6,18 +6,18 @@ A longer result is NULL with warning 1301, as in TiDB.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from exuvia.base import limits
 from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
-from exuvia.sql.evaluate.env import Compiled, Row
+from exuvia.base.types import Value
+from exuvia.sql.env import Compiled, Env, Row
 
-Size = Callable[[Sequence[Any]], int]
+Size = Callable[[Sequence[Value]], int]
 LEAST_PACKET = 1024  # no limit is smaller: what is shorter needs no look at it
 _BYTES_OF_A_SIGN = 4
 
 
-def bytes_of(value: Any) -> int:
+def bytes_of(value: Value) -> int:
     """The length of a text or of bytes, in bytes; 0 for NULL."""
     if value is None:
         return 0
@@ -26,20 +26,20 @@ def bytes_of(value: Any) -> int:
     return len(value)
 
 
-def _together(values: Sequence[Any]) -> int:
+def _together(values: Sequence[Value]) -> int:
     return sum(map(bytes_of, values))
 
 
-def _joined(values: Sequence[Any]) -> int:
+def _joined(values: Sequence[Value]) -> int:
     return _together(values[1:]) + bytes_of(values[0]) * max(0, len(values) - 2)
 
 
-def _padded(values: Sequence[Any]) -> int:
+def _padded(values: Sequence[Value]) -> int:
     text, size = values[:2]
     return int(size) * (1 if isinstance(text, bytes) else _BYTES_OF_A_SIGN)
 
 
-def _replaced(values: Sequence[Any]) -> int:
+def _replaced(values: Sequence[Value]) -> int:
     text, old, new = values
     grown = bytes_of(new) - bytes_of(old)
     if not old or grown <= 0:
@@ -47,7 +47,7 @@ def _replaced(values: Sequence[Any]) -> int:
     return bytes_of(text) + int(text.count(old)) * grown
 
 
-def _exported(values: Sequence[Any]) -> int:
+def _exported(values: Sequence[Value]) -> int:
     separator = values[3] if len(values) > 3 else ","
     return 64 * (max(bytes_of(values[1]), bytes_of(values[2])) + bytes_of(separator))
 
@@ -69,12 +69,12 @@ GROWING: dict[str, Size] = {
 
 
 def bounded(
-    name: str, run: Callable[..., Any], arguments: list[Compiled], nulls: bool = False
+    name: str, run: Callable[..., Value], arguments: list[Compiled], nulls: bool = False
 ) -> Compiled:
     """The call of a growing function. `nulls`: NULLs are given to it, not answered with NULL."""
     size = GROWING[name]
 
-    def apply(row: Row, env: Any) -> Any:
+    def apply(row: Row, env: Env) -> Value:
         values = [each(row, env) for each in arguments]
         if None in values and (not nulls or values[0] is None):
             return None
@@ -86,7 +86,7 @@ def bounded(
     return apply
 
 
-def exceeds(name: str, length: int, env: Any) -> bool:
+def exceeds(name: str, length: int, env: Env) -> bool:
     """Whether a result is too long; says so."""
     most = env.memory.get(bounded)
     if most is None:

@@ -23,11 +23,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.decimals import parsed, unscaled
-from exuvia.sql.evaluate.env import Env
-from exuvia.sql.evaluate.texts import DIGITS, Caster, Value, plain_number, round_to, text_of
+from exuvia.sql.env import Env
+from exuvia.sql.evaluate.texts import DIGITS, Caster, plain_number, round_to, text_of
 from exuvia.sql.functions import json_functions, moment
 from exuvia.sql.types import family_of, fraction_digits, is_text_like
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
+from exuvia.sql.env import Compiled, Env, PlainEnv
 from exuvia.sql.evaluate.bounded import GROWING, bounded
 from exuvia.sql.evaluate.cast import caster, number_from_text
-from exuvia.sql.evaluate.env import Env, PlainEnv
 from exuvia.sql.evaluate.operators import OPERATORS
 from exuvia.sql.evaluate.texts import text_of
 from exuvia.sql.expr import (
@@ -34,9 +34,7 @@ from exuvia.sql.expr import (
 )
 from exuvia.sql.functions import FUNCTIONS, Function
 
-Value = Any
-Row = Sequence[Any]
-Compiled = Callable[[Row, Any], Any]
+Row = Sequence[Value]
 
 __all__ = ["Env", "PlainEnv", "compile_expression", "evaluate_constant", "predicate", "truth"]
 
@@ -64,7 +62,7 @@ def is_volatile(expr: Expr) -> bool:
 def _remembered(expr: Expr, inner: Compiled) -> Compiled:
     place = object()
 
-    def run(row: Row, env: Any) -> Value:
+    def run(row: Row, env: Env) -> Value:
         memory = env.memory
         if place in memory:
             return memory[place]
@@ -74,7 +72,7 @@ def _remembered(expr: Expr, inner: Compiled) -> Compiled:
     return run
 
 
-def predicate(expr: Expr) -> Callable[[Row, Any], bool]:
+def predicate(expr: Expr) -> Callable[[Row, Env], bool]:
     """The closure of a condition: True only where it is true."""
     run = compile_expression(expr)
     family = expr.family
@@ -108,28 +106,28 @@ def _compile(expr: Expr) -> Compiled:
     return maker(expr)
 
 
-def _column(expr: Any) -> Compiled:
+def _column(expr: Column) -> Compiled:
     position = expr.position
     return lambda row, env: row[position]
 
 
-def _constant(expr: Any) -> Compiled:
+def _constant(expr: Constant) -> Compiled:
     value = expr.value
     return lambda row, env: value
 
 
-def _parameter(expr: Any) -> Compiled:
+def _parameter(expr: Parameter) -> Compiled:
     index = expr.index
     return lambda row, env: env.parameters[index]
 
 
-def _variable(expr: Any) -> Compiled:
+def _variable(expr: VariableRef) -> Compiled:
     name, scope = expr.name, expr.scope
     if scope == "user":
         return lambda row, env: env.session.user_variable(name)[0]
-    convert: Callable[[str], Any] = _FROM_TEXT.get(expr.family, str)
+    convert: Callable[[str], Value] = _FROM_TEXT.get(expr.family, str)
 
-    def run(row: Row, env: Any) -> Value:
+    def run(row: Row, env: Env) -> Value:
         text = env.global_variable(name) if scope == "global" else env.variable(name)
         return None if text is None else convert(text)
 
@@ -144,17 +142,17 @@ def _number(text: str) -> int:
     return int(text) if flag is None else flag
 
 
-_FROM_TEXT: dict[Any, Callable[[str], Any]] = {
+_FROM_TEXT: dict[Family | None, Callable[[str], Value]] = {
     Family.INT: _number,
     Family.UINT: int,
     Family.FLOAT: float,
 }
 
 
-def _assign(expr: Any) -> Compiled:
+def _assign(expr: Assign) -> Compiled:
     name, kind, run = expr.name, expr.type, compile_expression(expr.value)
 
-    def assign(row: Row, env: Any) -> Value:
+    def assign(row: Row, env: Env) -> Value:
         value = run(row, env)
         env.session.set_user_variable(name, value, kind)
         return value
@@ -162,14 +160,14 @@ def _assign(expr: Any) -> Compiled:
     return assign
 
 
-def _cast(expr: Any) -> Compiled:
+def _cast(expr: Cast) -> Compiled:
     inner = compile_expression(expr.argument)
     source = expr.argument
     convert = caster(source.type, expr.type, isinstance(source, Constant) and source.hexadecimal)
     if convert is None:
         return inner
 
-    def run(row: Row, env: Any) -> Value:
+    def run(row: Row, env: Env) -> Value:
         value = inner(row, env)
         return None if value is None else convert(value, env)
 
@@ -185,7 +183,7 @@ def _chained(calls: Sequence[Call]) -> Compiled:
         operands: list[Compiled] = [_first_of, _of_second(right)]
         steps.append(OPERATORS[call.function](call, operands))
 
-    def run(row: Row, env: Any) -> Value:
+    def run(row: Row, env: Env) -> Value:
         value = first(row, env)
         for step in steps:
             value = step((value, row), env)
@@ -194,7 +192,7 @@ def _chained(calls: Sequence[Call]) -> Compiled:
     return run
 
 
-def _first_of(pair: Row, env: Any) -> Value:
+def _first_of(pair: Row, env: Env) -> Value:
     return pair[0]
 
 
@@ -202,7 +200,7 @@ def _of_second(inner: Compiled) -> Compiled:
     return lambda pair, env: inner(pair[1], env)
 
 
-def _call(expr: Any) -> Compiled:
+def _call(expr: Call) -> Compiled:
     calls = chain(expr)
     if calls:
         return _chained(calls)
@@ -227,21 +225,21 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
     if len(arguments) == 1:
         only = arguments[0]
 
-        def one(row: Row, env: Any) -> Value:
+        def one(row: Row, env: Env) -> Value:
             value = only(row, env)
             return None if value is None else run(value)
 
         return one
 
-    def many(row: Row, env: Any) -> Value:
+    def many(row: Row, env: Env) -> Value:
         values = [each(row, env) for each in arguments]
         return None if None in values else run(*values)
 
     return many
 
 
-def _with_env(run: Callable[..., Any], arguments: list[Compiled]) -> Compiled:
-    def apply(row: Row, env: Any) -> Value:
+def _with_env(run: Callable[..., Value], arguments: list[Compiled]) -> Compiled:
+    def apply(row: Row, env: Env) -> Value:
         values = [each(row, env) for each in arguments]
         return None if None in values else run(env, *values)
 

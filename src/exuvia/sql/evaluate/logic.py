@@ -7,11 +7,10 @@ AND     0 if either is 0, else NULL if either is NULL, else 1          (OR, XOR 
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog.collation import collation
-from exuvia.sql.evaluate.env import Compiled, Maker, Row
+from exuvia.sql.env import Compiled, Env, Maker, Row
 from exuvia.sql.expr import Call, Expr
 from exuvia.sql.functions import json_functions
 
@@ -19,7 +18,7 @@ from exuvia.sql.functions import json_functions
 def _and(call: Call, arguments: list[Compiled]) -> Compiled:
     left, right = arguments
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         a = left(row, env)
         if a is not None and not a:
             return 0
@@ -34,7 +33,7 @@ def _and(call: Call, arguments: list[Compiled]) -> Compiled:
 def _or(call: Call, arguments: list[Compiled]) -> Compiled:
     left, right = arguments
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         a = left(row, env)
         if a:
             return 1
@@ -49,7 +48,7 @@ def _or(call: Call, arguments: list[Compiled]) -> Compiled:
 def _xor(call: Call, arguments: list[Compiled]) -> Compiled:
     left, right = arguments
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         a, b = left(row, env), right(row, env)
         return None if a is None or b is None else int(bool(a) != bool(b))
 
@@ -59,7 +58,7 @@ def _xor(call: Call, arguments: list[Compiled]) -> Compiled:
 def _not(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else int(not value)
 
@@ -79,14 +78,14 @@ def _is_true(call: Call, arguments: list[Compiled]) -> Compiled:
 def _is_false(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> int:
+    def run(row: Row, env: Env) -> int:
         value = inner(row, env)
         return int(value is not None and not value)
 
     return run
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARE: dict[str, Callable[[Value, Value], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -96,7 +95,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def key_of(argument: Expr, collate: str) -> Callable[[Any], Any] | None:
+def key_of(argument: Expr, collate: str) -> Callable[[Value], Value] | None:
     """How a value compares: None where it compares as it stands."""
     family = argument.family
     if family is Family.STRING:
@@ -113,14 +112,14 @@ def comparison(name: str) -> Maker:
         left, right = arguments
         key = key_of(call.arguments[0], call.extra[0])
 
-        def plain(row: Row, env: Any) -> int | None:
+        def plain(row: Row, env: Env) -> int | None:
             a = left(row, env)
             if a is None:
                 return None
             b = right(row, env)
             return None if b is None else int(compare(a, b))
 
-        def by_key(row: Row, env: Any) -> int | None:
+        def by_key(row: Row, env: Env) -> int | None:
             a = left(row, env)
             if a is None:
                 return None
@@ -138,7 +137,7 @@ def _null_safe(call: Call, arguments: list[Compiled]) -> Compiled:
     left, right = arguments
     key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
 
-    def run(row: Row, env: Any) -> int:
+    def run(row: Row, env: Env) -> int:
         a, b = left(row, env), right(row, env)
         if a is None or b is None:
             return int(a is b)
@@ -153,7 +152,7 @@ def _in(call: Call, arguments: list[Compiled]) -> Compiled:
     comparisons = [comparison("=")(call, [needle, item]) for item in items]
     same = len({argument.family for argument in call.arguments}) == 1
 
-    def by_set(row: Row, env: Any) -> int | None:
+    def by_set(row: Row, env: Env) -> int | None:
         value = needle(row, env)
         if value is None:
             return None
@@ -164,7 +163,7 @@ def _in(call: Call, arguments: list[Compiled]) -> Compiled:
             found = env.memory[comparisons[0]] = (known, None in values)
         return 1 if key(value) in found[0] else None if found[1] else 0
 
-    def one_by_one(row: Row, env: Any) -> int | None:
+    def one_by_one(row: Row, env: Env) -> int | None:
         unknown = False
         for comparison in comparisons:
             answer = comparison(row, env)
@@ -181,7 +180,7 @@ def _case(call: Call, arguments: list[Compiled]) -> Compiled:
     pairs = list(zip(arguments[:-1:2], arguments[1:-1:2], strict=True))
     otherwise = arguments[-1]
 
-    def run(row: Row, env: Any) -> Any:
+    def run(row: Row, env: Env) -> Value:
         for condition, value in pairs:
             if condition(row, env):
                 return value(row, env)
@@ -191,7 +190,7 @@ def _case(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _coalesce(call: Call, arguments: list[Compiled]) -> Compiled:
-    def run(row: Row, env: Any) -> Any:
+    def run(row: Row, env: Env) -> Value:
         for argument in arguments:
             value = argument(row, env)
             if value is not None:
@@ -212,7 +211,7 @@ def _extreme(sign: str) -> Maker:
         key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
         pick = max if sign == ">" else min
 
-        def run(row: Row, env: Any) -> Any:
+        def run(row: Row, env: Env) -> Value:
             values = [argument(row, env) for argument in arguments]
             return None if None in values else pick(values, key=key)
 

@@ -6,11 +6,11 @@ characters of a text, or bytes; a search that starts at one sees nothing of what
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 from exuvia.base.mysql_errors import ErrRegexp, ErrWrongArguments, ErrWrongParamcountToNativeFct
+from exuvia.base.types import Value
+from exuvia.sql.env import Compiled, Env, Row
 from exuvia.sql.evaluate.bounded import exceeds
-from exuvia.sql.evaluate.env import Compiled, Row
 from exuvia.sql.expr import Call
 from exuvia.sql.matching import Expression, characters, data_of, expression, like_matcher
 
@@ -21,7 +21,7 @@ def _like(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern, escape."""
     collate = call.extra[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         text, pattern, escape = [argument(row, env) for argument in arguments]
         if text is None or pattern is None:
             return None
@@ -34,7 +34,7 @@ def _like(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
-def _latin(value: Any) -> str:
+def _latin(value: Value) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -44,7 +44,7 @@ def _latin(value: Any) -> str:
 class _Search:
     """The expression, and the part of the text it looks at: from the 1-based `start` on."""
 
-    def __init__(self, call: Call, text: Any, pattern: Any, start: int, options: str) -> None:
+    def __init__(self, call: Call, text: Value, pattern: Value, start: int, options: str) -> None:
         self.is_binary = isinstance(text, bytes) or isinstance(pattern, bytes)
         if self.is_binary:
             text, pattern = _bytes(text), _bytes(pattern)
@@ -56,11 +56,11 @@ class _Search:
         self.head = text[: start - 1]
         self.data = data_of(text[start - 1 :] if start > 1 else text)
 
-    def doing(self, run: Callable[[], Any]) -> Any:
+    def doing(self, run: Callable[[], Value]) -> Value:
         """Do what looks at all of the text, at worst once."""
         return self.expression.doing(run, len(self.data))
 
-    def nth(self, nth: int) -> Any:
+    def nth(self, nth: int) -> Value:
         """The nth match or None."""
         found = self.expression.found(self.data)
         return self.doing(lambda: next(islice(found, max(1, nth) - 1, None), None))
@@ -76,14 +76,14 @@ class _Search:
         return len(self.head) + characters(self.data[:at], self.is_binary) + 1
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: Value) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 def _regexp(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern [, options]."""
 
-    def run(values: list[Any], env: Any) -> int:
+    def run(values: list[Value], env: Env) -> int:
         text, pattern, options = _padded(values, "")
         search = _Search(call, text, pattern, 1, options)
         return int(search.expression.matches(search.data))
@@ -94,7 +94,7 @@ def _regexp(call: Call, arguments: list[Compiled]) -> Compiled:
 def _regexp_instr(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern, start, occurrence, which end, options."""
 
-    def run(values: list[Any], env: Any) -> int:
+    def run(values: list[Value], env: Env) -> int:
         text, pattern, start, nth, end, options = _padded(values, 1, 1, 0, "")
         if end not in (0, 1):
             raise ErrRegexp(_RETURN_OPTION)
@@ -108,7 +108,7 @@ def _regexp_instr(call: Call, arguments: list[Compiled]) -> Compiled:
 def _regexp_substr(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern, start, occurrence, options."""
 
-    def run(values: list[Any], env: Any) -> str | None:
+    def run(values: list[Value], env: Env) -> str | None:
         text, pattern, start, nth, options = _padded(values, 1, 1, "")
         search = _Search(call, text, pattern, start, options)
         found = search.nth(nth)
@@ -120,7 +120,7 @@ def _regexp_substr(call: Call, arguments: list[Compiled]) -> Compiled:
 def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern, replacement, start, occurrence, options."""
 
-    def run(values: list[Any], env: Any) -> str | None:
+    def run(values: list[Value], env: Env) -> str | None:
         text, pattern, new, start, nth, options = _padded(values, 1, 0, "", given=3)
         search = _Search(call, text, pattern, start, options)
         made = search.doing(lambda: _replaced(search, _template(new, search), nth, env))
@@ -131,7 +131,7 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
     return _strict(run, arguments)
 
 
-def _replaced(search: _Search, template: list[bytes | int], nth: int, env: Any) -> bytes | None:
+def _replaced(search: _Search, template: list[bytes | int], nth: int, env: Env) -> bytes | None:
     """The data with one occurrence replaced, or all (0). None and 1301: it became too long."""
     data, made, at = search.data, bytearray(), 0
     found = search.expression.found(data)
@@ -145,7 +145,7 @@ def _replaced(search: _Search, template: list[bytes | int], nth: int, env: Any) 
     return bytes(made + data[at:])
 
 
-def _template(new: Any, search: _Search) -> list[bytes | int]:
+def _template(new: Value, search: _Search) -> list[bytes | int]:
     r"""A replacement as literals and numbers of groups: \1 (TiDB) or $1 (MySQL). Raises 1139."""
     parts: list[bytes | int] = []
     data, literal, at = _bytes(new), bytearray(), 0
@@ -166,15 +166,15 @@ def _template(new: Any, search: _Search) -> list[bytes | int]:
     return [*parts, bytes(literal)]
 
 
-def _padded(values: list[Any], *defaults: Any, given: int = 2) -> list[Any]:
+def _padded(values: list[Value], *defaults: Value, given: int = 2) -> list[Value]:
     rest = [*values[given:], *defaults[len(values) - given :]]
     if len(values) > given + len(defaults):
         raise ErrWrongParamcountToNativeFct("regexp")
     return [*values[:given], *rest]
 
 
-def _strict(run: Callable[[list[Any], Any], Any], arguments: list[Compiled]) -> Compiled:
-    def apply(row: Row, env: Any) -> Any:
+def _strict(run: Callable[[list[Value], Value], Value], arguments: list[Compiled]) -> Compiled:
+    def apply(row: Row, env: Env) -> Value:
         values = [argument(row, env) for argument in arguments]
         return None if None in values else run(values, env)
 

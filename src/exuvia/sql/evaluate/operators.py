@@ -20,12 +20,12 @@ from exuvia.base.types import Family
 from exuvia.catalog import temporal
 from exuvia.catalog.collation import collation, weights
 from exuvia.catalog.temporal import shift_zone
+from exuvia.sql.env import Compiled, Env, Maker, Row
 from exuvia.sql.evaluate import arithmetic as evaluate_arithmetic
 from exuvia.sql.evaluate import logic as evaluate_logic
 from exuvia.sql.evaluate import match as evaluate_match
 from exuvia.sql.evaluate.arithmetic import binary
 from exuvia.sql.evaluate.cast import moment_from_text
-from exuvia.sql.evaluate.env import Compiled, Maker, Row
 from exuvia.sql.evaluate.logic import comparison
 from exuvia.sql.expr import Call
 from exuvia.sql.functions import interval, json_functions
@@ -39,7 +39,7 @@ def _noted(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compile
     """The function of both values; what it cannot give is noted."""
     moment, size = arguments
 
-    def move(row: Row, env: Any) -> Any:
+    def move(row: Row, env: Env) -> Any:
         first, second = moment(row, env), size(row, env)
         if first is None or second is None:
             return None
@@ -70,7 +70,7 @@ def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
     moment, size = arguments
     of_days = unit not in interval.CLOCK_UNITS
 
-    def run(row: Row, env: Any) -> str | None:
+    def run(row: Row, env: Env) -> str | None:
         text, amount = moment(row, env), size(row, env)
         if text is None or amount is None:
             return None
@@ -105,7 +105,7 @@ def _locate(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: part, text, start."""
     collate = call.extra[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         part, text, start = (argument(row, env) for argument in arguments)
         if part is None or text is None or start is None:
             return None
@@ -149,7 +149,7 @@ def _difference(call: Call, arguments: list[Compiled]) -> Compiled:
 def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
     unit, inner = call.extra[0], arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else interval.extract(value, unit)
 
@@ -159,7 +159,7 @@ def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
 def _extract_clock(call: Call, arguments: list[Compiled]) -> Compiled:
     unit, inner = call.extra[0], arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else interval.extract_clock(value, unit)
 
@@ -169,7 +169,7 @@ def _extract_clock(call: Call, arguments: list[Compiled]) -> Compiled:
 def _at_zone(call: Call, arguments: list[Compiled]) -> Compiled:
     zone, inner = call.extra[0], arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else shift_zone(value, None, zone)
 
@@ -188,7 +188,7 @@ def _json_change(call: Call, arguments: list[Compiled]) -> Compiled:
     kinds = [argument.type for argument in call.arguments[1:]]
     name = call.function
 
-    def run(row: Row, env: Any) -> str | None:
+    def run(row: Row, env: Env) -> str | None:
         document, *pairs = [each(row, env) for each in arguments]
         if document is None or None in pairs[::2]:
             return None
@@ -206,7 +206,7 @@ def _weights(call: Call, arguments: list[Compiled]) -> Compiled:
     name, size = call.extra
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> bytes | None:
+    def run(row: Row, env: Env) -> bytes | None:
         text = inner(row, env)
         if text is None:
             return None
@@ -219,7 +219,7 @@ def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
     """1..69 is 2001..2069, 70..99 is 1970..1999; any other number is itself."""
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         year = inner(row, env)
         if year is None or not 0 < year < 100:
             return None if year is None else int(year)
@@ -232,7 +232,7 @@ def _bits_of(call: Call, arguments: list[Compiled]) -> Compiled:
     """Bytes as the number that their bits are, the last eight of them."""
     inner = arguments[0]
 
-    def run(row: Row, env: Any) -> int | None:
+    def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
         return None if value is None else int.from_bytes(value[-8:], "big")
 

@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.convert.values import to_text
-from exuvia.sql.evaluate.env import Env
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
 from exuvia.sql.types import family_of, fraction_digits
-
-Value = Any
-
 
 Caster = Callable[[Value, Env], Value]
 

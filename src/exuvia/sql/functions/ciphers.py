@@ -20,6 +20,7 @@ from exuvia.base.mysql_errors import (
     WarnOptionIgnored,
 )
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.functions.table import Function, always
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _BLOCK = 16
 _PADDED = ("ecb", "cbc")
 
 
-def _encrypt(env: Any, raw: bytes, password: bytes, vector: bytes | None = None) -> bytes:
+def _encrypt(env: Env, raw: bytes, password: bytes, vector: bytes | None = None) -> bytes:
     mode, cipher = _cipher(env, "aes_encrypt", password, vector)
     if mode in _PADDED:
         missing = _BLOCK - len(raw) % _BLOCK
@@ -37,7 +38,7 @@ def _encrypt(env: Any, raw: bytes, password: bytes, vector: bytes | None = None)
     return _through(cipher.encryptor(), raw)
 
 
-def _decrypt(env: Any, raw: bytes, password: bytes, vector: bytes | None = None) -> bytes | None:
+def _decrypt(env: Env, raw: bytes, password: bytes, vector: bytes | None = None) -> bytes | None:
     mode, cipher = _cipher(env, "aes_decrypt", password, vector)
     if mode not in _PADDED:
         return _through(cipher.decryptor(), raw)
@@ -54,7 +55,7 @@ def _through(context: CipherContext, raw: bytes) -> bytes:
     return b"".join(in_pieces(raw, context.update)) + context.finalize()
 
 
-def _cipher(env: Any, name: str, password: bytes, vector: bytes | None) -> tuple[str, Cipher[Any]]:
+def _cipher(env: Env, name: str, password: bytes, vector: bytes | None) -> tuple[str, Cipher[Any]]:
     """The mode and the cipher of a call of `name`. Raises 1582, 1882."""
     from cryptography.hazmat.decrepit.ciphers.modes import CFB, OFB
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

@@ -5,12 +5,12 @@ STR_TO_DATE: a text read by a format (manual, "STR_TO_DATE").
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import FieldType, pack_date, pack_datetime, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions import moment
 
@@ -214,7 +214,7 @@ def parsed_type(arguments: Sequence[Expr]) -> FieldType:
     return types.time(digits) if clock else types.DATE
 
 
-def parse(env: Any, text: str, form: str) -> int | None:
+def parse(env: Env, text: str, form: str) -> int | None:
     """STR_TO_DATE; NULL and 1292 (as MySQL 1411) for what does not match."""
     for sign, longer in _EXPANDED.items():
         form = form.replace(f"%{sign}", longer)

@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions import date_format, moment
 from exuvia.sql.functions.table import Function, TypeRule, always
@@ -61,7 +62,7 @@ def _fraction_of_first(rule: Any) -> TypeRule:
 # -- now -------------------------------------------------------------------------------------------
 
 
-def _now(env: Any, digits: int = 0) -> int:
+def _now(env: Env, digits: int = 0) -> int:
     return _cut(env.now, _unit(digits))
 
 
@@ -79,23 +80,23 @@ def _cut(now: int, unit: int) -> int:
     return now - micro + micro // unit * unit
 
 
-def _today(env: Any) -> int:
+def _today(env: Env) -> int:
     return int(env.now >> 37)
 
 
-def _time_now(env: Any, digits: int = 0) -> int:
+def _time_now(env: Env, digits: int = 0) -> int:
     return temporal.time_of(_now(env, digits))
 
 
-def _utc_now(env: Any, digits: int = 0) -> int:
+def _utc_now(env: Env, digits: int = 0) -> int:
     return _cut(env.utc_now, _unit(digits))
 
 
-def _utc_today(env: Any) -> int:
+def _utc_today(env: Env) -> int:
     return int(env.utc_now >> 37)
 
 
-def _utc_time(env: Any, digits: int = 0) -> int:
+def _utc_time(env: Env, digits: int = 0) -> int:
     return temporal.time_of(_utc_now(env, digits))
 
 
@@ -213,7 +214,7 @@ def _period_diff(left: int, right: int) -> int:
 _LEADING_DIGITS = re.compile(r"[ \t]*(\+?\d+)")
 
 
-def _year_of_text(env: Any, text: str) -> int | None:
+def _year_of_text(env: Env, text: str) -> int | None:
     """CAST(text AS YEAR): '0' is 2000; NULL for what does not begin with a number of 64 bits."""
     found = _LEADING_DIGITS.match(text)
     digits = "" if found is None else found[1].lstrip("+0") or "0"
@@ -225,7 +226,7 @@ def _year_of_text(env: Any, text: str) -> int | None:
     return _year_of_number(env, int(digits) or 2000)
 
 
-def _year_of_number(env: Any, number: int) -> int | None:
+def _year_of_number(env: Env, number: int) -> int | None:
     """CAST(number AS YEAR): one or two digits name 1970 to 2069; NULL outside of 1901 to 2155."""
     year = _full_year(number) if 0 < number < 100 else number
     if year and not 1901 <= year <= 2155:
@@ -349,20 +350,20 @@ _TOO_LATE = 32_536_771_200  # seconds; the year 3001, as in MySQL 8
 EPOCH_DAY = moment.day_number(pack_date(1970, 1, 1))
 
 
-def _unix_now(env: Any) -> int:
+def _unix_now(env: Env) -> int:
     return moment.microseconds(env.utc_now) // 1_000_000 - EPOCH_DAY * 86400
 
 
-def _unix_timestamp(env: Any, packed: int) -> int:
+def _unix_timestamp(env: Env, packed: int) -> int:
     packed = temporal.shift_zone(packed, env.zone, None)
     return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
 
 
-def _unix_exactly(env: Any, packed: int) -> Decimal:
+def _unix_exactly(env: Env, packed: int) -> Decimal:
     return _unix_timestamp(env, packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
 
 
-def _from_unix(env: Any, seconds: Any) -> int | None:
+def _from_unix(env: Env, seconds: Any) -> int | None:
     if not 0 <= seconds < _TOO_LATE:
         return None
     micros = round(seconds * 1_000_000)
@@ -370,7 +371,7 @@ def _from_unix(env: Any, seconds: Any) -> int | None:
     return None if found is None else temporal.shift_zone(found, None, env.zone)
 
 
-def _from_unix_formatted(env: Any, seconds: Any, form: str | None = None) -> Any:
+def _from_unix_formatted(env: Env, seconds: Any, form: str | None = None) -> Any:
     found = _from_unix(env, seconds)
     if form is None or found is None:
         return found

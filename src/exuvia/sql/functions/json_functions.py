@@ -32,17 +32,21 @@ from exuvia.base.mysql_errors import (
     ErrJSONVacuousPath,
     ErrTruncatedWrongValue,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import jsontext
 from exuvia.catalog.convert.mode import EMPTY_DOCUMENT, NO_DOCUMENT
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions.table import Function, always
 from exuvia.sql.matching import Matcher, like_matcher
 
 Document = Any
+"""A parsed JSON value."""
+Step = tuple[str, Any]
+"""A leg of a path: its kind, and the key, the index, or None."""
 
 
 class Missing:
@@ -97,14 +101,14 @@ def normalised(text: str) -> str:
     return dump(load(text))
 
 
-def from_value(value: Any, source: FieldType) -> str:
+def from_value(value: Value, source: FieldType) -> str:
     """The JSON of an SQL value: numbers stay numbers, strings are read as JSON."""
     if source.family is Family.STRING:
         return normalised(value)
     return dump(scalar(value, source))
 
 
-def scalar(value: Any, source: FieldType) -> Document:
+def scalar(value: Value, source: FieldType) -> Document:
     """An SQL value as a part of a document; text becomes a JSON string, JSON stays a document."""
     if value is None or source.Tp == TypeCode.NULL:
         return None
@@ -120,7 +124,7 @@ def scalar(value: Any, source: FieldType) -> Document:
     return value if isinstance(value, str) else to_text(value, source)
 
 
-def number(text: str, env: Any) -> float:
+def number(text: str, env: Env) -> float:
     """A JSON value as a number."""
     document = load(text)
     if isinstance(document, bool | int | float):
@@ -140,7 +144,7 @@ _LEG = re.compile(
 )
 
 
-def legs(path: str) -> list[tuple[str, Any]]:
+def legs(path: str) -> list[Step]:
     """The legs of a path:
 
     ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
@@ -157,7 +161,7 @@ def legs(path: str) -> list[tuple[str, Any]]:
     return found
 
 
-def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
+def _leg(leg: "re.Match[str]") -> Step:
     every, quoted, plain, items, index, back, deep = leg.groups()
     if every:
         return "keys", 0
@@ -174,12 +178,12 @@ def _leg(leg: "re.Match[str]") -> tuple[str, Any]:
     return "last", whole(back or "0")
 
 
-def is_many(steps: list[tuple[str, Any]]) -> bool:
+def is_many(steps: list[Step]) -> bool:
     """Whether a path can lead to several values."""
     return any(kind in ("keys", "items", "deep") for kind, _ in steps)
 
 
-def one_leg(path: str) -> list[tuple[str, Any]]:
+def one_leg(path: str) -> list[Step]:
     """The legs of a path to one place. Raises 3149 for one to many."""
     steps = legs(path)
     if is_many(steps):
@@ -187,7 +191,7 @@ def one_leg(path: str) -> list[tuple[str, Any]]:
     return steps
 
 
-def find(document: Document, steps: list[tuple[str, Any]]) -> list[Document]:
+def find(document: Document, steps: list[Step]) -> list[Document]:
     """All that a path leads to."""
     places = [document]
     for kind, detail in steps:
@@ -282,7 +286,7 @@ def key(text: str) -> bytes:
     return _member_key(load(text))
 
 
-def _member_key(document: Any) -> bytes:
+def _member_key(document: Document) -> bytes:
     if document is None:
         return _NULL
     if isinstance(document, bool):
@@ -304,7 +308,7 @@ def _ended(data: bytes) -> bytes:
     return data.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
 
 
-def _number(value: Any) -> bytes:
+def _number(value: Value) -> bytes:
     """The nearest double, then what an integer has beyond it."""
     double = float(value) + 0.0
     bits = struct.unpack(">Q", struct.pack(">d", double))[0]
@@ -319,11 +323,11 @@ _JSON = always(types.JSON)
 _FLAG = always(types.BOOLEAN)
 
 
-def _listed(document: Any) -> list[Any]:
+def _listed(document: Document) -> list[Document]:
     return document if isinstance(document, list) else [document]
 
 
-def _joined(left: Any, right: Any) -> Any:
+def _joined(left: Document, right: Document) -> Document:
     if isinstance(left, dict) and isinstance(right, dict):
         both = {key: _joined(left[key], right[key]) for key in left if key in right}
         return {**left, **right, **both}
@@ -365,7 +369,7 @@ def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: st
     return dump(found[0] if how.lower() == "one" or len(found) == 1 else found)
 
 
-def _hits(place: Any, path: str, pattern: Matcher) -> list[str]:
+def _hits(place: Document, path: str, pattern: Matcher) -> list[str]:
     if isinstance(place, str):
         return [path] if pattern(place) else []
     if isinstance(place, list):
@@ -381,7 +385,7 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[^\W\d][\w$]*", key) else json.dumps(key, ensure_ascii=False)
 
 
-def append(document: str, *pairs: Any) -> str:
+def append(document: str, *pairs: Value) -> str:
     """JSON_ARRAY_APPEND(document, path, value, ...); values are documents already loaded."""
     place = load(document)
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -394,7 +398,7 @@ def append(document: str, *pairs: Any) -> str:
     return dump(place)
 
 
-def _append_in(holder: Any, step: tuple[str, Any], value: Any) -> None:
+def _append_in(holder: Document, step: Step, value: Value) -> None:
     kind, detail = step
     if kind == "key" and isinstance(holder, dict) and detail in holder:
         holder[detail] = [*_listed(holder[detail]), value]
@@ -404,7 +408,7 @@ def _append_in(holder: Any, step: tuple[str, Any], value: Any) -> None:
             holder[index] = [*_listed(holder[index]), value]
 
 
-def insert(document: str, *pairs: Any) -> str:
+def insert(document: str, *pairs: Value) -> str:
     """JSON_ARRAY_INSERT(document, path, value, ...)."""
     place = load(document)
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -463,7 +467,7 @@ def _length(document: str, path: str = "$") -> int | None:
     return len(found[0]) if isinstance(found[0], dict | list) else 1
 
 
-def _depth(document: Any) -> int:
+def _depth(document: Document) -> int:
     if isinstance(document, dict):
         return 1 + max(map(_depth, document.values()), default=0)
     if isinstance(document, list):
@@ -490,7 +494,7 @@ def _contains_path(document: str, how: str, *paths: str) -> int:
     return int(all(hits) if how.lower() == "all" else any(hits))
 
 
-def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+def build_object(pairs: Sequence[Value], kinds: Sequence[FieldType]) -> str:
     """JSON_OBJECT of (key, value, key, value ...) with the types of all."""
     built = {}
     for n in range(0, len(pairs), 2):
@@ -501,12 +505,12 @@ def build_object(pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
     return dump(built)
 
 
-def build_array(parts: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+def build_array(parts: Sequence[Value], kinds: Sequence[FieldType]) -> str:
     """JSON_ARRAY."""
     return dump([scalar(v, k) for v, k in zip(parts, kinds, strict=True)])
 
 
-def _change(document: str, pairs: Sequence[Any], creates: bool, replaces: bool) -> str:
+def _change(document: str, pairs: Sequence[Value], creates: bool, replaces: bool) -> str:
     place = load(document)
     for n in range(0, len(pairs), 2):
         steps = one_leg(pairs[n])
@@ -518,7 +522,7 @@ def _change(document: str, pairs: Sequence[Any], creates: bool, replaces: bool) 
     return dump(place)
 
 
-def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces: bool) -> None:
+def _put(holder: Document, step: Step, value: Value, creates: bool, replaces: bool) -> None:
     kind, detail = step
     if kind == "key" and isinstance(holder, dict):
         if replaces if detail in holder else creates:
@@ -532,7 +536,7 @@ def _put(holder: Any, step: tuple[str, Any], value: Any, creates: bool, replaces
             holder.append(value)
 
 
-def changed(name: str, document: str, pairs: Sequence[Any], kinds: Sequence[FieldType]) -> str:
+def changed(name: str, document: str, pairs: Sequence[Value], kinds: Sequence[FieldType]) -> str:
     """JSON_SET, JSON_INSERT, JSON_REPLACE, JSON_ARRAY_APPEND, JSON_ARRAY_INSERT."""
     ready = [
         value if n % 2 == 0 else scalar(value, kind)
@@ -568,7 +572,7 @@ def _merge_patch(*documents: str) -> str:
     return dump(merged)
 
 
-def _patched(target: Any, patch: Any) -> Any:
+def _patched(target: Document, patch: Document) -> Document:
     if not isinstance(patch, dict):
         return patch
     found = dict(target) if isinstance(target, dict) else {}

@@ -12,6 +12,7 @@ from msgspec.structs import replace as evolve
 from exuvia.base.mysql_errors import ErrDataOutOfRange
 from exuvia.base.types import Family, FieldType
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions.table import Function, always
 
@@ -206,7 +207,7 @@ def _sign(value: Any) -> int:
     return int(value > 0) - int(value < 0)
 
 
-def _random(env: Any, seed: int | None = None) -> float:
+def _random(env: Env, seed: int | None = None) -> float:
     key = ("rand", seed)
     if key not in env.memory:
         env.memory[key] = _seeded(seed) if seed is not None else random.SystemRandom()

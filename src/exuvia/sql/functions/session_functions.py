@@ -20,13 +20,14 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
 )
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.functions.table import Function, always
 
 _TEXT = always(types.text(255))
 SERVER_VERSION = "version"
 
 
-def session_of(env: Any) -> Any:
+def session_of(env: Env) -> Any:
     """The session of a statement. Raises 1105 without one."""
     found = getattr(env, "session", None)
     if found is None:
@@ -34,34 +35,34 @@ def session_of(env: Any) -> Any:
     return found
 
 
-def _user(env: Any) -> str:
+def _user(env: Env) -> str:
     session = session_of(env)
     return f"{session.user}@{session.host}"
 
 
-def _account(env: Any) -> str:
+def _account(env: Env) -> str:
     session = session_of(env)
     user, host = getattr(session, "account_name", (session.user, session.host))
     return f"{user}@{host}"
 
 
-def _role(env: Any) -> str:
+def _role(env: Env) -> str:
     return str(getattr(session_of(env), "current_role", "NONE"))
 
 
-def _database(env: Any) -> str | None:
+def _database(env: Env) -> str | None:
     return getattr(env, "database", "") or None
 
 
-def _version(env: Any) -> str:
+def _version(env: Env) -> str:
     return str(env.variable(SERVER_VERSION))
 
 
-def _unique(env: Any) -> str:
+def _unique(env: Env) -> str:
     return str(uuid.uuid1())
 
 
-def _sleep(env: Any, seconds: float | None) -> int:
+def _sleep(env: Env, seconds: float | None) -> int:
     """SLEEP; a KILL ends it."""
     if seconds is None or seconds < 0:
         env.raise_or_note(ErrWrongArguments("sleep"))
@@ -71,7 +72,7 @@ def _sleep(env: Any, seconds: float | None) -> int:
     return 0
 
 
-def _last_insert_id(env: Any, value: int | None = None) -> int:
+def _last_insert_id(env: Env, value: int | None = None) -> int:
     if value is not None:
         session_of(env).last_insert_id = value
         return value
@@ -106,7 +107,7 @@ FUNCTIONS = {
 _NUMBER = always(types.integer(20))
 
 
-def _get(env: Any, name: str | None, timeout_s: float | None) -> int:
+def _get(env: Env, name: str | None, timeout_s: float | None) -> int:
     if timeout_s is not None and timeout_s < 0:
         env.note(
             ErrTruncatedWrongValue.code, f"Truncated incorrect get_lock value: '{timeout_s:g}'"
@@ -114,19 +115,19 @@ def _get(env: Any, name: str | None, timeout_s: float | None) -> int:
     return int(session_of(env).named_locks.get(name, timeout_s or 0.0))
 
 
-def _release(env: Any, name: str | None) -> int:
+def _release(env: Env, name: str | None) -> int:
     return int(session_of(env).named_locks.release(name))
 
 
-def _release_all(env: Any) -> int:
+def _release_all(env: Env) -> int:
     return int(session_of(env).named_locks.release_all())
 
 
-def _is_free(env: Any, name: str | None) -> int:
+def _is_free(env: Env, name: str | None) -> int:
     return int(session_of(env).named_locks.user_of(name) is None)
 
 
-def _lock_user(env: Any, name: str | None) -> Any:
+def _lock_user(env: Env, name: str | None) -> Any:
     return session_of(env).named_locks.user_of(name)
 
 
@@ -146,7 +147,7 @@ LOCKS = {
 # -- sequence functions ----------------------------------------------------------------------------
 
 
-def _sequence(env: Any, database: str, name: str) -> int:
+def _sequence(env: Env, database: str, name: str) -> int:
     """Its id in this statement's snapshot. Raises 1146, 1347."""
     table = env.table(database, name)
     if table.info.sequence is None:
@@ -154,19 +155,19 @@ def _sequence(env: Any, database: str, name: str) -> int:
     return int(table.info.id)
 
 
-def _nextval(env: Any, database: str, name: str) -> int:
+def _nextval(env: Env, database: str, name: str) -> int:
     table_id = _sequence(env, database, name)
     value = int(env.session.services.ids.sequences.next(table_id))
     env.session.sequence_values[table_id] = value
     return value
 
 
-def _lastval(env: Any, database: str, name: str) -> int | None:
+def _lastval(env: Env, database: str, name: str) -> int | None:
     found: int | None = env.session.sequence_values.get(_sequence(env, database, name))
     return found
 
 
-def _setval(env: Any, database: str, name: str, value: int) -> int | None:
+def _setval(env: Env, database: str, name: str, value: int) -> int | None:
     table_id = _sequence(env, database, name)
     found: int | None = env.session.services.ids.sequences.set(table_id, value)
     return found

@@ -4,10 +4,10 @@ They work on text and, where S, on bytes alike. What makes long texts of short o
 max_allowed_packet before it is called (evaluate/bounded.py)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import AnyStr
 
 from exuvia.base.interruption import check, in_pieces
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.expr import Constant, Expr
@@ -56,19 +56,19 @@ def _sized(position: int) -> TypeRule:
     return rule
 
 
-def _empty(like: Any) -> Any:
+def _empty(like: AnyStr) -> AnyStr:
     return like[:0]
 
 
-def _concat(*parts: Any) -> Any:
+def _concat(*parts: AnyStr) -> AnyStr:
     return _empty(parts[0]).join(parts)
 
 
-def _concat_ws(separator: Any, *parts: Any) -> Any:
+def _concat_ws(separator: AnyStr | None, *parts: AnyStr | None) -> AnyStr | None:
     return None if separator is None else separator.join([p for p in parts if p is not None])
 
 
-def _substring(text: Any, start: int, length: int | None = None) -> Any:
+def _substring(text: AnyStr, start: int, length: int | None = None) -> AnyStr:
     size = len(text)
     if start == 0 or (length is not None and length <= 0) or abs(start) > size:
         return _empty(text)
@@ -76,15 +76,15 @@ def _substring(text: Any, start: int, length: int | None = None) -> Any:
     return text[first:] if length is None else text[first : first + length]
 
 
-def _left(text: Any, count: int) -> Any:
+def _left(text: AnyStr, count: int) -> AnyStr:
     return text[: max(0, count)]
 
 
-def _right(text: Any, count: int) -> Any:
+def _right(text: AnyStr, count: int) -> AnyStr:
     return text[max(0, len(text) - count) :] if count > 0 else _empty(text)
 
 
-def _trim_left(text: Any, what: Any) -> Any:
+def _trim_left(text: AnyStr, what: AnyStr) -> AnyStr:
     at, size = 0, len(what)
     while what and text.startswith(what, at):
         at += size
@@ -93,7 +93,7 @@ def _trim_left(text: Any, what: Any) -> Any:
     return text[at:]
 
 
-def _trim_right(text: Any, what: Any) -> Any:
+def _trim_right(text: AnyStr, what: AnyStr) -> AnyStr:
     end, size = len(text), len(what)
     while what and text.endswith(what, 0, end):
         end -= size
@@ -102,29 +102,29 @@ def _trim_right(text: Any, what: Any) -> Any:
     return text[:end]
 
 
-def _trim(text: Any, what: Any) -> Any:
+def _trim(text: AnyStr, what: AnyStr) -> AnyStr:
     return _trim_right(_trim_left(text, what), what)
 
 
-def _spaces_left(text: Any) -> Any:
+def _spaces_left(text: AnyStr) -> AnyStr:
     return text.lstrip(" " if isinstance(text, str) else b" ")
 
 
-def _spaces_right(text: Any) -> Any:
+def _spaces_right(text: AnyStr) -> AnyStr:
     return text.rstrip(" " if isinstance(text, str) else b" ")
 
 
-def _spaces(text: Any) -> Any:
+def _spaces(text: AnyStr) -> AnyStr:
     return text.strip(" " if isinstance(text, str) else b" ")
 
 
-def _upper(text: Any) -> Any:
+def _upper(text: str | bytes) -> str | bytes:
     if isinstance(text, bytes) or text.isascii():
         return text if isinstance(text, bytes) else text.upper()
     return _each_sign(text, lambda c: up if len(up := c.upper()) == 1 else c)
 
 
-def _lower(text: Any) -> Any:
+def _lower(text: str | bytes) -> str | bytes:
     if isinstance(text, bytes) or text.isascii():
         return text if isinstance(text, bytes) else text.lower()
     return _each_sign(text, lambda c: low if len(low := c.lower()) == 1 else c)
@@ -134,7 +134,7 @@ def _each_sign(text: str, change: Callable[[str], str]) -> str:
     return "".join(in_pieces(text, lambda piece: "".join(map(change, piece))))
 
 
-def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
+def _pad(text: AnyStr, size: int, fill: AnyStr, left: bool) -> AnyStr | None:
     if size < 0:
         return None
     if len(text) >= size:
@@ -146,15 +146,15 @@ def _pad(text: Any, size: int, fill: Any, left: bool) -> Any:
     return padding + text if left else text + padding
 
 
-def _repeat(text: Any, count: int) -> Any:
+def _repeat(text: AnyStr, count: int) -> AnyStr:
     return text * count if count > 0 else _empty(text)
 
 
-def _replace(text: Any, old: Any, new: Any) -> Any:
+def _replace(text: AnyStr, old: AnyStr, new: AnyStr) -> AnyStr:
     return text.replace(old, new) if old else text
 
 
-def _insert(text: Any, start: int, length: int, new: Any) -> Any:
+def _insert(text: AnyStr, start: int, length: int, new: AnyStr) -> AnyStr:
     if start < 1 or start > len(text):
         return text
     if length < 0 or start - 1 + length > len(text):
@@ -162,7 +162,7 @@ def _insert(text: Any, start: int, length: int, new: Any) -> Any:
     return text[: start - 1] + new + text[start - 1 + length :]
 
 
-def _substring_index(text: Any, mark: Any, count: int) -> Any:
+def _substring_index(text: AnyStr, mark: AnyStr, count: int) -> AnyStr:
     if not mark or count == 0:
         return _empty(text)
     ahead = count > 0
@@ -177,7 +177,7 @@ def _substring_index(text: Any, mark: Any, count: int) -> Any:
     return text[: at - len(mark)] if ahead else text[at + len(mark) :]
 
 
-def find_text(text: Any, part: Any, start: int, collate: str) -> int:
+def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
     """1-based place of a part in a text, by the collation's equality; 0 if it is not there."""
     if start < 1 or start > len(text) + 1:
         return 0
@@ -192,11 +192,11 @@ def find_text(text: Any, part: Any, start: int, collate: str) -> int:
     return int(text.find(part, start - 1)) + 1
 
 
-def _strcmp_place(needle: Any, items: Sequence[Any]) -> int:
+def _strcmp_place(needle: str, items: Sequence[str]) -> int:
     return next((n for n, item in enumerate(items, 1) if item == needle), 0)
 
 
-def _elt(index: int | None, *items: Any) -> Any:
+def _elt(index: int | None, *items: AnyStr | None) -> AnyStr | None:
     return items[index - 1] if index is not None and 1 <= index <= len(items) else None
 
 
@@ -204,7 +204,7 @@ def _ascii(data: bytes) -> int:
     return data[0] if data else 0
 
 
-def _ord(text: Any) -> int:
+def _ord(text: str | bytes) -> int:
     data = text if isinstance(text, bytes) else text[:1].encode()
     return int.from_bytes(data[:1] if isinstance(text, bytes) else data, "big")
 
@@ -213,7 +213,7 @@ def _space(count: int) -> str:
     return " " * max(0, count)
 
 
-def _format(value: Any, places: int) -> str:
+def _format(value: Value, places: int) -> str:
     from exuvia.sql.functions.numeric import FUNCTIONS as NUMERIC
 
     places = max(0, min(places, 30))
@@ -221,7 +221,7 @@ def _format(value: Any, places: int) -> str:
     return f"{exact:,.{places}f}"
 
 
-def _length(value: Any) -> int:
+def _length(value: str | bytes) -> int:
     return len(value) if isinstance(value, bytes) else len(value.encode())
 
 

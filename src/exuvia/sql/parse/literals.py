@@ -19,9 +19,9 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.base.types import FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
-from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT, Value
+from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT
 
 _SLOT = "\x01"
 _SPLIT = re.compile(

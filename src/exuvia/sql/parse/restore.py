@@ -79,14 +79,14 @@ def _list(trees: list[exp.Expression], between: str = ", ") -> str:
     return between.join(restored(each) for each in trees)
 
 
-def _literal(tree: Any) -> str:
+def _literal(tree: exp.Expression) -> str:
     if not tree.is_string:
         return str(tree.name)
     raw = bytes_of(tree.name)
     return f"x'{raw.hex()}'" if raw is not None else f"_utf8mb4{string_text(tree.name)}"
 
 
-def _introduced(tree: Any) -> str:
+def _introduced(tree: exp.Expression) -> str:
     literal = tree.expression
     if isinstance(literal, exp.Literal) and literal.is_string:
         return f"{str(tree.this).lower()}{string_text(literal.name)}"
@@ -96,14 +96,14 @@ def _introduced(tree: Any) -> str:
 _LITERAL_CALLS = {name: word.lower() for word, name in LITERALS.items()}
 
 
-def _call(tree: Any) -> str:
+def _call(tree: exp.Expression) -> str:
     word = _LITERAL_CALLS.get(str(tree.this))
     if word:
         return f"{word} {string_text(tree.expressions[0].name)}"
     return f"{str(tree.this).lower()}({_list(tree.expressions)})"
 
 
-def _cast(tree: Any) -> str:
+def _cast(tree: exp.Cast) -> str:
     kind, value = tree.to, restored(tree.this)
     if kind.this == exp.DType.CHARACTER_SET:
         charset = kind.args.get("kind")
@@ -114,7 +114,7 @@ def _cast(tree: Any) -> str:
     return f"cast({value} as {_type(kind)})"
 
 
-def _type(kind: Any) -> str:
+def _type(kind: exp.Expression) -> str:
     if kind.this == exp.DType.ARRAY:
         return f"{_type(kind.expressions[0])} array"
     name = kind.this.value
@@ -123,7 +123,7 @@ def _type(kind: Any) -> str:
     return str(_TYPES.get(name, name.lower())) + inside
 
 
-def _not(tree: Any) -> str:
+def _not(tree: exp.Expression) -> str:
     inner = tree.this
     if isinstance(inner, exp.Is):
         return f"{restored(inner.this)} is not {restored(inner.expression)}"
@@ -137,21 +137,21 @@ def _not(tree: Any) -> str:
     return f"not {restored(inner)}"
 
 
-def _like(tree: Any) -> str:
+def _like(tree: exp.Expression) -> str:
     word = "not like" if tree.args.get("negate") else "like"
     return f"{restored(tree.this)} {word} {restored(tree.expression)}"
 
 
-def _between(tree: Any, word: str = "between") -> str:
+def _between(tree: exp.Expression, word: str = "between") -> str:
     low, high = restored(tree.args["low"]), restored(tree.args["high"])
     return f"{restored(tree.this)} {word} {low} and {high}"
 
 
-def _in(tree: Any, word: str = "in") -> str:
+def _in(tree: exp.Expression, word: str = "in") -> str:
     return f"{restored(tree.this)} {word} ({_list(tree.expressions, ',')})"
 
 
-def _case(tree: Any) -> str:
+def _case(tree: exp.Expression) -> str:
     parts = ["case"]
     if tree.this is not None:
         parts.append(restored(tree.this))
@@ -162,17 +162,17 @@ def _case(tree: Any) -> str:
     return " ".join([*parts, "end"])
 
 
-def _if(tree: Any) -> str:
+def _if(tree: exp.Expression) -> str:
     parts = [tree.this, tree.args.get("true"), tree.args.get("false")]
     return f"if({_list([part for part in parts if part is not None])})"
 
 
-def _substring(tree: Any) -> str:
+def _substring(tree: exp.Expression) -> str:
     parts = [tree.this, tree.args.get("start"), tree.args.get("length")]
     return f"substring({_list([part for part in parts if part is not None])})"
 
 
-def _trim(tree: Any) -> str:
+def _trim(tree: exp.Expression) -> str:
     what, side = tree.args.get("expression"), str(tree.args.get("position") or "").lower()
     if what is None and not side:
         return f"trim({restored(tree.this)})"
@@ -180,8 +180,8 @@ def _trim(tree: Any) -> str:
     return f"trim({head} from {restored(tree.this)})"
 
 
-def _json(name: str) -> Callable[[Any], str]:
-    def text(tree: Any) -> str:
+def _json(name: str) -> Callable[[exp.Expression], str]:
+    def text(tree: exp.Expression) -> str:
         path = tree.expression
         shown = path.sql(dialect="mysql") if isinstance(path, exp.JSONPath) else path.name
         found = f"json_extract({restored(tree.this)}, _utf8mb4{string_text(shown.strip(chr(39)))})"
@@ -190,7 +190,7 @@ def _json(name: str) -> Callable[[Any], str]:
     return text
 
 
-def _interval(tree: Any) -> str:
+def _interval(tree: exp.Expression) -> str:
     if isinstance(tree.this, exp.Tuple):
         return f"interval({_list(tree.this.expressions)})"
     amount = tree.this.unnest()

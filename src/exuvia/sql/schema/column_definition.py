@@ -68,8 +68,8 @@ from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, resolve
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.evaluate.env import PlainEnv
 from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.syntax_error import Misplaced

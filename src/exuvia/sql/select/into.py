@@ -14,11 +14,11 @@ from exuvia.base.mysql_errors import (
     ErrTooManyRows,
     ErrWrongNumberOfColumnsInSelect,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert.to_string import to_bytes
 from exuvia.sql.files import writable, write_file
 from exuvia.sql.nodes.rows import IntoFile, TextFormat
-from exuvia.sql.result import OutputColumn, Result, Row, Value
+from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 

@@ -36,7 +36,7 @@ from exuvia.base.mysql_errors import (
     ErrInvalidGroupFuncUse,
     ErrNoTablesUsed,
 )
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
@@ -51,7 +51,7 @@ from exuvia.sql.expressions import Compiled, Visible
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
-from exuvia.sql.result import OutputColumn, Result, Row, Value
+from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select import relational as engine
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan

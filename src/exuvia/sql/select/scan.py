@@ -22,6 +22,7 @@ from exuvia.sql.access.ranger import Term
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.scope import Field
 from exuvia.sql.result import BINARY, Row
+from exuvia.sql.statement.context import Context
 from exuvia.sql.types import BIGINT
 
 BATCH_ROWS = 10_000
@@ -47,13 +48,13 @@ class Scan(ABC):
         return f"{self.name}.c{position}"
 
     @abstractmethod
-    def batches(self, context: Any) -> Iterator[Any]: ...
+    def batches(self, context: Context) -> Iterator[Any]: ...
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:
         """(operator, access object) for EXPLAIN."""
 
-    def reader(self, context: Any) -> Any:
+    def reader(self, context: Context) -> Any:
         """A reader for DuckDB, or a table when it is read more than once.
 
         Its columns are c0, c1, ... by position; `one` where none is used."""
@@ -66,7 +67,7 @@ class Scan(ABC):
         found = pyarrow.RecordBatchReader.from_batches(schema, self._watched(context))
         return found.read_all() if self.is_repeated else found
 
-    def _watched(self, context: Any) -> Iterator[Any]:
+    def _watched(self, context: Context) -> Iterator[Any]:
         """The batches; an error is kept, because DuckDB would hand on its text alone."""
         try:
             yield from self.batches(context)
@@ -119,7 +120,7 @@ class RowsScan(Scan):
         self._rows = rows
         self._title = title
 
-    def batches(self, context: Any) -> Iterator[Any]:
+    def batches(self, context: Context) -> Iterator[Any]:
         """The rows, computed now."""
         return self._gathered(self._rows())
 
@@ -151,7 +152,7 @@ class TableScan(Scan):
         suffix = f", index:{index.idx_name.O}" if index is not None else ""
         return self.path.name, f"table:{self.title}{suffix}"
 
-    def batches(self, context: Any) -> Iterator[Any]:
+    def batches(self, context: Context) -> Iterator[Any]:
         """The rows of the transaction's snapshot, own writes merged in."""
         if self.path is not None:
             found = self.path.open(context)
@@ -165,7 +166,7 @@ class TableScan(Scan):
             narrow = Span(start, end) if self.row_terms and least <= most else whole
             yield from self._whole(context.txn, part, narrow)
 
-    def _row_ids(self, context: Any) -> tuple[int, int]:
+    def _row_ids(self, context: Context) -> tuple[int, int]:
         """The least and the greatest hidden id that the WHERE may keep."""
         least, most = -(1 << 63), (1 << 63) - 1
         for term in self.row_terms:

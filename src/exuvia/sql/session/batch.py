@@ -35,7 +35,7 @@ from exuvia.base.mysql_errors import (
     ErrQueryInterrupted,
     ErrUnknown,
 )
-from exuvia.base.types import Family, FieldType, TypeCode
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.collation import sort_key
 from exuvia.catalog.convert.to_string import to_text
 from exuvia.catalog.model import ColumnInfo
@@ -46,7 +46,7 @@ from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.nodes import Insert, NonTransactionalDml, Update
 from exuvia.sql.parse.restore import name_text, string_text
 from exuvia.sql.parse.text import parse_one
-from exuvia.sql.result import BIGINT, OutputColumn, Result, Value, text_type
+from exuvia.sql.result import BIGINT, OutputColumn, Result, text_type
 from exuvia.sql.statement.context import Context, SessionApi
 
 _UNORDERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.JSON, TypeCode.FLOAT)

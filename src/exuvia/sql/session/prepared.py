@@ -14,6 +14,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedPs,
     ErrWrongArguments,
 )
+from exuvia.base.types import Value
 from exuvia.sql import planner
 from exuvia.sql.nodes import NonTransactionalDml
 from exuvia.sql.nodes.rows import LoadData
@@ -27,7 +28,7 @@ from exuvia.sql.parse.literals import letters_of
 from exuvia.sql.parse.placeholders import number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
-from exuvia.sql.result import OutputColumn, Result, Value
+from exuvia.sql.result import OutputColumn, Result
 from exuvia.sql.session.set_var import hinted, wanted_by
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import KeptPlan

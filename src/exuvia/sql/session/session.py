@@ -25,7 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrQueryInterrupted,
     ErrSnapshotTooOld,
 )
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.cluster.row_locks import SHORT
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
@@ -36,7 +36,7 @@ from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
 from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
-from exuvia.sql.result import NULL, Note, Result, Value, notes_of
+from exuvia.sql.result import NULL, Note, Result, notes_of
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema
 from exuvia.sql.session.set_var import hinted, wanted_by

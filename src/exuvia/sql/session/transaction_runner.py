@@ -25,11 +25,12 @@ from exuvia.base.mysql_errors import (
     ErrTableDefChanged,
     ErrTxnTooLarge,
 )
+from exuvia.base.types import Value
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
 from exuvia.kv.transaction import ATTEMPTS
 from exuvia.sql.duck.engine import quota_of
-from exuvia.sql.result import Result, Value
+from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
 from exuvia.sql.statement.locks import StatementLocks
 from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost

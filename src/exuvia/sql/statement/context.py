@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
     ErrNoSuchTable,
     ErrTableaccessDenied,
 )
-from exuvia.base.types import FieldType, packed_moment
+from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.state import SchemaState
@@ -34,11 +34,11 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.evaluate.env import WARNINGS_KEPT, Env
+from exuvia.sql.env import Env
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
-from exuvia.sql.result import Note, OutputColumn, Result, Row, Value
+from exuvia.sql.result import Note, OutputColumn, Result, Row
 from exuvia.sql.statement.locks import NamedLocks, StatementLocks
 from exuvia.sql.statement.plan_cache import ShapedStatement
 from exuvia.sql.statement.services import Services
@@ -418,8 +418,3 @@ class Context(Env):
     def global_variable(self, name: str) -> str:
         """The global value of a system variable in this snapshot. Raises 1193."""
         return variables.get_global(self.txn, name)
-
-    def note(self, code: int, message: str, level: str = "Warning") -> None:
-        """Add a line to SHOW WARNINGS, also where a write is strict; a bounded number is kept."""
-        if len(self.warnings) < WARNINGS_KEPT:
-            self.warnings.append(Note(level, code, message))

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadGeneratedColumn
-from exuvia.base.types import FieldType, Flag
+from exuvia.base.types import FieldType, Flag, Value
 from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
@@ -27,7 +27,7 @@ from exuvia.sql.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.result import Row, Value
+from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.column_sources import default_for, now_for
 from exuvia.sql.write.strictness import Strictness, loss_of, overflowed, updated

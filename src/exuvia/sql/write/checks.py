@@ -5,19 +5,19 @@ for one), so what was once true of a row stays true. NULL is not false. Bound on
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
+from exuvia.base.types import Value
 from exuvia.catalog.model import ColumnInfo, ConstraintInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
+from exuvia.sql.env import Env, PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression, truth
-from exuvia.sql.evaluate.env import Env, PlainEnv
 from exuvia.sql.expr import Expr, columns_of
 from exuvia.sql.generated import scope_of
 from exuvia.sql.parse.text import parse_expression
 
-Value = Any
 _KEPT = "checks"
 
 

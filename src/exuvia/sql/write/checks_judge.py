@@ -39,7 +39,7 @@ from exuvia.base.mysql_errors import (
     ErrNoReferencedRow2,
     ErrRowDoesNotMatchPartition,
 )
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals, meta
 from exuvia.catalog.codec import key_batch, key_codec
 from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of
@@ -52,7 +52,7 @@ from exuvia.pipeline.verify.judge import text_of
 from exuvia.pipeline.verify.rules import RowRule
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
-from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.expr import Call, Column, Expr, columns_of, walk
 from exuvia.sql.write.checks import row_check
 from exuvia.sql.write.foreign_keys import Finder, key_linked, key_text, names_of, ref_ids
@@ -229,7 +229,6 @@ def _any_null(own: Sequence[Vector]) -> Array | None:
 
 # -- checks judge ----------------------------------------------------------------------------------
 
-Value = Any
 Row = Sequence[Value]
 
 

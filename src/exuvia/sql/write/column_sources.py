@@ -17,14 +17,13 @@ from exuvia.base.mysql_errors import (
     ErrTruncatedWrongValueForField,
     WarnDataTruncated,
 )
-from exuvia.base.types import Flag, TypeCode
+from exuvia.base.types import Flag, TypeCode, Value
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import STRICT
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import constants
 from exuvia.sql.cells import assign_to
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.result import Value
 from exuvia.sql.statement.context import Context
 from exuvia.sql.type_text import is_now_default
 

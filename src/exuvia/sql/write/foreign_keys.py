@@ -22,13 +22,14 @@ what refers to them follows, one level deeper.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from exuvia.base.mysql_errors import (
     ErrForeignKeyCascadeDepthExceeded,
     ErrNoReferencedRow2,
     ErrRowIsReferenced2,
 )
+from exuvia.base.types import Value
 from exuvia.catalog import meta, reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.key_encoder import VALUES_BYTES, KeyForm
@@ -51,7 +52,6 @@ from exuvia.sql.parse.restore import name_text
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 
-Value = Any
 Values = tuple[Value, ...]
 
 

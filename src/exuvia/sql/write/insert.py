@@ -31,7 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrInvalidAutoRandom,
     ErrWrongValueCountOnRow,
 )
-from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode
+from exuvia.base.types import INTEGER_BITS, FieldType, TypeCode, Value
 from exuvia.catalog.autoid import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
 from exuvia.catalog.model import ColumnInfo
@@ -45,7 +45,7 @@ from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of
 from exuvia.sql.nodes import Insert, Tree
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.result import OutputColumn, Result, Row, Value
+from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import relational
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan

@@ -31,14 +31,14 @@ from exuvia.base.mysql_errors import (
     ErrWarnTooFewRecords,
     ErrWarnTooManyRecords,
 )
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.files import read_file, readable
 from exuvia.sql.nodes.rows import LoadData, TextFormat
 from exuvia.sql.parse.text import is_default
-from exuvia.sql.result import BINARY, Note, Result, Row, Value, text_type
+from exuvia.sql.result import BINARY, Note, Result, Row, text_type
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.insert import InsertTarget, RowInserter, default_cell, storer
 from exuvia.sql.write.strictness import Strictness, strictness

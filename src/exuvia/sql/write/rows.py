@@ -33,7 +33,7 @@ from exuvia.catalog import reader, writer
 from exuvia.catalog.model import ReferOption
 from exuvia.catalog.table import Table
 from exuvia.sql.cells import NARROWED
-from exuvia.sql.evaluate.env import PlainEnv
+from exuvia.sql.env import PlainEnv
 from exuvia.sql.generated import GeneratedColumn, generated_columns
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context

@@ -5,20 +5,28 @@
 
 In a strict write (`strict`) what is a warning in a query is an error, as in MySQL's
 STRICT_TRANS_TABLES with ERROR_FOR_DIVISION_BY_ZERO. `memory` keeps what is computed once for a
-statement."""
+statement.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrTruncatedWrongValue, MySQLError
+from exuvia.base.mysql_errors import (
+    ErrNoSuchTable,
+    ErrTruncatedWrongValue,
+    ErrUnknownSystemVariable,
+    MySQLError,
+)
+from exuvia.base.types import Value
+from exuvia.catalog.table import Table
 from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
 
 WARNINGS_KEPT = 1024
-Row = Sequence[Any]
-Compiled = Callable[[Row, Any], Any]
+Row = Sequence[Value]
+Compiled = Callable[[Row, "Env"], Value]
 Maker = Callable[[Call, list[Compiled]], Compiled]
 
 
@@ -30,13 +38,32 @@ class Env:
 
     __slots__ = ("memory", "strict")
 
-    memory: dict[Any, Any]
+    memory: dict[object, Any]
     strict: bool
-    parameters: Sequence[Any]
+    parameters: Sequence[Value]
     warnings: list[Note]
     now: int
     utc_now: int
     zone: tzinfo | None
+    session: Any
+    """Who runs the statement (SessionApi of sql/statement/context.py); only where there is one."""
+
+    def variable(self, name: str) -> str:
+        """A system variable as the session sees it; without a session all are unknown (1193)."""
+        raise ErrUnknownSystemVariable(name)
+
+    def global_variable(self, name: str) -> str:
+        """The global value of a system variable in the statement's snapshot."""
+        raise ErrUnknownSystemVariable(name)
+
+    def table(self, database: str, name: str) -> Table:
+        """The table of that name in the statement's snapshot; without one there is none (1146)."""
+        raise ErrNoSuchTable(database, name)
+
+    def note(self, code: int, message: str, level: str = "Warning") -> None:
+        """Add a line to SHOW WARNINGS, also where a write is strict; a bounded number is kept."""
+        if len(self.warnings) < WARNINGS_KEPT:
+            self.warnings.append(Note(level, code, message))
 
     def warn(self, error: MySQLError, *arguments: object) -> None:
         """A warning, or the error itself in a strict write."""
@@ -46,8 +73,7 @@ class Env:
         """As `warn`, for an error with a text of its own."""
         if self.strict:
             raise error
-        if len(self.warnings) < WARNINGS_KEPT:
-            self.warnings.append(Note("Warning", error.code, error.message))
+        self.note(error.code, error.message)
 
     def incorrect(self, what: str, text: object) -> None:
         """1292 'Incorrect datetime value' (its text is not that of the truncation)."""
@@ -59,7 +85,9 @@ class PlainEnv(Env):
 
     __slots__ = ("now", "parameters", "utc_now", "warnings", "zone")
 
-    def __init__(self, parameters: Sequence[Any] = (), strict: bool = False, now: int = 0) -> None:
+    def __init__(
+        self, parameters: Sequence[Value] = (), strict: bool = False, now: int = 0
+    ) -> None:
         self.parameters = parameters
         self.strict = strict
         self.now = self.utc_now = now
