@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 from exuvia.base.interruption import check, in_pieces
 from exuvia.base.mysql_errors import ErrJSONValueTooBig
 
+Document = Any
+"""A parsed JSON value: None, bool, int, float, Decimal, str, a list or a dict of them."""
+
 DEEPEST = 100
 LONG = 1 << 17
 MOST_VALUES = 4_000_000
@@ -38,7 +41,7 @@ class TooDeep(ValueError):
     """A document of more than DEEPEST arrays and objects within each other."""
 
 
-def read(text: str) -> Any:
+def read(text: str) -> Document:
     """Python's value of a JSON text.
 
     Raises ValueError (with `pos` where it stands), TooDeep; 3150 for more than MOST_VALUES values.
@@ -56,7 +59,7 @@ def read(text: str) -> Any:
     return found
 
 
-def _check_depth(value: Any, left: int) -> None:
+def _check_depth(value: Document, left: int) -> None:
     inside = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list):
         return
@@ -92,10 +95,10 @@ _BOUNDED = json.JSONDecoder(
 )
 
 
-def _read_long(text: str) -> Any:
+def _read_long(text: str) -> Document:
     """A long document, container by container; its short parts by json's own reader."""
-    root: list[Any] = []
-    open_: list[Any] = [root]
+    root: list[Document] = []
+    open_: list[Document] = [root]
     keys: list[str] = [""]
     at, count, expect_value = _space(text, 0), 0, True
     while True:
@@ -110,7 +113,7 @@ def _read_long(text: str) -> Any:
             if sign in ("[", "{"):
                 if len(open_) > DEEPEST:
                     raise TooDeep
-                value: Any = [] if sign == "[" else {}
+                value: Document = [] if sign == "[" else {}
                 at = _space(text, at + 1)
                 closes = "]" if sign == "[" else "}"
                 is_empty = text[at : at + 1] == closes
@@ -164,7 +167,7 @@ def _no_constant(word: str) -> NoReturn:
     raise json.JSONDecodeError("Invalid value.", word, 0)
 
 
-def write(value: Any) -> str:
+def write(value: Document) -> str:
     """Python's value of some JSON as MySQL prints it."""
     if isinstance(value, dict):
         check()
@@ -181,7 +184,7 @@ def write(value: Any) -> str:
     return _double(float(value))
 
 
-def _items(values: list[Any]) -> str:
+def _items(values: list[Document]) -> str:
     check()
     return ", ".join(map(write, values))
 

@@ -16,10 +16,10 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrNoSuchTable,
     ErrTruncatedWrongValue,
-    ErrUnknownSystemVariable,
     MySQLError,
 )
 from exuvia.base.types import Value
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
@@ -49,12 +49,12 @@ class Env:
     """Who runs the statement (SessionApi of sql/statement/context.py); only where there is one."""
 
     def variable(self, name: str) -> str:
-        """A system variable as the session sees it; without a session all are unknown (1193)."""
-        raise ErrUnknownSystemVariable(name)
+        """A system variable as the session sees it; without a session its default."""
+        return variables.find(name).default
 
     def global_variable(self, name: str) -> str:
         """The global value of a system variable in the statement's snapshot."""
-        raise ErrUnknownSystemVariable(name)
+        return self.variable(name)
 
     def table(self, database: str, name: str) -> Table:
         """The table of that name in the statement's snapshot; without one there is none (1146)."""

@@ -354,7 +354,9 @@ class Proof(NamedTuple):
     lines: tuple[str, ...]
 
 
-def prove(connection: Any, clients: Clients, changes: list[WatchedProgress]) -> Proof:
+def prove(
+    connection: pymysql.Connection, clients: Clients, changes: list[WatchedProgress]
+) -> Proof:
     """Check everything; `connection` is a pymysql connection in the database `tpch`."""
     return Proof(
         (
@@ -394,7 +396,7 @@ def _wrote_meanwhile(clients: Clients, changes: list[WatchedProgress]) -> str:
     return f"{total:,} of them committed while an index was in write reorganization"
 
 
-def _same_answer(connection: Any) -> str:
+def _same_answer(connection: pymysql.Connection) -> str:
     with connection.cursor() as cursor:
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         with_index, index_s = _timed(cursor, QUERY.format(hint="USE INDEX (shipped)"))
@@ -410,13 +412,13 @@ def _same_answer(connection: Any) -> str:
     )
 
 
-def _timed(cursor: Any, query: str) -> tuple[Any, float]:
+def _timed(cursor: pymysql.cursors.Cursor, query: str) -> tuple[Any, float]:
     started = time.monotonic()
     cursor.execute(query)
     return cursor.fetchone(), time.monotonic() - started
 
 
-def _checked(connection: Any) -> str:
+def _checked(connection: pymysql.Connection) -> str:
     started = time.monotonic()
     try:
         with connection.cursor() as cursor:
@@ -447,7 +449,7 @@ POLL_S = 0.02
 PAUSE_S = 0.005
 
 
-def connect(port: int, database: str | None = None) -> Any:
+def connect(port: int, database: str | None = None) -> pymysql.Connection:
     """A connection of our own to a node."""
     return pymysql.connect(
         host="127.0.0.1", port=port, user="root", database=database, autocommit=True
@@ -534,13 +536,13 @@ def _alter(progress: WatchedProgress, port: int) -> None:
     progress.done = True
 
 
-def _jobs(cursor: Any) -> list[dict[str, Any]]:
+def _jobs(cursor: pymysql.cursors.Cursor) -> list[dict[str, Any]]:
     cursor.execute("ADMIN SHOW DDL JOBS 1")
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _observe(cursor: Any, progress: WatchedProgress) -> None:
+def _observe(cursor: pymysql.cursors.Cursor, progress: WatchedProgress) -> None:
     """Look at the one job that is newer than all that were there before this change."""
     for job in _jobs(cursor):
         if int(job["JOB_ID"]) > progress.after_job:

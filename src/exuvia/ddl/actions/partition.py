@@ -15,7 +15,7 @@ the new ids are used, likewise.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
@@ -150,7 +150,7 @@ def partition_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 
 def partition_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     table = the_table(snapshot)
-    words: dict[Any, str] = {ActionCode.DROP_PARTITION: "DROP"}
+    words: dict[ActionCode, str] = {ActionCode.DROP_PARTITION: "DROP"}
     names = _names(job)
     if len(named(names, table)) == len(names):
         return None

@@ -29,7 +29,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -212,7 +212,7 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
     return found
 
 
-_AGGREGATE_TREES: dict[type, Any] = {exp.GroupConcat: _group_concat}
+_AGGREGATE_TREES: dict[type, Binder] = {exp.GroupConcat: _group_concat}
 
 
 # -- groups ----------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def _planned(inner: exp.Expression, scope: Scope) -> Any:
     return scope.query(inner, scope)
 
 
-BINDERS: dict[type, Any] = {
+BINDERS: dict[type, Binder] = {
     **_AGGREGATE_TREES,
     exp.Window: _window,
     exp.Subquery: _scalar,

@@ -10,8 +10,6 @@ guesses.
 Constant parts are folded. Errors: 1054, 1052 names; 1305, 1582 functions; 1267 collations; 1241,
 1111, 1235."""
 
-from typing import Any
-
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
@@ -28,7 +26,7 @@ from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import operators as bind_operators
 from exuvia.sql.bind.defaults import default_of
 from exuvia.sql.bind.literals import text_constant
-from exuvia.sql.bind.scope import BINDERS, Field, Scope, fields_of
+from exuvia.sql.bind.scope import BINDERS, Binder, Field, Scope, fields_of
 from exuvia.sql.expr import (
     COERCIBLE,
     EXPLICIT,
@@ -149,7 +147,7 @@ def _inserted_value(tree: exp.Anonymous, scope: Scope) -> Expr:
     return Constant(type=column.type, coercibility=IGNORABLE, value=None)
 
 
-def _named(name: str) -> Any:
+def _named(name: str) -> Binder:
     def binder(tree: exp.Expression, scope: Scope) -> Expr:
         given = tree.args.get("this")
         arguments = [scope.bind(given)] if isinstance(given, exp.Expression) else []
@@ -193,7 +191,7 @@ def _json_path(tree: exp.Expression) -> str:
     return path.sql(dialect="mysql").strip("'") if isinstance(path, exp.JSONPath) else path.name
 
 
-def _json_arrow(name: str) -> Any:
+def _json_arrow(name: str) -> Binder:
     def binder(tree: exp.Expression, scope: Scope) -> Expr:
         path = tree.expression
         is_given = isinstance(path, exp.Placeholder)

@@ -12,7 +12,6 @@ Calls that compare text (LOCATE, FIELD, LIKE, REGEXP) do so in the collation tha
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -33,7 +32,7 @@ from exuvia.sql.bind.choice import Special, chosen, expect
 from exuvia.sql.bind.compare import boolean, comparable
 from exuvia.sql.bind.literals import text_constant
 from exuvia.sql.bind.operators import arithmetic
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import COERCIBLE, Call, Cast, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.functions.json_functions import is_json
@@ -190,7 +189,7 @@ TEXT_CALLS: dict[str, Special] = {
     "regexp_substr": _regexp,
     "strcmp": _strcmp,
 }
-TEXT_TREES: dict[type, Any] = {
+TEXT_TREES: dict[type, Binder] = {
     exp.ILike: _ilike,
     exp.Like: _like,
     exp.Escape: _escape,
@@ -411,7 +410,7 @@ SPECIAL: dict[str, Special] = {
     "json_valid": _json_valid,
     "mod": _modulo,
 }
-BINDERS: dict[type, Any] = {
+BINDERS: dict[type, Binder] = {
     **bind_choice.BINDERS,
     **TEXT_TREES,
     **bind_moments.BINDERS,

@@ -1,7 +1,6 @@
 """CASE, IF, COALESCE and their like: several values, one type."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
@@ -11,7 +10,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.compare import boolean, comparable, compare
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import Call, Expr
 
 Special = Callable[[str, list[Expr], Scope], Expr]
@@ -121,7 +120,7 @@ def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     return casts.fold(Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,)))
 
 
-def expect(name: str, arguments: Sequence[Any], least: int, most: int) -> None:
+def expect(name: str, arguments: Sequence[object], least: int, most: int) -> None:
     """1582 for another number of arguments; `most` -1 is any."""
     if len(arguments) < least or (most >= 0 and len(arguments) > most):
         raise ErrWrongParamcountToNativeFct(name)
@@ -135,4 +134,4 @@ SPECIAL: dict[str, Special] = {
     "least": _extreme,
     "nullif": _null_if,
 }
-BINDERS: dict[type, Any] = {exp.Case: _case, exp.If: _if}
+BINDERS: dict[type, Binder] = {exp.Case: _case, exp.If: _if}

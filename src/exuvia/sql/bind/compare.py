@@ -28,7 +28,7 @@ from exuvia.sql.bind.cast import (
     to_text,
     to_time,
 )
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import (
     Call,
     Column,
@@ -291,7 +291,7 @@ def _between(tree: exp.Between, scope: Scope) -> Expr:
     return boolean("and", least, most)
 
 
-BINDERS: dict[type, Any] = {
+BINDERS: dict[type, Binder] = {
     **dict.fromkeys(_SIGNS, _comparison),
     exp.In: _in,
     exp.Between: _between,

@@ -1,7 +1,6 @@
 """Literals, names, parameters and variables as typed expressions."""
 
 import math
-from typing import Any
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
@@ -17,7 +16,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import (
     COERCIBLE,
     IGNORABLE,
@@ -159,7 +158,7 @@ def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:
     return Assign(type=value.type, coercibility=IMPLICIT, name=tree.this.name.lower(), value=value)
 
 
-BINDERS: dict[type, Any] = {
+BINDERS: dict[type, Binder] = {
     exp.Literal: _literal,
     exp.HexString: _hexadecimal,
     exp.BitString: _bits,

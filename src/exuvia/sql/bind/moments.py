@@ -1,7 +1,5 @@
 """Calls about dates and times whose arguments are not all expressions: units, intervals."""
 
-from typing import Any
-
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
@@ -13,7 +11,7 @@ from exuvia.sql.bind.choice import (
     expect,
 )
 from exuvia.sql.bind.operators import moved
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import Call, Constant, Expr
 from exuvia.sql.functions import FUNCTIONS, interval
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -169,4 +167,4 @@ SPECIAL: dict[str, Special] = {
     "timestamp": _timestamp,
     "unix_timestamp": _convert_now,
 }
-BINDERS: dict[type, Any] = {exp.Extract: _extract}
+BINDERS: dict[type, Binder] = {exp.Extract: _extract}

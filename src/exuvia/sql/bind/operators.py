@@ -23,7 +23,7 @@ from exuvia.sql.bind.cast import (
     to_text,
 )
 from exuvia.sql.bind.compare import boolean, joined
-from exuvia.sql.bind.scope import Scope
+from exuvia.sql.bind.scope import Binder, Scope
 from exuvia.sql.expr import COERCIBLE, Call, Constant, Expr
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -177,7 +177,7 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
     return fold(call)
 
 
-BINDERS: dict[type, Any] = {
+BINDERS: dict[type, Binder] = {
     **dict.fromkeys(_LOGIC, _logic),
     **bind_compare.BINDERS,
     **dict.fromkeys(_ARITHMETIC, _chain(_arithmetic, _ARITHMETIC)),

@@ -7,7 +7,6 @@ A longer result is NULL with warning 1301, as in TiDB.
 
 from collections.abc import Callable, Sequence
 
-from exuvia.base import limits
 from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
 from exuvia.base.types import Value
 from exuvia.sql.env import Compiled, Env, Row
@@ -90,9 +89,7 @@ def exceeds(name: str, length: int, env: Env) -> bool:
     """Whether a result is too long; says so."""
     most = env.memory.get(bounded)
     if most is None:
-        asked = getattr(env, "variable", None)
-        most = limits.PACKET_BYTES if asked is None else int(asked("max_allowed_packet"))
-        env.memory[bounded] = most
+        most = env.memory[bounded] = int(env.variable("max_allowed_packet"))
     if length <= most:
         return False
     env.warn(ErrWarnAllowedPacketOverflowed, name, most)

@@ -189,7 +189,7 @@ def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
     return lambda value, env: float(plain(value))
 
 
-def whole(number: Any) -> int:
+def whole(number: Value) -> int:
     """A number rounded to an integer as MySQL does: decimals away from zero, doubles to even."""
     if isinstance(number, float):
         if number != number or abs(number) > 1e30:
@@ -353,7 +353,7 @@ def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
     return lambda value, env: _cut(text(value), limit, "CHAR", env)
 
 
-def _cut(value: Any, limit: int, what: str, env: Env) -> Any:
+def _cut(value: Value, limit: int, what: str, env: Env) -> Any:
     if len(value) <= limit:
         return value
     shown = value if isinstance(value, str) else value.decode("utf-8", "replace")

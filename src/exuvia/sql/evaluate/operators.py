@@ -12,11 +12,10 @@ of a text or a number          a text: the date alone where it was one and the u
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import ErrDatetimeFunctionOverflow
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.collation import collation, weights
 from exuvia.catalog.temporal import shift_zone
@@ -35,11 +34,11 @@ from exuvia.sql.types import family_of
 _OVERFLOW = ErrDatetimeFunctionOverflow("datetime")
 
 
-def _noted(run: Callable[[Any, Any], Any], arguments: list[Compiled]) -> Compiled:
+def _noted(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
     """The function of both values; what it cannot give is noted."""
     moment, size = arguments
 
-    def move(row: Row, env: Env) -> Any:
+    def move(row: Row, env: Env) -> Value:
         first, second = moment(row, env), size(row, env)
         if first is None or second is None:
             return None
@@ -124,7 +123,7 @@ def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
     fold = collation(call.extra[0]).fold if call.arguments[0].family is Family.STRING else None
     key = fold or (lambda value: value)  # unlike =, trailing spaces count
 
-    def run(needle: Any, joined: Any) -> int:
+    def run(needle: Value, joined: Value) -> int:
         comma = "," if isinstance(joined, str) else b","
         wanted, at, n = key(needle), 0, 0
         while joined and at <= len(joined):

@@ -8,7 +8,6 @@ a - 1            (shop.t.a - 1)
 
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
@@ -44,7 +43,7 @@ def text_of(kind: FieldType) -> Callable[[Value], str]:
     return lambda value: to_text(value, kind)
 
 
-def plain_number(source: FieldType) -> Callable[[Value], Any]:
+def plain_number(source: FieldType) -> Callable[[Value], Value]:
     """int or Decimal of a value that is a number or a moment."""
     family = family_of(source)
     if family is Family.DATE:

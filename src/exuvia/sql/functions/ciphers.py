@@ -60,7 +60,7 @@ def _cipher(env: Env, name: str, password: bytes, vector: bytes | None) -> tuple
     from cryptography.hazmat.decrepit.ciphers.modes import CFB, OFB
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    text = env.variable("block_encryption_mode") if hasattr(env, "variable") else "aes-128-ecb"
+    text = env.variable("block_encryption_mode")
     _, bits, mode = text.lower().split("-")
     folded = bytearray(int(bits) // 8)
     for n, byte in enumerate(checked(password)):

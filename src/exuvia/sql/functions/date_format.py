@@ -220,8 +220,7 @@ def parse(env: Env, text: str, form: str) -> int | None:
         form = form.replace(f"%{sign}", longer)
     found: dict[str, int] = {}
     end = _match(text, form, found)
-    variable = getattr(env, "variable", None)
-    zero_allowed = variable is not None and "NO_ZERO_DATE" not in variable("sql_mode")
+    zero_allowed = "NO_ZERO_DATE" not in env.variable("sql_mode")
     value = None if end is None else _assemble(form, found, zero_allowed)
     if value is None:
         env.incorrect("datetime", text)

@@ -14,7 +14,7 @@ asks for this before it lets queries truncate dates.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from datetime import date as calendar_date
 from decimal import Decimal
@@ -28,7 +28,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
     ErrWrongValue,
 )
-from exuvia.base.types import FieldType, pack_date, unpack_date, unpack_datetime
+from exuvia.base.types import FieldType, Value, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.sql import types
 from exuvia.sql.env import Env
@@ -40,22 +40,22 @@ _SMALL = always(types.integer(4))
 _BIG = always(types.integer(20))
 
 
-def _digits_given(position: int, rule: Any) -> TypeRule:
+def _digits_given(position: int, rule: Callable[[int], FieldType]) -> TypeRule:
     """The type with as many fractional digits as a constant argument says."""
 
     def found(arguments: Sequence[Expr]) -> FieldType:
         if len(arguments) <= position:
-            return rule(0)  # type: ignore[no-any-return]
+            return rule(0)
         size = arguments[position]
         if isinstance(size, Constant) and isinstance(size.value, int) and size.value > 6:
             raise ErrTooBigPrecision(size.value, "now", 6)
         digits = size.value if isinstance(size, Constant) and isinstance(size.value, int) else 0
-        return rule(max(0, min(digits, 6)))  # type: ignore[no-any-return]
+        return rule(max(0, min(digits, 6)))
 
     return found
 
 
-def _fraction_of_first(rule: Any) -> TypeRule:
+def _fraction_of_first(rule: Callable[[int], FieldType]) -> TypeRule:
     return lambda arguments: rule(types.fraction_digits(arguments[0].type))
 
 
@@ -72,7 +72,7 @@ def _unit(digits: int) -> int:
         raise ErrTooBigPrecision(digits, "now", 6)
     if digits < 0:
         raise ErrWrongArguments("now")
-    return 10 ** (6 - digits)  # type: ignore[no-any-return]
+    return int(10 ** (6 - digits))
 
 
 def _cut(now: int, unit: int) -> int:
@@ -240,7 +240,7 @@ def _seconds_of_time(micros: int) -> int:
     return -seconds if micros < 0 else seconds
 
 
-def _time_of_seconds(seconds: Any) -> int:
+def _time_of_seconds(seconds: Value) -> int:
     most = temporal.MOST_TIME
     micros: int = round(max(-most, min(seconds * 1_000_000, most)))
     return micros
@@ -363,7 +363,7 @@ def _unix_exactly(env: Env, packed: int) -> Decimal:
     return _unix_timestamp(env, packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
 
 
-def _from_unix(env: Env, seconds: Any) -> int | None:
+def _from_unix(env: Env, seconds: Value) -> int | None:
     if not 0 <= seconds < _TOO_LATE:
         return None
     micros = round(seconds * 1_000_000)
@@ -371,7 +371,7 @@ def _from_unix(env: Env, seconds: Any) -> int | None:
     return None if found is None else temporal.shift_zone(found, None, env.zone)
 
 
-def _from_unix_formatted(env: Env, seconds: Any, form: str | None = None) -> Any:
+def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:
     found = _from_unix(env, seconds)
     if form is None or found is None:
         return found

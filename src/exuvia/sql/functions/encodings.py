@@ -3,14 +3,14 @@
 import base64
 import binascii
 import hashlib
-from typing import Any
 
 from exuvia.base.interruption import in_pieces
+from exuvia.base.types import Value
 from exuvia.sql import types
 from exuvia.sql.functions.table import Function, always
 
 
-def _hex(value: Any) -> str:
+def _hex(value: Value) -> str:
     if isinstance(value, int):
         return f"{value & ((1 << 64) - 1):X}"
     return (value if isinstance(value, bytes) else value.encode()).hex().upper()

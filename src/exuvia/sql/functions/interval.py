@@ -2,9 +2,8 @@
 
 import re
 from decimal import Decimal
-from typing import Any
 
-from exuvia.base.types import pack_date, unpack_date, unpack_datetime
+from exuvia.base.types import Value, pack_date, unpack_date, unpack_datetime
 from exuvia.catalog import temporal
 from exuvia.catalog.decimals import parsed, whole
 from exuvia.sql.functions import date_format, moment
@@ -42,7 +41,7 @@ def digits_of(unit: str) -> int:
     return 6 if "MICROSECOND" in unit else 0
 
 
-def amount(value: Any, unit: str) -> tuple[int, int] | None:
+def amount(value: Value, unit: str) -> tuple[int, int] | None:
     """(months, microseconds) of an interval's value; NULL for what is no interval."""
     if unit in _PARTS:
         return _of_parts(str(value), unit)
@@ -60,7 +59,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _MOST = 1 << 62
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Value) -> int:
     if isinstance(value, str):
         found = re.match(r"\s*([+-]?\d+)", value)
         return whole(found[1]) if found else 0
@@ -86,7 +85,7 @@ def _of_parts(text: str, unit: str) -> tuple[int, int] | None:
     return (-months, -micros) if negative else (months, micros)
 
 
-def add(packed: int, value: Any, unit: str, sign: int) -> int | None:
+def add(packed: int, value: Value, unit: str, sign: int) -> int | None:
     """A packed DATETIME moved by an interval; NULL outside the calendar."""
     found = amount(value, unit)
     date = packed >> 37
@@ -106,7 +105,7 @@ def add(packed: int, value: Any, unit: str, sign: int) -> int | None:
     return packed
 
 
-def add_to_time(micros: int, value: Any, unit: str, sign: int) -> int | None:
+def add_to_time(micros: int, value: Value, unit: str, sign: int) -> int | None:
     """A TIME moved by an interval."""
     found = amount(value, unit)
     if found is None or found[0]:

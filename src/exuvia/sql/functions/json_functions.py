@@ -37,14 +37,13 @@ from exuvia.catalog import jsontext
 from exuvia.catalog.convert.mode import EMPTY_DOCUMENT, NO_DOCUMENT
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import whole
+from exuvia.catalog.jsontext import Document
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Expr
 from exuvia.sql.functions.table import Function, always
 from exuvia.sql.matching import Matcher, like_matcher
 
-Document = Any
-"""A parsed JSON value."""
 Step = tuple[str, Any]
 """A leg of a path: its kind, and the key, the index, or None."""
 

@@ -2,15 +2,14 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from typing import Any
 from zlib import crc32
 
 from msgspec.structs import replace as evolve
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange
-from exuvia.base.types import Family, FieldType
+from exuvia.base.types import Family, FieldType, Value
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
@@ -48,7 +47,7 @@ def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
     return types.decimal(kind.Flen - scale + wanted + 1, wanted)
 
 
-def _round(value: Any, places: int = 0) -> Any:
+def _round(value: Value, places: int = 0) -> Value:
     if isinstance(value, Decimal):
         return _quantize(value, places, ROUND_HALF_UP)
     if isinstance(value, int):
@@ -81,7 +80,7 @@ def _quantize(value: Decimal, places: int, how: str) -> Decimal:
     return found.quantize(Decimal(1), context=_DIGITS) if places < 0 else found
 
 
-def _truncate(value: Any, places: int) -> Any:
+def _truncate(value: Value, places: int) -> Value:
     if isinstance(value, Decimal):
         return _quantize(value, places, ROUND_DOWN)
     if isinstance(value, int):
@@ -97,13 +96,13 @@ def _truncate(value: Any, places: int) -> Any:
     return cut * power if places < 0 else cut / power
 
 
-def _ceiling(value: Any) -> Any:
+def _ceiling(value: Value) -> Value:
     if isinstance(value, Decimal):
         return int(value.to_integral_value(ROUND_CEILING))
     return value if isinstance(value, int) else float(math.ceil(value))
 
 
-def _floor(value: Any) -> Any:
+def _floor(value: Value) -> Value:
     if isinstance(value, Decimal):
         return int(value.to_integral_value(ROUND_FLOOR))
     return value if isinstance(value, int) else float(math.floor(value))
@@ -115,7 +114,7 @@ def _finite(value: float, text: str) -> float:
     return value
 
 
-def _absolute(value: Any) -> Any:
+def _absolute(value: Value) -> Value:
     if isinstance(value, int) and value == -(1 << 63):
         raise ErrDataOutOfRange("BIGINT", f"abs({value})")
     return value.copy_abs() if isinstance(value, Decimal) else abs(value)
@@ -193,7 +192,7 @@ def _logarithm(value: float, other: float | None = None) -> float | None:
     return math.log(value) if value > 0 else None
 
 
-def _in_domain(function: Any) -> Any:
+def _in_domain(function: Callable[..., Value]) -> Value:
     def run(value: float) -> float | None:
         try:
             return float(function(value))
@@ -203,7 +202,7 @@ def _in_domain(function: Any) -> Any:
     return run
 
 
-def _sign(value: Any) -> int:
+def _sign(value: Value) -> int:
     return int(value > 0) - int(value < 0)
 
 

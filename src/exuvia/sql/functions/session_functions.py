@@ -11,6 +11,7 @@ already there.
 """
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from exuvia.base.mysql_errors import (
@@ -19,6 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
     ErrWrongObject,
 )
+from exuvia.base.types import Value
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.functions.table import Function, always
@@ -127,11 +129,12 @@ def _is_free(env: Env, name: str | None) -> int:
     return int(session_of(env).named_locks.user_of(name) is None)
 
 
-def _lock_user(env: Env, name: str | None) -> Any:
-    return session_of(env).named_locks.user_of(name)
+def _lock_user(env: Env, name: str | None) -> int | None:
+    user: int | None = session_of(env).named_locks.user_of(name)
+    return user
 
 
-def _entry(count: int, kinds: str, run: Any) -> Function:
+def _entry(count: int, kinds: str, run: Callable[..., Value]) -> Function:
     return Function(count, count, kinds, _NUMBER, run, nulls=True, env=True, volatile=True)
 
 

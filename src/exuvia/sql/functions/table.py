@@ -12,9 +12,9 @@ DuckDB's form.
 there too."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.sql.expr import Expr
 
 TypeRule = Callable[[Sequence[Expr]], FieldType]
@@ -27,7 +27,7 @@ class Function(NamedTuple):
     most: int
     kinds: str
     type: TypeRule
-    run: Callable[..., Any]
+    run: Callable[..., Value]
     duck: str | None = None
     nulls: bool = False
     env: bool = False

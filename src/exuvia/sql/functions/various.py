@@ -11,14 +11,14 @@ import itertools
 import time
 import uuid
 import zlib
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrWrongValueForType
-from exuvia.base.types import pack_date, pack_datetime
+from exuvia.base.types import Value, pack_date, pack_datetime
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
-from exuvia.sql.functions.table import Function, always
+from exuvia.sql.functions.table import Function, TypeRule, always
 
 _UUID = always(types.text(36))
 _GREGORIAN = 0x01B21DD213814000  # 100 ns from 1582-10-15 to 1970-01-01
@@ -69,7 +69,7 @@ def _seventh() -> str:
     return str(uuid.UUID(int=number & ~(3 << 62) | 2 << 62))
 
 
-def _fresh(type_rule: Any, run: Any) -> Function:
+def _fresh(type_rule: TypeRule, run: Callable[..., Value]) -> Function:
     return Function(0, 0, "", type_rule, run, volatile=True)
 
 
@@ -125,7 +125,7 @@ def _ntoa6(raw: bytes) -> str | None:
     return f"::ffff:{mapped}" if mapped else str(found)
 
 
-def _is_version(version: int) -> Any:
+def _is_version(version: int) -> Callable[[str], int]:
     def judge(text: str | None) -> int:
         found = None if text is None else _address(text)
         return int(found is not None and found.version == version)

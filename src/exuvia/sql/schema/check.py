@@ -13,7 +13,7 @@ Where tidb_enable_check_constraint is OFF, checks are neither made nor changed: 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -234,7 +234,7 @@ _TRUTH_FUNCTIONS = frozenset(
 )
 
 
-def function_name(tree: Any) -> str:
+def function_name(tree: exp.Expr) -> str:
     """The name of a call in lower case, "" for what is none."""
     if isinstance(tree, exp.Anonymous):
         return str(tree.this).lower()

@@ -20,7 +20,6 @@ DEFAULT and ON UPDATE are checked when the column is made, and kept as MySQL's t
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -694,24 +693,24 @@ def check_for_old_rows(tree: exp.Expression) -> None:
         raise ErrBinlogUnsafeSystemFunction()
 
 
-def _text_of_call(tree: Any) -> str | None:
+def _text_of_call(tree: Tree) -> str | None:
     if isinstance(tree, exp.Introducer):
         tree = tree.expression
     return tree.name if isinstance(tree, exp.Literal) and tree.is_string else None
 
 
-def _is_call(tree: Any, name: str) -> bool:
+def _is_call(tree: Tree, name: str) -> bool:
     return name_of(tree) == name
 
 
-def _date_format(given: list[Any]) -> str:
+def _date_format(given: list[Tree]) -> str:
     if len(given) != 2 or name_of(given[0]) not in _NOW:
         return _WRONG
     text = _text_of_call(given[1])
     return "" if text in _FORMATS else f"KindString {text}"
 
 
-def _replace(given: list[Any]) -> str:
+def _replace(given: list[Tree]) -> str:
     inner = given[0] if given else None
     if isinstance(inner, exp.Cast):
         inner = inner.this
@@ -720,7 +719,7 @@ def _replace(given: list[Any]) -> str:
     return "" if any(_is_call(each, "uuid") for each in inner.expressions) else _WRONG
 
 
-def _upper(given: list[Any]) -> str:
+def _upper(given: list[Tree]) -> str:
     inner = given[0] if len(given) == 1 else None
     if inner is None or not _is_call(inner, "substring_index") or len(inner.expressions) != 3:
         return _WRONG
@@ -730,12 +729,12 @@ def _upper(given: list[Any]) -> str:
     return "" if _text_of_call(between) == "@" else f"KindString {_text_of_call(between)}"
 
 
-def _str_to_date(given: list[Any]) -> str:
+def _str_to_date(given: list[Tree]) -> str:
     plain = len(given) == 2 and all(_text_of_call(each) is not None for each in given)
     return "" if plain else _WRONG
 
 
-_JUDGES: dict[str, Callable[[list[Any]], str]] = {
+_JUDGES: dict[str, Callable[[list[Tree]], str]] = {
     "date_format": _date_format,
     "replace": _replace,
     "upper": _upper,

@@ -60,7 +60,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongPartitionName,
     ErrWrongTypeColumnValue,
 )
-from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
+from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode, Value
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import (
@@ -271,7 +271,7 @@ def _check_node(node: Any) -> None:
         raise ErrPartitionFunctionIsNotAllowed()
 
 
-def _check_arguments(node: exp.Expression, by_name: dict[str, ColumnInfo]) -> None:
+def _check_arguments(node: Any, by_name: dict[str, ColumnInfo]) -> None:
     """A function of dates takes dates; TIMESTAMP depends on the time zone. Raises 1486."""
     function = "EXTRACT" if isinstance(node, exp.Extract) else str(node.this).upper()
     allowed = _FUNCTIONS[function]
@@ -358,8 +358,8 @@ class Scheme(NamedTuple):
 
     amount: int
     unit: str
-    first: Any
-    last: Any = None
+    first: Value
+    last: Value = None
 
 
 def written_out(
@@ -376,7 +376,7 @@ def written_out(
     return tuple(found)
 
 
-def dropped_before(info: PartitionInfo, shape: Route, first: Any) -> list[str]:
+def dropped_before(info: PartitionInfo, shape: Route, first: Value) -> list[str]:
     """Lower-case names of the partitions before the one that ends at `first`. Raises 8200."""
     found = _scheme_found(info, shape)
     if found is None:
@@ -391,7 +391,7 @@ def dropped_before(info: PartitionInfo, shape: Route, first: Any) -> list[str]:
     return [each.name.L for each in inner[:number]]
 
 
-def added_until(info: PartitionInfo, shape: Route, last: Any) -> tuple[PartitionWritten, ...]:
+def added_until(info: PartitionInfo, shape: Route, last: Value) -> tuple[PartitionWritten, ...]:
     """The partitions after the last one, up to one that ends at `last`. Raises 8200."""
     found = _scheme_found(info, shape)
     if found is None:
@@ -433,7 +433,7 @@ def _scheme(asked: IntervalWritten, kind: FieldType | None, zone: tzinfo | None)
     return Scheme(amount, asked.unit, first, last)
 
 
-def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Any]:
+def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Value]:
     """Every bound from the first to the last. Raises 8200 where the last is not one of them."""
     for n in range(skip, PARTITIONS + 1):
         bound = _stepped(scheme, n)
@@ -454,7 +454,7 @@ def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Any]:
     raise ErrTooManyPartitions()
 
 
-def _stepped(scheme: Scheme, n: int) -> Any:
+def _stepped(scheme: Scheme, n: int) -> Value:
     """The first bound and n times the distance. Raises 8200 where that is no such value."""
     if not scheme.unit:
         if scheme.first is None or not isinstance(scheme.first, int):
@@ -466,13 +466,13 @@ def _stepped(scheme: Scheme, n: int) -> Any:
     return constant(parse_expression(text), None)[0]
 
 
-def _partition(label: Any, bound: Any, prefix: str = "P_LT_") -> PartitionWritten:
+def _partition(label: Value, bound: Value, prefix: str = "P_LT_") -> PartitionWritten:
     number = isinstance(bound, int)
     tree = exp.Literal.number(bound) if number else exp.Literal.string(str(bound))
     return PartitionWritten(name=f"{prefix}{label}", less_than=(tree,))
 
 
-def _lowest(shape: Route, kind: FieldType | None) -> Any:
+def _lowest(shape: Route, kind: FieldType | None) -> Value:
     """The bound below which only NULL lies."""
     if kind is None:
         assert shape.compiled is not None
@@ -482,7 +482,7 @@ def _lowest(shape: Route, kind: FieldType | None) -> Any:
     return 0 if kind.Flag & Flag.UNSIGNED else -(1 << (INTEGER_BITS[TypeCode(kind.Tp)] - 1))
 
 
-def _read_bound(definition: PartitionDefinition, unit: str) -> Any:
+def _read_bound(definition: PartitionDefinition, unit: str) -> Value:
     text = definition.less_than[0].strip("'")
     return text if unit else whole(text)
 
@@ -593,7 +593,7 @@ def _listed(
     )
 
 
-def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Any, FieldType]:
+def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Value, FieldType]:
     """A constant's value and type; `zone` is that of UNIX_TIMESTAMP. Raises 1054 for a column."""
     env: Any = PlainEnv()
     env.zone = zone
@@ -699,7 +699,9 @@ def check_listed_once(route: Route) -> None:
         raise ErrMultipleDefConstInListPart()
 
 
-def shape_of(columns: Sequence[Any], kind: PartitionType, expr: str, names: Sequence[str]) -> Route:
+def shape_of(
+    columns: Sequence[ColumnInfo], kind: PartitionType, expr: str, names: Sequence[str]
+) -> Route:
     """A route without partitions: what definitions are read against."""
     return Route(columns, Cut(kind, expr, tuple(each.lower() for each in names), ()))
 
@@ -735,7 +737,7 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def function_text(tree: Any) -> str:
+def function_text(tree: Tree) -> str:
     """The text of a partitioning function."""
     sign = _SIGNS.get(type(tree))
     if sign is not None:
@@ -752,7 +754,7 @@ def function_text(tree: Any) -> str:
         return f"EXTRACT({tree.this.name.upper()} FROM {function_text(tree.expression)})"
     if isinstance(tree, exp.Anonymous):
         return _call(tree)
-    return tree.sql(dialect="mysql")  # type: ignore[no-any-return]
+    return tree.sql(dialect="mysql")
 
 
 def _call(tree: exp.Anonymous) -> str:

@@ -11,12 +11,11 @@ the job, under the duty that its first step gives to writers.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter
@@ -87,7 +86,7 @@ def _warned_of(change: ColumnChange, found: Modification) -> list[ColumnChange]:
     return rounded if found.strict else [plain._replace(convert=strict), *rounded]
 
 
-def _exact(convert: Callable[[Any], Any], value: Any) -> Any:
+def _exact(convert: Callable[[Value], Value], value: Value) -> Value:
     """Refuses a number that loses digits, but not one that is cut to the type's bounds."""
     found = convert(value)
     if abs(found - value) < 1 and found != value:
