@@ -14,7 +14,7 @@ plan holds the tables it was made for and proves itself fresh in each statement'
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from exuvia.sql.result import Value
+from exuvia.base.types import Value
 
 Key = tuple[str, str, str]
 
