@@ -115,6 +115,169 @@ def test_the_wait_that_closes_a_circle_is_refused(two: tuple[Seat, Seat]) -> Non
     assert one.wait(2, A, 0) is WaitOutcome.WAITS
 
 
+# -- shared ----------------------------------------------------------------------------------------
+
+
+def test_many_share_a_key_and_who_wants_it_alone_waits_for_all_of_them(
+    two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    one, other = two
+    assert one.take(1, [A], 7, shared=True) == (-1, [0])
+    assert other.take(1, [A], 8, shared=True) == (-1, [0])
+    assert one.take(1, [A], 7, shared=True) == (-1, []), "it has it"
+    assert one.take(2, [B, A], 7) == (1, []), "alone"
+    assert other.take(3, [B], 7) == (-1, [0]), "nothing was kept of it"
+    assert one.other(2, A) is not None and one.other(2, A, shared=True) is None
+    assert one.wait(2, A, 5, shared=True) is WaitOutcome.FREE
+    assert one.wait(2, A, 5) is WaitOutcome.WAITS
+    one.release(1, [A], committed=True)
+    assert woken == [] and not one.has(2, A) and not one.is_over(2, A)
+    other.release(1, [A], committed=True)
+    assert woken == [(0, 2, A)] and one.has(2, A)
+    assert other.take(1, [A], 8, shared=True) == (0, [])
+    held = other.other(1, A, shared=True)
+    assert held is not None and held[1] == 5
+
+
+def test_who_wants_to_share_stands_behind_who_wants_it_alone(
+    two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    """Writers are not starved; and those behind one get it together."""
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    assert other.wait(2, A, 0) is WaitOutcome.WAITS
+    assert one.take(3, [A], 0, shared=True) == (0, [])
+    assert one.other(3, A, shared=True) is not None
+    assert one.wait(3, A, 0, shared=True) is WaitOutcome.WAITS
+    assert other.wait(4, A, 0, shared=True) is WaitOutcome.WAITS
+    assert one.wait(5, A, 0) is WaitOutcome.WAITS
+    assert not one.is_over(3, A, shared=True)
+    one.release(1, [A], committed=False)
+    assert woken == [(1, 2, A)]
+    other.release(2, [A], committed=False)
+    assert woken[1:] == [(0, 3, A), (1, 4, A)]
+    assert one.has(3, A, shared=True) and other.has(4, A, shared=True) and not one.has(3, A)
+
+
+def test_who_gives_up_to_have_it_alone_lets_those_in_who_share(
+    two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    assert other.wait(2, A, 0) is WaitOutcome.WAITS
+    assert one.wait(3, A, 0, shared=True) is WaitOutcome.WAITS
+    assert not other.stop_waiting(2, A)
+    assert woken == [(0, 3, A)] and one.has(3, A, shared=True)
+
+
+def test_who_shares_a_key_and_wants_it_alone_goes_first_and_a_second_closes_a_circle(
+    two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    assert one.take(1, [A], 0) == (-1, []), "nobody else holds it: its own alone"
+    assert other.take(1, [A], 0, shared=True) == (0, [])
+    one.release(1, [A], committed=False)
+    one.take(1, [A], 0, shared=True)
+    other.take(1, [A], 0, shared=True)
+    assert other.wait(9, A, 0) is WaitOutcome.WAITS
+    assert one.take(1, [A], 0) == (0, [])
+    assert one.wait(1, A, 0) is WaitOutcome.WAITS
+    assert other.wait(1, A, 0) is WaitOutcome.CIRCLE
+    other.release(1, [A], committed=False)
+    assert woken == [(0, 1, A)] and one.has(1, A)
+    one.release(1, [A], committed=False)
+    assert woken[1:] == [(1, 9, A)]
+
+
+def test_a_statement_that_is_blocked_elsewhere_leaves_what_it_shared_shared(
+    two: tuple[Seat, Seat],
+) -> None:
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    other.take(1, [B], 0)
+    assert one.take(1, [A, B], 0) == (1, [])
+    assert other.take(1, [A], 0, shared=True) == (-1, [0])
+
+
+def test_a_circle_may_lead_through_a_writer_who_waits(two: tuple[Seat, Seat]) -> None:
+    """1 shares A; 2 wants it alone; 3 wants to share it, behind 2; then 1 wants what 3 has."""
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    other.take(3, [B], 0)
+    assert one.wait(2, A, 0) is WaitOutcome.WAITS
+    assert other.wait(3, A, 0, shared=True) is WaitOutcome.WAITS
+    assert one.wait(1, B, 0) is WaitOutcome.CIRCLE
+
+
+def test_a_circle_may_lead_through_any_of_those_who_share(two: tuple[Seat, Seat]) -> None:
+    one, other = two
+    for number in (1, 2, 3):
+        one.take(number, [A], 0, shared=True)
+    other.take(4, [B], 0)
+    assert other.wait(4, A, 0) is WaitOutcome.WAITS
+    assert one.wait(3, B, 0) is WaitOutcome.CIRCLE
+    assert not other.stop_waiting(4, A)
+    assert one.wait(3, B, 0) is WaitOutcome.WAITS
+    assert other.wait(4, A, 0) is WaitOutcome.CIRCLE
+
+
+def test_no_more_share_a_key_than_a_bucket_holds_and_the_next_waits(
+    two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    one, other = two
+    for number in range(WAYS):
+        assert one.take(1 + number, [A], 0, shared=True) == (-1, [0])
+    assert other.take(1, [A], 0, shared=True) == (0, [])
+    assert other.wait(1, A, 0, shared=True) is WaitOutcome.WAITS
+    one.release(3, [A], committed=False)
+    assert woken == [(1, 1, A)] and other.has(1, A, shared=True)
+
+
+def test_many_keys_are_shared_and_let_go_together(two: tuple[Seat, Seat]) -> None:
+    one, other = two
+    keys = [hash_of(b"%d" % n) for n in range(200)]
+    assert one.take(1, keys, 0, shared=True) == (-1, list(range(200)))
+    assert other.take(1, keys, 0, shared=True) == (-1, list(range(200)))
+    assert one.take(2, keys, 0)[0] == 0
+    one.release(1, keys, committed=False)
+    assert one.take(2, keys, 0)[0] == 0
+    other.release(1, keys, committed=False)
+    assert one.take(2, keys, 0) == (-1, list(range(200)))
+
+
+def test_who_shared_and_left_or_was_fenced_is_not_waited_for(
+    store: Store, two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
+) -> None:
+    one, other = two
+    (third,) = seats(store.lock_table(), 1, woken)
+    third.take(1, [A], 0, shared=True)
+    other.take(1, [A], 0, shared=True)
+    assert one.wait(1, A, 0) is WaitOutcome.WAITS
+    third.leave()
+    assert not one.is_over(1, A)
+    other.leave()
+    assert one.is_over(1, A)
+    assert not one.stop_waiting(1, A)
+    assert one.take(1, [A], 0) == (-1, [0])
+
+
+def test_a_process_of_the_time_before_shared_locks_takes_them_for_exclusive(
+    two: tuple[Seat, Seat],
+) -> None:
+    """What it reads of an entry: its first place, whose seat and instance live, that it is not its
+    own. What it writes has no mark, and is exclusive."""
+    one, other = two
+    one.take(1, [A], 0, shared=True)
+    table = one._table
+    holder = table.holder_at(table.slot(A))
+    assert holder >> 56 == one._number and table.lives(holder)
+    assert holder != other._id(1)
+    table.put_word(table.slot(A), 0)
+    table.fill(table.slots(B)[0] if table.slots(B) else table.free_slot(B), B, other._id(4), 3)
+    assert one.take(1, [B], 0, shared=True) == (0, [])
+
+
 def test_who_leaves_holds_nothing_and_waits_for_nothing(
     store: Store, two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:

@@ -274,3 +274,155 @@ def test_transfers_on_two_nodes_keep_the_sum_and_never_fail_at_commit(
     for node in (world, elsewhere):
         assert len(node.services.row_locks) == 0
     assert len(done) > 100
+
+
+# -- shared ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["another", "other"])
+def second(request: pytest.FixtureRequest) -> Session:
+    """A session of the same node, then of the other one."""
+    found: Session = request.getfixturevalue(request.param)
+    return found
+
+
+SHARE = "SELECT amount FROM account WHERE {} FOR SHARE"
+
+
+@pytest.mark.parametrize("room", ["id = 1", "id = 9", "owner = 'a'", "owner = 'z'"])
+def test_two_share_a_row_and_who_wants_it_alone_waits_for_both(
+    session: Session, second: Session, elsewhere: World, room: str
+) -> None:
+    third = elsewhere.session(session.database)
+    for who in (session, second):
+        run(who, "BEGIN")
+        rows(who, SHARE.format(room))
+        rows(who, SHARE.format(room))
+    alone = Later(third, f"SELECT amount FROM account WHERE {room} FOR UPDATE")
+    assert alone.waits()
+    run(session, "COMMIT")
+    assert alone.waits()
+    run(second, "COMMIT")
+    assert alone.answer()
+    third.close()
+
+
+def test_who_writes_a_shared_row_waits_and_who_shared_it_commits(
+    session: Session, second: Session
+) -> None:
+    run(session, "BEGIN")
+    rows(session, SHARE.format("id = 1"))
+    write = Later(second, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    assert write.waits()
+    run(session, "INSERT INTO account VALUES (3, 3, 'c')")
+    run(session, "COMMIT")
+    assert write.answer()
+    assert rows(session, "SELECT amount FROM account WHERE id = 1") == [[101]]
+
+
+def test_a_writer_who_waits_is_not_overtaken_by_those_who_share(
+    session: Session, second: Session, elsewhere: World, another: Session
+) -> None:
+    late = elsewhere.session(session.database)
+    run(session, "BEGIN")
+    rows(session, SHARE.format("id = 1"))
+    write = Later(second, "UPDATE account SET amount = 5 WHERE id = 1")
+    assert write.waits()
+    run(late, "BEGIN")
+    assert error(late, SHARE.format("id = 1") + " NOWAIT") == (3572, "HY000")
+    share = Later(late, SHARE.format("id = 1"))
+    assert share.waits()
+    run(session, "COMMIT")
+    assert write.answer() and share.answer()
+    assert rows(late, SHARE.format("id = 1")) == [[5]], "behind the writer"
+    run(late, "COMMIT")
+    late.close()
+
+
+def test_nowait_and_skip_locked_of_those_who_share(session: Session, second: Session) -> None:
+    run(session, "BEGIN")
+    rows(session, SHARE.format("id = 1"))
+    run(second, "BEGIN")
+    assert rows(second, "SELECT id FROM account FOR SHARE NOWAIT") == [[1], [2]]
+    assert rows(second, "SELECT id FROM account FOR SHARE SKIP LOCKED") == [[1], [2]]
+    assert error(second, "SELECT id FROM account FOR UPDATE NOWAIT") == (3572, "HY000")
+    assert rows(second, "SELECT id FROM account FOR UPDATE SKIP LOCKED") == [[2]]
+    run(second, "COMMIT")
+    run(session, "UPDATE account SET amount = 1 WHERE id = 1")
+    run(session, "COMMIT")
+    run(session, "BEGIN")
+    run(session, "UPDATE account SET amount = 2 WHERE id = 1")
+    assert error(second, "SELECT id FROM account FOR SHARE NOWAIT") == (3572, "HY000")
+    assert rows(second, "SELECT id FROM account FOR SHARE SKIP LOCKED") == [[2]]
+    run(session, "COMMIT")
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        "SELECT amount FROM account WHERE id = 1 FOR UPDATE",
+        "UPDATE account SET amount = amount + 1 WHERE id = 1",
+    ],
+)
+def test_who_shares_a_row_and_wants_it_alone_waits_and_a_second_one_is_1213(
+    session: Session, second: Session, alone: str
+) -> None:
+    """And what the first then commits is not refused for the locks that were shared with it."""
+    for who in (session, second):
+        run(who, "BEGIN")
+        rows(who, SHARE.format("id = 1"))
+    first = Later(session, alone)
+    assert first.waits()
+    assert error(second, alone) == (1213, "40001")
+    assert first.answer()
+    run(session, "UPDATE account SET amount = amount + 1 WHERE id = 1")
+    run(session, "COMMIT")
+    for who in (session, second):
+        run(who, "BEGIN")
+        rows(who, SHARE.format("id = 1"))
+    first = Later(session, alone)
+    assert first.waits()
+    run(second, "INSERT INTO account VALUES (4, 4, 'd')")
+    run(second, "COMMIT")
+    assert first.answer()
+    run(session, "UPDATE account SET amount = 7 WHERE id = 2")
+    run(session, "COMMIT")
+
+
+def test_a_refused_wish_for_a_row_alone_leaves_it_shared(session: Session, second: Session) -> None:
+    for who in (session, second):
+        run(who, "BEGIN")
+        rows(who, SHARE.format("id = 1"))
+    assert error(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE NOWAIT") == (
+        3572,
+        "HY000",
+    )
+    run(session, "UPDATE account SET amount = 3 WHERE id = 2")
+    run(second, "INSERT INTO account VALUES (4, 4, 'd')")
+    run(session, "COMMIT")
+    run(second, "COMMIT")
+
+
+def test_a_parent_that_a_child_counts_on_may_be_locked_later(
+    session: Session, second: Session
+) -> None:
+    run(session, "CREATE TABLE note (id int, a int, FOREIGN KEY (a) REFERENCES account (id))")
+    run(session, "BEGIN")
+    run(session, "INSERT INTO note VALUES (1, 1)")
+    rows(session, "SELECT * FROM account WHERE id = 1 FOR UPDATE")
+    assert error(second, "SELECT * FROM account WHERE id = 1 FOR UPDATE NOWAIT") == (
+        3572,
+        "HY000",
+    )
+    run(session, "COMMIT")
+
+
+def test_a_statement_alone_shares_too(session: Session, second: Session) -> None:
+    run(session, "BEGIN")
+    rows(session, SHARE.format("id = 1"))
+    assert rows(second, SHARE.format("id = 1")) == [[100]]
+    run(session, "UPDATE account SET amount = 1 WHERE id = 1")
+    alone = Later(second, SHARE.format("id = 1"))
+    assert alone.waits()
+    run(session, "COMMIT")
+    assert alone.answer()

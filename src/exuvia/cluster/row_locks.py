@@ -80,6 +80,10 @@ class Locker:
         self.keys += keys
         self._hashes += hashes
 
+    def has(self, hashed: int) -> bool:
+        """Whether the key is among those it was given."""
+        return hashed in self._hashes
+
     def remove_last(self, number: int) -> list[int]:
         """Hashes of the keys it took last, which are its no more."""
         some = self._hashes[-number:]
@@ -141,29 +145,34 @@ class RowLocks:
         """The front is going: its locks are free."""
         self._seat.leave()
 
-    def take(self, locker: Locker, keys: Sequence[bytes], seen: int) -> bytes | None:
+    def take(
+        self, locker: Locker, keys: Sequence[bytes], seen: int, shared: bool = False
+    ) -> bytes | None:
         """Take the keys. None: they are as a snapshot of `seen` showed them, as far as this front
         knows; STALE: taken, but they may have changed; else the first key that is another's.
 
-        Many keys are taken some at a time; those before the other's key are kept then."""
+        Many keys are taken some at a time; those before the other's key are kept then. `shared`:
+        others may take them likewise."""
         newly: list[int] = []
         for start in range(0, len(keys), AT_ONCE):
-            blocked = self._take(locker, keys[start : start + AT_ONCE], newly)
+            blocked = self._take(locker, keys[start : start + AT_ONCE], newly, shared)
             if blocked is not None:
                 return blocked
         return STALE if self._any_changed(newly, seen) else None
 
-    def _take(self, locker: Locker, keys: Sequence[bytes], newly: list[int]) -> bytes | None:
+    def _take(
+        self, locker: Locker, keys: Sequence[bytes], newly: list[int], shared: bool
+    ) -> bytes | None:
         if not locker.number:
             locker.number = next(self._numbers)
         hashes = [hash_of(key) for key in keys]
         room = max(0, self._most - self._held)
         if room < len(keys):
             for key, hashed in zip(keys[room:], hashes[room:], strict=True):
-                if self._seat.other(locker.number, hashed) is not None:
+                if self._seat.other(locker.number, hashed, shared) is not None:
                     return key
             keys, hashes = keys[:room], hashes[:room]
-        blocked, taken = self._seat.take(locker.number, hashes, locker.tag)
+        blocked, taken = self._seat.take(locker.number, hashes, locker.tag, shared)
         if blocked >= 0:
             return keys[blocked]
         if taken:
@@ -185,9 +194,9 @@ class RowLocks:
             young, old = self._changed, self._changed_before
             return any(young.get(key, 0) > seen or old.get(key, 0) > seen for key in newly)
 
-    def is_others(self, locker: Locker, key: bytes) -> bool:
-        """Whether another locker holds the key now."""
-        return self._seat.other(locker.number, hash_of(key)) is not None
+    def is_others(self, locker: Locker, key: bytes, shared: bool = False) -> bool:
+        """Whether another locker holds the key now, in the way of who wants it alone or shared."""
+        return self._seat.other(locker.number, hash_of(key), shared) is not None
 
     def tag_of(self, key: bytes) -> int | None:
         """The tag of who holds the key now."""
@@ -196,7 +205,14 @@ class RowLocks:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def wait(self, locker: Locker, key: bytes, timeout_s: float, check: Callable[[], None]) -> None:
+    def wait(
+        self,
+        locker: Locker,
+        key: bytes,
+        timeout_s: float,
+        check: Callable[[], None],
+        shared: bool = False,
+    ) -> None:
         """Wait until the key is the locker's, or free. `check` is called when it is woken.
 
         Raises 1205 when time is up, 1213 for the wait that would never end, WouldWait on the
@@ -210,22 +226,25 @@ class RowLocks:
             self._waiting[number], locker.wants = locker, hashed
         found, given, ended = WaitOutcome.FREE, False, True
         try:
-            found = seat.wait(number, hashed, locker.tag)
+            found = seat.wait(number, hashed, locker.tag, shared)
             if found is WaitOutcome.CIRCLE:
                 raise ErrLockDeadlock()
             if found is WaitOutcome.WAITS:
                 self.waits += 1
                 check()
-                ended = self._sleep(woken, timeout_s, check, lambda: seat.is_over(number, hashed))
+                ended = self._sleep(
+                    woken, timeout_s, check, lambda: seat.is_over(number, hashed, shared)
+                )
         finally:
             with self._lock:
                 del self._waiting[number]
                 locker.wants, locker.woken = 0, None
-            if found is WaitOutcome.WAITS and seat.stop_waiting(number, hashed):
+            if found is WaitOutcome.WAITS and seat.stop_waiting(number, hashed, shared):
                 given = True
-                locker.add([key], [hashed])
-                with self._lock:
-                    self._held += 1
+                if not locker.has(hashed):  # else it was shared, and is its own alone now
+                    locker.add([key], [hashed])
+                    with self._lock:
+                        self._held += 1
         if not (ended or given):
             raise ErrLockWaitTimeout()
 

@@ -18,8 +18,23 @@ wrong ends in a lock that is lost, never in one that stays:
     it is killed in here      an entry is written with its hash last; the guard goes with it
 
 A key goes to its waiters in their order, whichever process they are of: who lets go of it writes
-the first of them in as holder and wakes it. One who waits has one edge in the graph of who waits
-for whom; the wait that would close a circle is refused, in whatever processes its edges lie.
+the first of them in as holder and wakes it; if that one shares it, those behind it who share it
+too. Who waits has an edge to each who stands in its way in the graph of who waits for whom; the
+wait that would close a circle is refused, in whatever processes its edges lie.
+
+    wants the key     stands in its way
+    alone             whoever else holds it
+    shared            who holds it alone, and who waits before it to have it alone
+
+So writers are not starved by those who share. Who shares a key and wants it alone goes first as
+soon as nobody else holds it; of two who want that, the second would close a circle. A key that is
+shared has an entry for each who holds it, in one bucket, so no more than WAYS hold it together:
+the next one waits.
+
+`_SHARED` in the number of a holder or waiter tells that it shares, so the table is laid out as
+before there were shared locks. A process of that time takes every holder for one that is alone,
+waits for the first it finds, and hands on to one waiter only; the others look by themselves within
+LOOK_S. What it may lose are locks, and the commit decides.
 """
 
 import threading
@@ -50,7 +65,11 @@ _MESSAGE = Struct("<QQ")
 _NUMBERS = 0xFFFFFFFF
 _ALL_WAITS = Struct(f"<{4 * WAITS}Q")
 _INSTANCES = (1 << 24) - 1
+_SHARED = 1 << 31
+"""In a holder's number, and in a waiter's: it shares the key."""
+_WHO = (1 << 64) - 1 - _SHARED
 Words = NDArray[np.uint64]
+_HAS, _BLOCKED = -2, -3
 MANY = 32
 """Keys from which they are looked up together."""
 AT_ONCE = 1_000
@@ -271,6 +290,26 @@ class LockTable:
                 return at + 8 * way, False
         return -1, False
 
+    def slots(self, key: int) -> list[int]:
+        """Everywhere the hash stands: a key that is shared has several holders."""
+        at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
+        hashes = _WAYS.unpack_from(self._buffer, at)
+        return [at + 8 * way for way, each in enumerate(hashes) if each == key]
+
+    def holders(self, key: int) -> list[tuple[int, int]]:
+        """(holder, slot) of each who lives."""
+        found = [(self.holder_at(slot), slot) for slot in self.slots(key)]
+        return [each for each in found if self.lives(each[0])]
+
+    def free_slot(self, key: int) -> int:
+        """Where another holder of the key may be put; -1: there is no room."""
+        at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
+        hashes = _WAYS.unpack_from(self._buffer, at)
+        for way in range(WAYS):
+            if not hashes[way] or not self.lives(self.word(at + _PLANE + 8 * way)):
+                return at + 8 * way
+        return -1
+
     def holder_at(self, slot: int) -> int:
         """Who holds what stands there."""
         return self.cells[slot + _PLANE >> 3]
@@ -300,11 +339,12 @@ class LockTable:
         return np.flatnonzero(written).tolist(), np.flatnonzero(~written).tolist()
 
     def clear_many(self, keys: Words, holder: int) -> None:
-        """Free those of many that the holder has."""
+        """Free those of many that the holder has, alone or shared."""
         at, hashes = self._rows(keys)
-        stands = hashes == keys[:, None]
-        slots = (at + stands.argmax(axis=1).astype(np.uint64))[stands.any(axis=1)]
-        self._words[slots[self._words[slots + np.uint64(WAYS)] == holder]] = 0
+        rows, ways = (hashes == keys[:, None]).nonzero()
+        slots = at[rows] + ways.astype(np.uint64)
+        holders = self._words[slots + np.uint64(WAYS)] & np.uint64(_WHO)
+        self._words[slots[holders == np.uint64(holder)]] = 0
 
     def fill(self, slot: int, key: int, holder: int, tag: int) -> None:
         """Write an entry, its hash last."""
@@ -358,7 +398,7 @@ class LockTable:
         """Tell a waiter that it was given its key."""
         seat = self._seats.get(holder >> 56)
         if seat is not None:
-            seat.woken(holder & _NUMBERS, key)
+            seat.woken(holder & _NUMBERS & _WHO, key)
             return
         found = _SEAT.unpack_from(self._buffer, _SEATS_AT + (holder >> 56) * _SEAT.size)
         self._guard.send(found[4].rstrip(b"\0"), _MESSAGE.pack(holder, key))
@@ -369,11 +409,11 @@ class LockTable:
             holder, key = _MESSAGE.unpack(data)
             seat = self._seats.get(holder >> 56)
             if seat is not None:
-                seat.woken(holder & _NUMBERS, key)
+                seat.woken(holder & _NUMBERS & _WHO, key)
 
 
 class Seat:
-    """One user of a table: its lockers have numbers below 2**32. Thread-safe."""
+    """One user of a table: its lockers have numbers below 2**31. Thread-safe."""
 
     def __init__(
         self,
@@ -423,7 +463,9 @@ class Seat:
         """Releases by commit of other seats: while it stands still they changed nothing."""
         return self._table.cells[_COMMITS >> 3] - self.own_commits
 
-    def take(self, number: int, keys: Sequence[int], tag: int) -> tuple[int, list[int]]:
+    def take(
+        self, number: int, keys: Sequence[int], tag: int, shared: bool = False
+    ) -> tuple[int, list[int]]:
         """(position of the first key that another holds or -1, positions newly taken).
 
         None is taken if one is another's, and none where the table cannot be had."""
@@ -434,9 +476,10 @@ class Seat:
             self._settle()
             me = self._id(number)
             if len(keys) < MANY:
-                return self._take_each(me, keys, range(len(keys)), tag)
-            done, left = table.fill_many(np.array(keys, np.uint64), me, tag)
-            blocked, taken = self._take_each(me, keys, left, tag)
+                return self._take_each(me, keys, range(len(keys)), tag, shared)
+            as_held = me | _SHARED if shared else me
+            done, left = table.fill_many(np.array(keys, np.uint64), as_held, tag)
+            blocked, taken = self._take_each(me, keys, left, tag, shared)
             if blocked >= 0:
                 table.clear_many(np.array([keys[n] for n in done], np.uint64), me)
                 return blocked, []
@@ -445,28 +488,71 @@ class Seat:
         return -1, sorted(done + taken) if taken else done
 
     def _take_each(
-        self, me: int, keys: Sequence[int], positions: Iterable[int], tag: int
+        self, me: int, keys: Sequence[int], positions: Iterable[int], tag: int, shared: bool
     ) -> tuple[int, list[int]]:
         table = self._table
+        as_held = me | _SHARED if shared else me
         taken: list[int] = []
         slots: list[int] = []
+        raised: list[int] = []
         for position in positions:
             key = keys[position]
             slot, stands = table.place(key)
             if stands:
-                holder = table.holder_at(slot)
-                if holder == me:
+                slot, is_mine = self._among(me, key, shared)
+                if slot == _HAS:
                     continue
-                if table.lives(holder):
+                if slot == _BLOCKED:
                     for each in slots:
                         table.put_word(each, 0)
+                    for each in raised:
+                        table.put_word(each + _PLANE, me | _SHARED)
                     return position, []
+                if is_mine:
+                    table.put_word(slot + _PLANE, me)
+                    raised.append(slot)
+                    continue
             elif slot < 0:
                 continue
-            table.fill(slot, key, me, tag)
+            table.fill(slot, key, as_held, tag)
             slots.append(slot)
             taken.append(position)
         return -1, taken
+
+    def _among(self, me: int, key: int, shared: bool) -> tuple[int, bool]:
+        """(where an entry of its own goes beside those that stand there, whether it is its own that
+        becomes exclusive); _HAS, _BLOCKED."""
+        table, mine, in_the_way = self._table, -1, False
+        for slot in table.slots(key):
+            holder = table.holder_at(slot)
+            if holder & _WHO == me:
+                if shared or not holder & _SHARED:
+                    return _HAS, True
+                mine = slot
+            elif not table.lives(holder):
+                table.put_word(slot, 0)
+            elif not shared or not holder & _SHARED:
+                in_the_way = True
+        if in_the_way:
+            return _BLOCKED, False
+        if mine >= 0:
+            return mine, True
+        if shared and self._writer_waits(me, key) is not None:
+            return _BLOCKED, False
+        slot = table.free_slot(key)
+        return (_BLOCKED if slot < 0 else slot), False
+
+    def _writer_waits(self, me: int, key: int) -> tuple[int, int] | None:
+        """(waiter, tag) of the first who waits to have the key alone, before `me` if that waits."""
+        table = self._table
+        for _, waiter, wanted, tag, _ in table.waits() if table.waiting else ():
+            if wanted != key:
+                continue
+            if waiter & _WHO == me:
+                return None
+            if not waiter & _SHARED and table.lives(waiter):
+                return waiter, tag
+        return None
 
     def release(self, number: int, keys: Sequence[int], committed: bool) -> None:
         """Let go: each key is its first waiter's, or free."""
@@ -493,91 +579,161 @@ class Seat:
         if not waits and len(keys) >= MANY:
             table.clear_many(np.array(keys, np.uint64), me)
             return []
-        woken = []
+        woken: list[tuple[int, int]] = []
         for key in keys:
-            slot = table.slot(key)
-            if slot < 0 or table.holder_at(slot) != me:
-                continue
-            if not waits:
-                table.cells[slot >> 3] = 0
-                continue
-            heir = next((w for w in waits if w[2] == key and table.lives(w[1])), None)
-            if heir is None:
-                table.put_word(slot, 0)
-            else:
-                waits.remove(heir)
-                table.fill(slot, key, heir[1], heir[3])
-                table.drop_wait(heir[4])
-                woken.append((heir[1], key))
+            for slot in table.slots(key):
+                if table.holder_at(slot) & _WHO == me:
+                    table.cells[slot >> 3] = 0
+            if waits:
+                woken += self._hand_on(key, waits)
         return woken
 
-    def other(self, number: int, key: int) -> tuple[int, int] | None:
-        """(holder, tag) of another that holds the key now; None if there is none."""
+    def _hand_on(
+        self, key: int, waits: list[tuple[int, int, int, int, int]]
+    ) -> list[tuple[int, int]]:
+        """Give the key to whom it fits now, in their order; who shares it and wants it alone comes
+        first. Those to be woken."""
         table = self._table
-        slot = table.slot(key)
-        if slot < 0:
+        queue = [wait for wait in waits if wait[2] == key and table.lives(wait[1])]
+        if not queue:
+            return []
+        holders = table.holders(key)
+        if len(holders) == 1 and holders[0][0] & _SHARED:
+            only, slot = holders[0]
+            heir = next((wait for wait in queue if wait[1] == only & _WHO), None)
+            if heir is not None:
+                table.put_word(slot + _PLANE, heir[1])
+                return [self._given(heir, waits)]
+        woken: list[tuple[int, int]] = []
+        for heir in queue:
+            if holders and not (heir[1] & holders[0][0] & _SHARED):
+                break
+            slot = table.free_slot(key)
+            if slot < 0:
+                break
+            table.fill(slot, key, heir[1], heir[3])
+            holders = [(heir[1], slot)]
+            woken.append(self._given(heir, waits))
+        return woken
+
+    def _given(
+        self,
+        heir: tuple[int, int, int, int, int],
+        waits: list[tuple[int, int, int, int, int]],
+    ) -> tuple[int, int]:
+        waits.remove(heir)
+        self._table.drop_wait(heir[4])
+        return heir[1], heir[2]
+
+    def other(self, number: int, key: int, shared: bool = False) -> tuple[int, int] | None:
+        """(holder, tag) of another who stands in the way of who wants the key alone, or shared;
+        None if nobody does. Asked without the guard."""
+        table, me = self._table, self._id(number)
+        if table.slot(key) < 0:
             return None
-        holder, tag = table.holder_at(slot), table.tag_at(slot)
-        if holder == self._id(number) or table.slot(key) != slot or not table.lives(holder):
-            return None
-        return holder, tag
+        for slot in table.slots(key):
+            holder, tag = table.holder_at(slot), table.tag_at(slot)
+            if holder & _WHO == me:
+                if shared:
+                    return None
+                continue
+            if shared and holder & _SHARED:
+                continue
+            if table.cells[slot >> 3] == key and table.lives(holder):
+                return holder, tag
+        return self._writer_waits(me, key) if shared else None
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def wait(self, number: int, key: int, tag: int) -> WaitOutcome:
+    def wait(self, number: int, key: int, tag: int, shared: bool = False) -> WaitOutcome:
         """Queue up for the key. FREE: look again instead; CIRCLE: it would never end."""
         table = self._table
         with table.entered() as is_in:
             if not is_in:
                 return WaitOutcome.FREE
             self._settle()
-            me, slot = self._id(number), table.slot(key)
-            if slot < 0 or not table.lives(holder := table.holder_at(slot)) or holder == me:
+            me = self._id(number)
+            in_the_way = self._in_the_way(me, key, shared, table.waits() if table.waiting else [])
+            if not in_the_way:
                 return WaitOutcome.FREE
-            if self._closes_a_circle(me, holder):
+            if self._closes_a_circle(me, in_the_way):
                 return WaitOutcome.CIRCLE
-            table.add_wait(me, key, tag)
+            table.add_wait(me | _SHARED if shared else me, key, tag)
             return WaitOutcome.WAITS
 
-    def _closes_a_circle(self, me: int, holder: int) -> bool:
+    def _in_the_way(
+        self, me: int, key: int, shared: bool, waits: list[tuple[int, int, int, int, int]]
+    ) -> list[int]:
+        """Who must let go of the key, or have had it, before `me` can; see the module."""
         table = self._table
-        wants = {waiter: key for _, waiter, key, _, _ in table.waits()} if table.waiting else {}
+        holders = table.holders(key)
+        others = [each & _WHO for each, _ in holders if each & _WHO != me]
+        if not shared:
+            return [] if any(each == me for each, _ in holders) else others
+        if len(others) < len(holders):
+            return []  # it has it
+        alone = [each for each, _ in holders if not each & _SHARED]
+        for _, waiter, wanted, _, _ in waits:
+            if wanted == key and waiter & _WHO == me:
+                break
+            if wanted == key and not waiter & _SHARED and table.lives(waiter):
+                alone.append(waiter)
+        if not alone and others and table.free_slot(key) < 0:
+            return others
+        return alone
+
+    def _closes_a_circle(self, me: int, in_the_way: list[int]) -> bool:
+        """Whether somebody in the way waits, through whomever, for `me`."""
+        table = self._table
+        waits = table.waits() if table.waiting else []
+        wants = {waiter & _WHO: (key, bool(waiter & _SHARED)) for _, waiter, key, _, _ in waits}
         seen: set[int] = set()
-        while holder != me and holder not in seen and holder in wants:
-            seen.add(holder)
-            slot = table.slot(wants[holder])
-            if slot < 0:
-                return False
-            holder = table.holder_at(slot)
-        return holder == me
+        left = list(in_the_way)
+        while left:
+            each = left.pop()
+            if each == me:
+                return True
+            if each in seen or each not in wants:
+                continue
+            seen.add(each)
+            left += self._in_the_way(each, *wants[each], waits)
+        return False
 
-    def has(self, number: int, key: int) -> bool:
-        """Whether the key is its own."""
-        slot = self._table.slot(key)
-        return slot >= 0 and self._table.holder_at(slot) == self._id(number)
+    def has(self, number: int, key: int, shared: bool = False) -> bool:
+        """Whether the key is its own, alone or at least shared."""
+        table, me = self._table, self._id(number)
+        held = [table.holder_at(slot) for slot in table.slots(key)]
+        return me in held or (shared and me | _SHARED in held)
 
-    def is_over(self, number: int, key: int) -> bool:
+    def is_over(self, number: int, key: int, shared: bool = False) -> bool:
         """Whether a wait has an end: it has the key, or the holder's process or epoch is gone."""
-        other = self.other(number, key)
+        other = self.other(number, key, shared)
         if other is None:
             return True
         self._table.end_if_fenced(other[0])
-        return self.other(number, key) is None
+        return self.other(number, key, shared) is None
 
-    def stop_waiting(self, number: int, key: int) -> bool:
-        """Leave the queue; True if the key was handed over meanwhile."""
-        with self._table.entered() as is_in:
+    def stop_waiting(self, number: int, key: int, shared: bool = False) -> bool:
+        """Leave the queue; True if the key was handed over meanwhile. Who waited behind it to share
+        the key may have it now."""
+        table = self._table
+        woken: list[tuple[int, int]] = []
+        with table.entered() as is_in:
             if is_in:
-                self._drop_wait(number)
-            elif not self.has(number, key):
+                stood = self._drop_wait(number) and not shared and table.waiting
+                if stood and table.holders(key):  # who shares it may be joined now
+                    woken = self._hand_on(key, table.waits())
+            elif not self.has(number, key, shared):
                 self._unwanted.append((number, key))
                 return False
-        return self.has(number, key)
+        for holder, given in woken:
+            table.wake(holder, given)
+        return self.has(number, key, shared)
 
     def _drop_wait(self, number: int) -> bool:
         table, me = self._table, self._id(number)
         for _, waiter, _, _, offset in table.waits() if table.waiting else ():
-            if waiter == me:
+            if waiter & _WHO == me:
                 table.drop_wait(offset)
                 return True
         return False

@@ -18,6 +18,9 @@ and may be lost; the commit finds out, because who held a key leaves a trace whe
     lock, nothing there   a mark "x"                       the key changed, or has a mark
     shared lock           a mark "s"                       the key changed, or has a mark "x"
 
+A shared lock that becomes exclusive is refused for marks "x" since it was shared, and for marks "s"
+since it is exclusive: others shared the key with it before.
+
 One that `unread` has begun takes its snapshot with its first read. Until then it holds nothing of
 the store: an engine may have few snapshots, and clients begin more than they read.
 
@@ -106,11 +109,18 @@ def merged(
 
 
 class Lock(NamedTuple):
-    """A lock of a key: since which snapshot, and the row it found there to be written anew."""
+    """A lock of a key: since which snapshot, and the row it found there to be written anew.
+
+    `alone_since`: since which snapshot it is exclusive, where it was shared before."""
 
     exclusive: bool
     since: int
     payload: bytes | None
+    alone_since: int = 0
+
+
+Expected = tuple[int, int]
+"""A point in what a transaction requires, and in its locks that became stronger."""
 
 
 class Unread:
@@ -195,7 +205,9 @@ class Transaction:
         self._sorted: list[bytes] = []
         self._unsorted: list[bytes] = []
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
-        self._shared: set[bytes] = set()
+        self._shared: set[bytes] = set()  # required, and taken by nobody
+        self._sharing: set[bytes] = set()  # locked, and others may too
+        self._raised: list[tuple[bytes, set[bytes]]] = []  # stronger than it was: where it stood
         self._fenced: tuple[tuple[bytes, int], ...] = ()
         self._channels: list[str] = []
         self.size = 0
@@ -380,15 +392,29 @@ class Transaction:
 
     def lock(self, key: bytes, exclusive: bool = True) -> None:
         """Nobody else may hold the key from this snapshot to the commit: a row, there or not, or
-        the entry of a unique index."""
+        the entry of a unique index. One that is not `exclusive` lets others share it."""
+        self._raise(key, exclusive)
         self._expect(key, "write skew")
         known = self._locked.get(key)
         if not self.locks or (known is not None and known.exclusive >= exclusive):
             return
         raw = self.snapshot.get(key) if exclusive else None
         payload = None if raw is None else raw[SEQUENCE_BYTES:]
-        since = self.snapshot.sequence if known is None else known.since
-        self._locked[key] = Lock(exclusive, since, payload)
+        now = self.snapshot.sequence
+        since = now if known is None else known.since
+        self._locked[key] = Lock(exclusive, since, payload, 0 if known is None else now)
+
+    def _raise(self, key: bytes, exclusive: bool) -> None:
+        """Note what the lock was before, where it becomes stronger."""
+        before = next((s for s in (self._shared, self._sharing) if key in s), None)
+        if before is None:
+            if not exclusive and (Unchanged, key) not in self._requirements:
+                self._sharing.add(key)
+        elif exclusive or before is self._shared:
+            before.remove(key)
+            self._raised.append((key, before))
+            if not exclusive:
+                self._sharing.add(key)
 
     def _expect(self, key: bytes, anomaly: str) -> None:
         if (Unchanged, key) not in self._requirements:
@@ -450,25 +476,40 @@ class Transaction:
         self._later.clear()
         self.undone += 1
 
-    def expecting(self) -> int:
+    def expecting(self) -> Expected:
         """How much is required so far: a point for `touched_since` and `forget_expected`."""
-        return len(self._requirements)
+        return len(self._requirements), len(self._raised)
 
-    def touched_since(self, mark: int, expecting: int) -> list[bytes]:
+    def touched_since(self, mark: int, expecting: Expected) -> list[bytes]:
         """Keys that became this transaction's own since then: rows written or required, unique
         entries claimed or let go. Entries of plain indexes belong to their rows."""
-        shared = self._shared
-        keys = [w.key for w in self._writes[mark:] if w.kind in JUDGED or w.key in shared]
-        newest = islice(reversed(self._requirements), len(self._requirements) - expecting)
-        keys += [key for kind, key in newest if kind is Unchanged and key not in shared]
+        shared, sharing = self._shared, self._sharing
+        newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
+        if not shared and not sharing:
+            keys = [key for kind, key, _ in self._writes[mark:] if kind in JUDGED]
+            keys += [key for kind, key in newest if kind is Unchanged]
+        else:
+            weak = shared | sharing
+            keys = [w.key for w in self._writes[mark:] if w.kind in JUDGED or w.key in weak]
+            keys += [key for kind, key in newest if kind is Unchanged and key not in weak]
+        if len(self._raised) > expecting[1]:
+            keys += [key for key, _ in self._raised[expecting[1] :] if key not in sharing]
         return keys
 
-    def shared_since(self, expecting: int) -> list[bytes]:
+    def shared_since(self, expecting: Expected) -> list[bytes]:
         """Keys required since then that others may require too: nobody may write them."""
-        if not self._shared:
+        return self._weak_since(self._shared, expecting)
+
+    def sharing_since(self, expecting: Expected) -> list[bytes]:
+        """Keys locked since then that others may lock likewise."""
+        return self._weak_since(self._sharing, expecting)
+
+    def _weak_since(self, weak: set[bytes], expecting: Expected) -> list[bytes]:
+        if not weak:
             return []
-        newest = islice(reversed(self._requirements), len(self._requirements) - expecting)
-        return [key for kind, key in newest if kind is Unchanged and key in self._shared]
+        newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
+        keys = [key for kind, key in newest if kind is Unchanged and key in weak]
+        return keys + [key for key, _ in self._raised[expecting[1] :] if key in weak]
 
     def has_changed(self, keys: Sequence[bytes], view: Snapshot) -> bool:
         """Whether one of these is no longer as this transaction requires it."""
@@ -480,12 +521,22 @@ class Transaction:
                 return True
         return False
 
-    def forget_expected(self, expecting: int) -> None:
+    def forget_expected(self, expecting: Expected) -> None:
         """Forget what was required after that point, for writes and reads that are undone."""
         self._fenced = ()
-        while len(self._requirements) > expecting:
+        while len(self._raised) > expecting[1]:
+            key, before = self._raised.pop()
+            self._sharing.discard(key)
+            before.add(key)
+            known = self._locked.get(key)
+            if known is not None and before is self._sharing:
+                self._locked[key] = Lock(False, known.since, None)
+            elif known is not None:
+                del self._locked[key]  # it was only required
+        while len(self._requirements) > expecting[0]:
             key = self._requirements.popitem()[0][1]
             self._shared.discard(key)
+            self._sharing.discard(key)
             self._later.pop(key, None)
             self._locked.pop(key, None)
 
@@ -556,8 +607,10 @@ class Transaction:
             groups.setdefault((since, BOTH), []).append(key)
         for key, lock in self._locked.items():
             groups = tables.setdefault(lock_header(key), {})
-            modes = BOTH if lock.exclusive else (UPDATE,)
+            modes = BOTH if lock.exclusive and not lock.alone_since else (UPDATE,)
             groups.setdefault((lock.since, modes), []).append(key)
+            if lock.alone_since:
+                groups.setdefault((lock.alone_since, (SHARE,)), []).append(key)
         return [
             Unlocked(header, [HeldKeys(*how, keys) for how, keys in groups.items()])
             for header, groups in tables.items()
@@ -566,7 +619,7 @@ class Transaction:
     def _traces(self) -> Iterator[Write]:
         """What locks leave behind where this commits, of keys that it does not write anyway."""
         headers = set()
-        for key, (exclusive, _, payload) in self._locked.items():
+        for key, (exclusive, _, payload, _) in self._locked.items():
             if key in self._overlay:
                 if payload is not None or self._overlay[key] is not None:
                     continue

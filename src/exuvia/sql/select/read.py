@@ -5,7 +5,7 @@
 What needs more (joins, GROUP BY, HAVING, windows, subqueries) is not for this module: `plan` says
 None. A big table read without a key and not in its order is left to DuckDB too. FOR UPDATE: the
 rows found must not change before the transaction commits, nor be locked by another one (FOR SHARE:
-locked FOR UPDATE). SKIP LOCKED leaves out rows that another session holds, before LIMIT counts
+but FOR SHARE). SKIP LOCKED leaves out rows that another session holds, before LIMIT counts
 them.
 
 The select list of a simple query: names, types and how to get each value from a row.
@@ -311,6 +311,7 @@ class ReadRows(KeptPlan):
         self._distinct = node.args.get("distinct") is not None
         self._clauses: list[exp.Lock] = node.args.get("locks") or []
         self.locks = bool(self._clauses)
+        self._exclusive = any(clause.args.get("update") for clause in self._clauses)
         limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
         late = self._distinct or self._aggregates
         order = [] if self._aggregates else order_keys(node, items, source, context)
@@ -373,7 +374,8 @@ class ReadRows(KeptPlan):
         for clause in self._clauses:
             wait = clause.args.get("wait")
             if wait is False:
-                return lambda handle: locks.is_others(key(handle))
+                shared = not self._exclusive
+                return lambda handle: locks.is_others(key(handle), shared)
             if wait is not None:
                 locks.wait_s = 0.0 if wait is True else float(wait.name)
         return None
@@ -382,7 +384,7 @@ class ReadRows(KeptPlan):
         self, pairs: Iterator[tuple[bytes, Row]], asked: Iterable[bytes], context: Context
     ) -> Iterator[tuple[bytes, Row]]:
         lock, row_key = context.txn.lock, self.table.row_key
-        exclusive = any(clause.args.get("update") for clause in self._clauses)
+        exclusive = self._exclusive
         for key in asked:
             lock(key, exclusive)
         for handle, row in pairs:

@@ -28,7 +28,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog import meta
 from exuvia.cluster.row_locks import Locker
-from exuvia.kv.transaction import ATTEMPTS
+from exuvia.kv.transaction import ATTEMPTS, Expected
 from exuvia.sql.duck.engine import quota_of
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context, Seen, SessionApi
@@ -84,7 +84,7 @@ class TransactionRunner:
         try:
             if not current.pessimistic:
                 locks = self._locks()
-                while current.writes and (blocked := locks.take(current.txn, 0, 0)):
+                while current.writes and (blocked := locks.take(current.txn)):
                     locks.wait(blocked, self._session.check_interrupt)
             current.commit_for_client()
         finally:
@@ -238,7 +238,7 @@ class TransactionRunner:
             if context.warnings:
                 result.warnings = context.warnings
             if locks is not None:
-                blocked = locks.take(open_.txn, 0, 0)
+                blocked = locks.take(open_.txn)
                 if blocked is not None:
                     return blocked
             return _commit_alone(open_) or result
@@ -380,7 +380,7 @@ class TransactionRunner:
         letters: str,
         locks: StatementLocks,
         mark: int,
-        expecting: int,
+        expecting: Expected,
     ) -> Result | bytes:
         """Its result, or the key it has to wait for; b"": its table has changed, plan it anew.
 

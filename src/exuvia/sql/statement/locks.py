@@ -9,11 +9,12 @@ A statement that writes, or reads FOR UPDATE:
                   another's: undo the statement, wait for that key, run it again
 
 A statement finds its rows on the newest snapshot (a current read, as in InnoDB), so that waiting
-for a row ends in its new value and not in a conflict. Keys that are required shared (the parents
-of foreign keys) are waited for and not taken, so that children of one parent do not wait for each
-other; a parent that goes meanwhile is found by the commit. What it says of waiting overrides the
-session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and SKIP LOCKED asks
-`is_others` for each row.
+for a row ends in its new value and not in a conflict. What is read FOR SHARE is taken shared: many
+hold it, who wants it alone waits for all of them, and who wants to share it waits behind who waits
+to have it alone. Keys that are only required (the parents of foreign keys) are waited for likewise
+and not taken; a parent that goes meanwhile is found by the commit. What it says of waiting
+overrides the session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and
+SKIP LOCKED asks `is_others` for each row.
 
 GET_LOCK and its kin: locks that have names, taken by sessions of any node, and SLEEP.
 
@@ -35,15 +36,26 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.kv.packet import Snapshot
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Expected, Transaction
 
 LONGEST_NAME, LONGEST_WAIT_S = 64, 3600.0
+BEGINNING: Expected = (0, 0)
 
 
 class StatementLocks:
     """See the module. `wait_s` is how long to wait for each lock; 0 is not at all."""
 
-    __slots__ = ("_before", "_locker", "_locks", "_newest", "_others", "_seen", "_shared", "wait_s")
+    __slots__ = (
+        "_before",
+        "_locker",
+        "_locks",
+        "_newest",
+        "_others",
+        "_seen",
+        "_shares",
+        "_unkept",
+        "wait_s",
+    )
 
     def __init__(
         self, locks: RowLocks, locker: Locker, wait_s: float, newest: Callable[[], Snapshot]
@@ -53,24 +65,34 @@ class StatementLocks:
         self._locker = locker
         self._before = len(locker.keys)
         self._seen = self._others = 0
-        self._shared = b""
+        self._shares = False  # what it last met in its way, it wanted to share
+        self._unkept = b""  # it is waited for and not taken
         self.wait_s = wait_s
 
     def look(self) -> None:
         """To be called right before the snapshot is taken."""
         self._seen, self._others = self._locks.now, self._locks.others_commits
 
-    def is_others(self, key: bytes) -> bool:
-        """Whether another session holds the key now."""
-        return self._locks.is_others(self._locker, key)
+    def is_others(self, key: bytes, shared: bool = False) -> bool:
+        """Whether another session holds the key now, in the way of who wants it alone or shared."""
+        return self._locks.is_others(self._locker, key, shared)
 
-    def take(self, txn: Transaction, mark: int, expecting: int) -> bytes | None:
+    def take(
+        self, txn: Transaction, mark: int = 0, expecting: Expected = BEGINNING
+    ) -> bytes | None:
         """Take what the statement touched since then; see RowLocks.take."""
+        self._shares = True
         for key in txn.shared_since(expecting):
-            if self.is_others(key):
-                self._shared = key
+            if self.is_others(key, shared=True):
+                self._unkept = key
                 return key
         before = len(self._locker.keys)
+        sharing = txn.sharing_since(expecting)
+        if sharing:
+            blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
+            if blocked is not None:
+                return blocked
+        self._shares = False
         blocked = self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
         if blocked is None and self._others != self._locks.others_commits:
             return self._compared(txn, self._locker.keys[before:])
@@ -88,6 +110,7 @@ class StatementLocks:
 
     def judge(self, taken: Duplicate) -> bytes | None:
         """Whether a 1062 stands: None, or what to wait for before it can be said."""
+        self._shares = False
         return self._locks.take(self._locker, [taken.key], self._seen) if taken.key else None
 
     def wait(self, key: bytes, check: Callable[[], None]) -> None:
@@ -96,8 +119,8 @@ class StatementLocks:
             return
         if self.wait_s <= 0:
             raise ErrLockAcquireFailAndNoWaitSet()
-        self._locks.wait(self._locker, key, self.wait_s, check)
-        if key == self._shared and self._locker.keys[-1:] == [key]:
+        self._locks.wait(self._locker, key, self.wait_s, check, self._shares)
+        if key == self._unkept and self._locker.keys[-1:] == [key]:
             self._locks.release(self._locker, len(self._locker.keys) - 1)
 
     def give_back(self) -> None:

@@ -31,7 +31,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import Expected, Transaction
 from exuvia.sql.statement.services import Services
 from exuvia.stats.deltas import TransactionDeltas
 
@@ -183,7 +183,7 @@ class OpenTransaction:
             self.txn.read_from(self.first).close()
             self.first = None
 
-    def undo(self, mark: int, expecting: int) -> None:
+    def undo(self, mark: int, expecting: Expected) -> None:
         """Forget a statement: what it wrote, and what it required."""
         self.forget(mark)
         self.txn.forget_expected(expecting)
