@@ -7,6 +7,8 @@ with its reason.
 import ast
 import importlib.util
 import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,22 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All of its tree, which takes several seconds to read and walk for all files."""
+    return tuple(ast.walk(tree_of(path)))
+
+
 def dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
@@ -46,9 +64,9 @@ def dotted(node: ast.expr) -> str:
 def test_logic_calls_no_clock_and_sleeps_nowhere() -> None:
     found = []
     for path in SOURCE:
-        tree = ast.parse(path.read_text())
-        modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-        for node in ast.walk(tree):
+        nodes = nodes_of(path)
+        modules = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+        for node in nodes:
             if isinstance(node, ast.Call) and dotted(node.func) in BANNED:
                 called = dotted(node.func)
                 if "." in called and called.split(".")[0] not in modules:
@@ -65,7 +83,7 @@ def test_nothing_is_left_unfinished() -> None:
         f"{relative(p)}:{n}"
         for p in [*SOURCE, *TESTS]
         if p.name != "test_tidy.py"
-        for n, line in enumerate(p.read_text().splitlines(), 1)
+        for n, line in enumerate(text_of(p).splitlines(), 1)
         if marks.search(line)
     ]
     assert not found
@@ -73,7 +91,7 @@ def test_nothing_is_left_unfinished() -> None:
 
 def test_no_test_is_skipped() -> None:
     marks = re.compile(r"mark\.(skip|xfail)|pytest\.(skip|importorskip|xfail)\(")
-    found = [relative(p) for p in TESTS if p.name != "test_tidy.py" and marks.search(p.read_text())]
+    found = [relative(p) for p in TESTS if p.name != "test_tidy.py" and marks.search(text_of(p))]
     assert not found
 
 
@@ -82,14 +100,14 @@ def test_what_other_packages_import_says_what_it_does() -> None:
     imported = set()
     for path in SOURCE:
         own = relative(path).removeprefix("src/").rpartition("/")[0].replace("/", ".")
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[0] != own:
                 imported.update((node.module, alias.name) for alias in node.names)
     silent = []
     for path in SOURCE:
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         module = relative(path).removeprefix("src/").removesuffix(".py").replace("/", ".")
-        if not ast.get_docstring(tree) and path.read_text().strip():
+        if not ast.get_docstring(tree) and text_of(path).strip():
             silent.append(f"{module}: module")
         for node in tree.body:
             is_named = isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -107,7 +125,7 @@ def test_comments_name_only_modules_that_exist() -> None:
     names = {path.name for path in [*SOURCE, *TESTS]}
     missing, seen = [], 0
     for path in SOURCE:
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(text_of(path).splitlines(), 1):
             for mentioned in MENTIONED.findall(line):
                 seen += 1
                 above = [folder / mentioned for folder in path.parents if ROOT in folder.parents]
@@ -125,7 +143,7 @@ def test_no_docstring_says_nothing() -> None:
     """An error's number alone (its name stands below), or that it is as elsewhere."""
     found = []
     for path in SOURCE:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef):
                 said = ast.get_docstring(node) or ""
                 if SAYS_NOTHING.fullmatch(said):
@@ -136,7 +154,7 @@ def test_no_docstring_says_nothing() -> None:
 def imported_modules() -> set[str]:
     found = set()
     for path in [*SOURCE, *TESTS, *sorted((ROOT / "bench").rglob("*.py"))]:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 found.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -147,7 +165,7 @@ def imported_modules() -> set[str]:
 
 def test_no_module_is_dead() -> None:
     used = imported_modules() | {"exuvia.cli.main", "exuvia.pipeline.class_archive"}  # commands
-    text = "\n".join(p.read_text() for p in SOURCE)
+    text = "\n".join(text_of(p) for p in SOURCE)
     dead = []
     for path in SOURCE:
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -158,6 +176,7 @@ def test_no_module_is_dead() -> None:
     assert not dead
 
 
+@cache
 def house() -> Any:
     """tools/house.py, which `make house` runs."""
     spec = importlib.util.spec_from_file_location("house", ROOT / "tools" / "house.py")
@@ -167,16 +186,31 @@ def house() -> Any:
     return module
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     tool = house()
-    return {tool.module_of(path, ROOT / "src"): ast.parse(path.read_text()) for path in SOURCE}
+    return {tool.module_of(path, ROOT / "src"): tree_of(path) for path in SOURCE}
+
+
+@cache
+def import_graph() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = house().import_graph(modules())
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """The trees take 200 MB; nobody needs them behind these tests."""
+    yield
+    for each in (text_of, tree_of, nodes_of, modules, import_graph):
+        each.cache_clear()
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
     """Imports for types only and those inside functions count."""
-    tool, trees = house(), modules()
+    trees = modules()
     assert len(trees) > 300
-    assert tool.circles(tool.import_graph(trees)) == []
+    assert house().circles(import_graph()) == []
 
 
 def test_a_circle_would_be_seen() -> None:
@@ -211,21 +245,21 @@ SHREDS = 24
 
 def test_few_small_modules_serve_one_beside_them() -> None:
     """A concept lies in one file: a small module that only its neighbour imports is part of it."""
-    tool, trees = house(), modules()
-    alone = [module for module, _ in tool.single_importers(tool.import_graph(trees))]
-    sizes = {tool.module_of(p, ROOT / "src"): len(p.read_text().splitlines()) for p in SOURCE}
+    tool = house()
+    alone = [module for module, _ in tool.single_importers(import_graph())]
+    sizes = {tool.module_of(p, ROOT / "src"): len(text_of(p).splitlines()) for p in SOURCE}
     assert len([module for module in alone if sizes[module] < 120]) <= SHREDS
 
 
 ACTIONS_MAY = {"src/exuvia/ddl/codes.py"}  # the codes and their words
 
 
-def compared_codes(tree: ast.AST) -> list[int]:
+def compared_codes(nodes: Iterable[ast.AST]) -> list[int]:
     """Lines where an ActionCode is compared, or stands in a table to look one up in. That it is
     handed to whoever makes a job is none of it."""
     tables = (ast.Compare, ast.Set, ast.Tuple, ast.List, ast.MatchValue)
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         looked: list[ast.AST] = []
         if isinstance(node, ast.Dict):
             looked = [key for key in node.keys if key is not None]
@@ -245,7 +279,7 @@ def test_only_actions_know_which_action_they_are() -> None:
         name = relative(path)
         if name in ACTIONS_MAY or name.startswith("src/exuvia/ddl/actions/"):
             continue
-        found += [f"{name}:{line}" for line in compared_codes(ast.parse(path.read_text()))]
+        found += [f"{name}:{line}" for line in compared_codes(nodes_of(path))]
     assert not found
 
 
@@ -257,14 +291,13 @@ def test_what_changes_the_schema_returns_and_does_nothing() -> None:
     looks at the session."""
     found = []
     for path in sorted((ROOT / "src/exuvia/sql/schema").glob("*.py")):
-        tree = ast.parse(path.read_text())
         readers = [
-            n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "SchemaReader"
+            n for n in nodes_of(path) if isinstance(n, ast.ClassDef) and n.name == "SchemaReader"
         ]
         may = {id(n) for reader in readers for n in ast.walk(reader)}
         found += [
             f"{relative(path)}:{node.lineno} .{node.attr}"
-            for node in ast.walk(tree)
+            for node in nodes_of(path)
             if isinstance(node, ast.Attribute) and node.attr in ACTS and id(node) not in may
         ]
     assert not found
@@ -277,10 +310,10 @@ def is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 1000
 
 
-def numbered_errors(tree: ast.AST) -> list[ast.expr]:
+def numbered_errors(nodes: Iterable[ast.AST]) -> list[ast.expr]:
     """Where an error is raised, noted or compared by its number."""
     found: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             called = dotted(node.func).rpartition(".")[2]
             if called in ("Refused", "refuse", "Note", "note", "warn"):
@@ -299,7 +332,7 @@ def test_errors_are_raised_and_compared_by_name() -> None:
     found = [
         f"{relative(path)}:{node.lineno}"
         for path in SOURCE
-        for node in numbered_errors(ast.parse(path.read_text()))
+        for node in numbered_errors(nodes_of(path))
     ]
     assert not found, "give it a name in base/mysql_errors.py"
 
@@ -318,7 +351,7 @@ def test_each_error_stands_once_in_the_table_and_in_the_order_of_codes() -> None
 def test_an_error_is_given_what_its_text_names() -> None:
     wrong, used = [], set()
     for path in SOURCE:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             used.update([node.id] if isinstance(node, ast.Name) and node.id in ERRORS else [])
             if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
                 continue
