@@ -4,6 +4,8 @@ once every session of the others is closed."""
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from exuvia.kv.open import open_store
 from exuvia.stats import meta
 from exuvia.stats.deltas import FLUSH_S
@@ -28,6 +30,7 @@ def counts(node: NodeProcess) -> tuple[int, int]:
     return (int(lines[0][5]), int(lines[0][4])) if lines else (0, 0)
 
 
+@pytest.mark.long  # tests/stats/test_row_counts.py shows it without processes
 def test_a_front_that_is_killed_loses_what_came_since_its_last_flush(tmp_path: Path) -> None:
     assert FLUSH_S <= 3.0  # the bound that decision 021 gives
     with running_nodes(tmp_path, 2) as (killed, other):

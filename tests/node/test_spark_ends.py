@@ -29,4 +29,4 @@ def test_no_jvm_outlives_a_front_that_is_killed(tmp_path: Path) -> None:
         names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
         assert "java" in names
         node.kill()
-        until(lambda: not any(map(is_alive, processes)), timeout_s=10)
+        until(lambda: not any(map(is_alive, processes)))

@@ -30,7 +30,7 @@ def test_after_the_folder_is_removed_no_write_is_acknowledged_and_no_empty_clust
         until(lambda: "is not there any more: put it back" in log.read_text())
         assert not folder.exists()
         (tmp_path / "kept").rename(folder)  # put back: it goes on by itself
-        until(lambda: _serves(node), 40)
+        until(lambda: _serves(node))
         insert(node, 3)
         with node.connect("d") as connection, connection.cursor() as cursor:
             cursor.execute("SELECT a FROM t ORDER BY a")

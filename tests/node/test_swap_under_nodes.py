@@ -54,7 +54,7 @@ def test_the_file_is_exchanged_under_two_nodes_with_clients(tmp_path: Path) -> N
         assert "will wait for about" in said.stdout
         assert "writers waited for" in said.stdout
         done = len(acknowledged)
-        until(lambda: len(acknowledged) > done + 5, 30)
+        until(lambda: len(acknowledged) > done + 5)
         over.set()
         writer.join()
         assert (tmp_path / "store" / "data.mdb").stat().st_size < size / 2

@@ -11,7 +11,6 @@ from exuvia.ddl.codes import JobState
 from support.script_actions import SEVERAL
 from support.scripts import Play, Script, check
 
-SEEDS = 2
 CASES = [
     Script(label, accident, at)
     for label, several in SEVERAL.items()
@@ -59,17 +58,18 @@ class Watched(Play):
         return super().run()
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("script", CASES, ids=str)
-def test_several_changes_under_an_accident(script):
-    for seed in range(SEEDS):
-        play = Watched(script, seed)
-        job = play.run()
-        assert job.state in expected(script), job.describe()
-        check(play, job)
-        assert len(play.seen) == (2 if job.state == JobState.SYNCED else 1), play.seen
+def test_several_changes_under_an_accident(script, seed):
+    play = Watched(script, seed)
+    job = play.run()
+    assert job.state in expected(script), job.describe()
+    check(play, job)
+    assert len(play.seen) == (2 if job.state == JobState.SYNCED else 1), play.seen
 
 
 def test_every_step_is_there():
+    assert len(CASES) == sum(1 + 4 * (several.steps + 1) for several in SEVERAL.values()) > 140
     for label, several in SEVERAL.items():
         play = Watched(Script(label, "run", 0), 0)
         if play.run().state == JobState.SYNCED:

@@ -12,18 +12,19 @@ from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
 from exuvia.stats import ddl_handler, facts, queue
 
-SEEDS = 80
+FEW, MANY = 20, 80
 MOST_SEEDS = 300
 
 
-def test_seeds_keep_the_laws_through_every_kind_of_change() -> None:
-    verdicts = [simulate(seed) for seed in range(SEEDS)]
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
+def test_seeds_keep_the_laws_through_every_kind_of_change(seeds: int) -> None:
+    verdicts = [simulate(seed) for seed in range(seeds)]
     for verdict in verdicts:
         assert verdict.broken is None, verdict.told()
     kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
     assert kinds == {kind.value for kind in Kind}
-    assert sum(verdict.crashes for verdict in verdicts) > 2 * SEEDS
-    assert sum(verdict.steps for verdict in verdicts) > 10 * SEEDS  # events
+    assert sum(verdict.crashes for verdict in verdicts) > 2 * seeds
+    assert sum(verdict.steps for verdict in verdicts) > 10 * seeds  # events
 
 
 @pytest.mark.parametrize("seed", [2, pytest.param(4, marks=pytest.mark.long)])

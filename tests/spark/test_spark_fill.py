@@ -129,9 +129,9 @@ def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
     spark_store: SparkStore,
 ) -> None:
     store = spark_store.store
-    table = make(store, 204, rows_of(1_000_000))
+    table = make(store, 204, rows_of(400_000))
     reorg = on_spark(spark_store, table, index_ids(table, "ik"), 40_000)
-    settle(store, tidb_ddl_reorg_max_write_speed=6_000_000)  # so that fast is not over at once
+    settle(store, tidb_ddl_reorg_max_write_speed=2_000_000)  # so that fast is not over at once
     try:
         slow = watch(store, reorg, 1, 32)
         fast = watch(store, reorg, 4, 2048, looks_wanted=4)

@@ -131,7 +131,7 @@ def play(nodes: Nodes, seconds: float, seed: int) -> None:
 
 def test_no_room_is_booked_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        play(nodes, 5.0, 1)
+        play(nodes, 2.5, 1)
 
 
 @pytest.mark.torture

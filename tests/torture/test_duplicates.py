@@ -1,7 +1,6 @@
 """ADD UNIQUE over rows that have duplicates, over the wire: all are named, nothing of it stays."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pymysql
 import pytest
@@ -15,9 +14,10 @@ ROWS = 4_000
 TWICE = 12
 
 
-@pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    with nodes_to_hurt(tmp_path, monkeypatch) as running:
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    folder = tmp_path_factory.mktemp("duplicates")
+    with pytest.MonkeyPatch.context() as patch, nodes_to_hurt(folder, patch) as running:
         yield running
 
 
@@ -59,6 +59,7 @@ def refused(node: NodeProcess, statement: str) -> tuple[tuple[int, str], list[st
 def make(node: NodeProcess) -> None:
     """Rows 0..ROWS-1 with a `b` of their own, and TWICE more that repeat the first ones'."""
     run(node, "SET GLOBAL exuvia_preflight_rows = 0")  # no look before the job
+    run(node, "DROP TABLE IF EXISTS t")
     run(node, "CREATE TABLE t (a INT PRIMARY KEY, b INT, k INT, KEY ik (k))")
     rows = [*((n, n) for n in range(ROWS)), *((ROWS + n, n) for n in range(TWICE))]
     for start in range(0, len(rows), 1000):

@@ -36,10 +36,23 @@ def nodes_of_longer_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         yield running
 
 
-@pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    with nodes_to_hurt(tmp_path, monkeypatch, lease_s=LEASE_S) as running:
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    folder = tmp_path_factory.mktemp("pauses")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        nodes_to_hurt(folder, patch, lease_s=LEASE_S) as running,
+    ):
         yield running
+
+
+@pytest.fixture
+def nodes(pair: Nodes) -> Nodes:
+    """Both serve, and there is no table t."""
+    for node in pair.slots:
+        until(lambda node=node: node.get("/readyz")[0] == 200)
+    run(pair.slots[0], "DROP TABLE IF EXISTS t")
+    return pair
 
 
 def stop(pid: int, store: Any) -> None:

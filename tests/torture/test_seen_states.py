@@ -17,7 +17,7 @@ import pytest
 from support.node_processes import NodeProcess, until
 from support.torture import Nodes, begin, jobs, load, nodes_to_hurt, own_store, run
 
-ROWS = 150_000
+ROWS = 60_000
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def test_each_state_is_seen_and_the_row_count_grows(nodes: Nodes, on_owner: bool
     until(lambda: len(adding(node)) == 2)
     older, younger = (Poller(node, job_id) for job_id in adding(node))
     walk(older, first, node)
-    until(lambda: older.seen[-1]["STATE"] == "synced", 60)
+    until(lambda: older.seen[-1]["STATE"] == "synced")
     run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 10240")
-    until(lambda: younger.seen and younger.seen[-1]["STATE"] == "synced", 60)
+    until(lambda: younger.seen and younger.seen[-1]["STATE"] == "synced")
     for poller in (older, younger):
         poller.stop()
     assert older.states() == [

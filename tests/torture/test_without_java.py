@@ -9,8 +9,11 @@ from support.node_processes import until
 from support.torture import MARK, begin, job_of, nodes_to_hurt, run, wait_for_job
 
 
+@pytest.mark.parametrize(
+    "java_comes", [False, pytest.param(True, marks=pytest.mark.long)], ids=["waits", "goes on"]
+)
 def test_a_job_that_needs_spark_waits_for_java_and_the_node_serves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_comes: bool
 ) -> None:
     with monkeypatch.context() as bare:
         bare.setenv("PATH", str(tmp_path))
@@ -23,7 +26,7 @@ def test_a_job_that_needs_spark_waits_for_java_and_the_node_serves(
             assert run(node, "SELECT a FROM t WHERE b = 20") == [(2,)]
             run(node, "SET GLOBAL exuvia_pipeline_inline_rows = 0")
             begin(node, "ALTER TABLE t ADD INDEX ic (c)")
-            until(lambda: "Java" in job_of(node, "add index")["COMMENTS"], 30)
+            until(lambda: "Java" in job_of(node, "add index")["COMMENTS"])
             job = job_of(node, "add index")
             assert "openjdk-17-jre-headless" in job["COMMENTS"]
             assert (job["SCHEMA_STATE"], job["STATE"]) == ("write reorganization", "running")
@@ -31,6 +34,8 @@ def test_a_job_that_needs_spark_waits_for_java_and_the_node_serves(
             assert run(node, "SELECT a FROM t WHERE c = 9") == [(3,)]
             assert node.get("/readyz")[0] == 200
             assert nodes.machines() == []
+            if not java_comes:
+                return
             nodes.kill_node(0)
             bare.undo()
             monkeypatch.setenv(MARK, nodes.mark)

@@ -5,13 +5,32 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+from typer.testing import CliRunner
+
+from exuvia.cli.main import app
 from support.node_processes import ROOT, NodeProcess, until
 
 
-def exuvia(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
-    return subprocess.run(
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def exuvia(*arguments: str) -> Done:
+    """Run one command to its end, in this process: to begin one takes a second."""
+    done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1"}, prog_name="exuvia")
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def process(*arguments: str, text: str = "") -> Done:
+    """The same as a user does it."""
+    done = subprocess.run(
         [sys.executable, "-m", "exuvia.cli.main", *arguments],
         input=text,
         capture_output=True,
@@ -19,11 +38,12 @@ def exuvia(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         timeout=60,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"},
     )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_sql_prints_answers_and_stops_at_the_first_error(node: NodeProcess) -> None:
     port = f"-P{node.port}"
-    done = exuvia("sql", port, "SELECT 1 AS one, NULL AS nothing; SELECT 'a;b' AS text")
+    done = process("sql", port, "SELECT 1 AS one, NULL AS nothing; SELECT 'a;b' AS text")
     assert done.stdout.splitlines() == [
         "one  nothing",
         "---  -------",
@@ -32,8 +52,8 @@ def test_sql_prints_answers_and_stops_at_the_first_error(node: NodeProcess) -> N
         "----",
         "a;b",
     ]
-    assert json.loads(exuvia("sql", port, "-o", "json", "SELECT 2 AS two").stdout) == [{"two": 2}]
-    failed = exuvia("sql", port, text="SELECT 1; SELECT * FROM test.none; SELECT 3")
+    assert json.loads(process("sql", port, "-o", "json", "SELECT 2 AS two").stdout) == [{"two": 2}]
+    failed = process("sql", port, text="SELECT 1; SELECT * FROM test.none; SELECT 3")
     assert failed.returncode == 1
     assert failed.stderr == "ERROR 1146: Table 'test.none' doesn't exist\n"
     assert "3" not in failed.stdout
@@ -52,7 +72,7 @@ def test_ddl_lists_and_shows_jobs(node: NodeProcess) -> None:
 
 
 def test_the_doctor_finds_what_is_there(node: NodeProcess) -> None:
-    done = exuvia("doctor")
+    done = process("doctor")
     assert done.returncode == 0
     assert done.stdout.startswith("ok      python")
     wrong = exuvia("doctor", "--store", "nosuch:store")
@@ -61,7 +81,7 @@ def test_the_doctor_finds_what_is_there(node: NodeProcess) -> None:
 
 
 def test_every_command_has_a_help_text() -> None:
-    assert exuvia("--version").stdout.startswith("exuvia ")
+    assert process("--version").stdout.startswith("exuvia ")
     for command in ("serve", "sql", "ddl", "stats", "doctor", "demo"):
         done = exuvia(command, "--help")
         assert done.returncode == 0

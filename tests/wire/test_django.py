@@ -1,7 +1,7 @@
 """A Django site with its admin: migrated forward and back, used, inspected. PyMySQL is its driver.
 
 The site is `tests/wire/django_site`; commands run in processes of their own.
-The database ignores case, as Django expects of MySQL.
+The database ignores case, as Django expects of MySQL. It is one for all tests, in their order.
 """
 
 import os
@@ -9,6 +9,8 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+
+import pytest
 
 from support.node_processes import NodeProcess
 
@@ -51,10 +53,14 @@ class Site:
             return list(cursor.fetchall())
 
 
-def test_migrations_run_forward_back_forward_and_to_nothing(node: NodeProcess) -> None:
-    site = Site(node, "django_moves")
+@pytest.fixture(scope="module")
+def site(node: NodeProcess) -> Site:
+    return Site(node, "django_shop")
+
+
+def test_migrations_run_forward_back_and_forward(site: Site) -> None:
     site.manage("migrate shop first")
-    with node.connect(site.database, autocommit=True) as connection:
+    with site.node.connect(site.database, autocommit=True) as connection:
         connection.query("INSERT INTO shop_author (name, email) VALUES ('Bob', 'b@x')")
         connection.query("INSERT INTO shop_tag (word) VALUES ('old')")
     told = site.manage("migrate", "makemigrations --check --dry-run", "check --database default")
@@ -65,9 +71,7 @@ def test_migrations_run_forward_back_forward_and_to_nothing(node: NodeProcess) -
     assert "Unapplying shop.second... OK" in site.manage("migrate shop first")
     assert site.rows("SELECT name FROM shop_author") == [("Bob",)]
     assert site.rows("SELECT word FROM shop_tag") == [("old",)]
-    apps = ("shop", "admin", "auth", "sessions", "contenttypes")
-    site.manage("migrate", *(f"migrate {app} zero" for app in apps))
-    assert site.rows("SHOW TABLES") == [("django_migrations",)]
+    assert "Applying shop.second... OK" in site.manage("migrate", "flush --no-input")
 
 
 INSPECTED = (
@@ -81,11 +85,7 @@ INSPECTED = (
 )
 
 
-def test_an_application_works_is_inspected_dumped_and_loaded(
-    node: NodeProcess, tmp_path: Path
-) -> None:
-    site = Site(node, "django_shop")
-    site.manage("migrate")
+def test_an_application_works_is_inspected_dumped_and_loaded(site: Site, tmp_path: Path) -> None:
     site.python("exercise.py")
     query = "SELECT title, cost, HEX(raw), meta FROM shop_book"
     book = ("One", Decimal("7.50"), "00FF", '{"k": [1, {"z": null}], "s": "x"}')
@@ -97,3 +97,9 @@ def test_an_application_works_is_inspected_dumped_and_loaded(
     assert site.rows(query) == []
     assert site.manage(f"loaddata {tmp_path / 'shop.json'}").startswith("Installed ")
     assert site.rows(query) == [book]
+
+
+def test_migrations_run_back_to_nothing(site: Site) -> None:
+    apps = ("shop", "admin", "auth", "sessions", "contenttypes")
+    site.manage(*(f"migrate {app} zero" for app in apps))
+    assert site.rows("SHOW TABLES") == [("django_migrations",)]
