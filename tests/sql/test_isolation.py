@@ -290,8 +290,7 @@ def g2_by_predicate(session: Session, another: Session, level: str, lock: str) -
         assert rows(each, f"SELECT * FROM test WHERE value % 3 = 0{lock}") == []
     run(session, "INSERT INTO test VALUES (3, 30)")
     run(another, "INSERT INTO test VALUES (4, 42)")
-    seen = committed(session, another)
-    return seen
+    return committed(session, another)
 
 
 @every_level
@@ -317,8 +316,7 @@ def phantom(session: Session, another: Session, level: str, lock: str) -> bool:
     run(another, "INSERT INTO test VALUES (3, 30)")
     again = rows(session, query)
     run(session, "UPDATE test SET value = 0 WHERE id = 1")
-    seen = committed(session) and (bool(lock) or again != [[2]])
-    return seen
+    return committed(session) and (bool(lock) or again != [[2]])
 
 
 @every_level
@@ -427,6 +425,6 @@ def test_the_document_says_what_these_tests_show() -> None:
     defined = {
         name
         for path in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     assert set(re.findall(r"`(test_\w+)`", text)) <= defined

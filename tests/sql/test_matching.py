@@ -24,7 +24,7 @@ def model(pattern: str) -> "re.Pattern[str]":
             parts.append(re.escape(next(signs, "\\")))
         else:
             parts.append({"%": ".*", "_": "."}.get(sign, re.escape(sign)))
-    return re.compile("".join(parts), re.S)
+    return re.compile("".join(parts), re.DOTALL)
 
 
 def test_like_answers_as_its_definition() -> None:

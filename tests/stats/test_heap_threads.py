@@ -47,14 +47,14 @@ class Shared:
             assert found == self.model[key]
 
     def same(self, key: int = 0) -> None:
-        found = {each.key: each for each in self.heap.items()}
+        found = {item.key: item for item in self.heap.items()}
         keys = set(self.heap.keys())
-        for key in [*self.model]:
-            if key not in keys or key not in found:
-                self.forget(key)
+        for each in [*self.model]:
+            if each not in keys or each not in found:
+                self.forget(each)
             else:
-                assert found[key] == self.model[key]
-        assert self.model.keys() >= {key for key in keys if key % THREADS == self.number}
+                assert found[each] == self.model[each]
+        assert self.model.keys() >= {each for each in keys if each % THREADS == self.number}
 
     def put(self, key: int) -> None:
         element = self.element(key)

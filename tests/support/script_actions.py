@@ -307,7 +307,7 @@ OF_PARTITIONS: Asked = {
 
 def rows_stay(label: str) -> bool:
     """Whether rows written to a partition that is gone must be elsewhere now."""
-    return label.startswith("alter table ") and label.split(",")[0] in OF_PARTITIONS
+    return label.startswith("alter table ") and label.split(",", maxsplit=1)[0] in OF_PARTITIONS
 
 
 # -- a column that changes -------------------------------------------------------------------------
@@ -533,7 +533,7 @@ WALKED: dict[str, Action] = {
 
 def walked(label: str) -> Action:
     """The action, with the path that is walked."""
-    noun = label.split(",")[0]
+    noun = label.split(",", maxsplit=1)[0]
     return WALKED.get(label) or next(a for a in ACTIONS.values() if a.label == noun)
 
 

@@ -1,4 +1,4 @@
-"""Collations: a text's sort key is bytes whose order and equality are those of the text.
+r"""Collations: a text's sort key is bytes whose order and equality are those of the text.
 
     collation                        order by           case, accents   trailing spaces   fold
     binary, utf8mb4_0900_bin         bytes              differ          count (NO PAD)    none

@@ -250,7 +250,7 @@ def time_number(micro: int) -> int:
 # -- texts taken apart ---------------------------------------------------------------------------
 
 _PLAIN = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d*))?)?")
-_ZONED = re.compile(r"(.*\d\.?)(Z|[+-]\d{2}(?::?\d{2})?)", re.S)
+_ZONED = re.compile(r"(.*\d\.?)(Z|[+-]\d{2}(?::?\d{2})?)", re.DOTALL)
 _SIGNS = r"!-/:-@\[-`{-~"
 _SIGN = re.compile(f"[{_SIGNS}]")
 _BEFORE_HOUR = re.compile(rf"[{_SIGNS}T\s]")

@@ -17,7 +17,7 @@ from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 
 SWITCH_INTERVAL_S = 0.0005
-JUDGE = ":".join(("exuvia.sql.write.checks_judge", "judge"))  # see pipeline/verify/rules.py
+JUDGE = "exuvia.sql.write.checks_judge:judge"  # see pipeline/verify/rules.py
 EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/table.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
 

@@ -173,7 +173,7 @@ class SparkTasks:
 
     def __init__(
         self, tag: str, run: Callable[["SparkTasks"], list[Outcome]], cancel: Callable[[str], None]
-    ):
+    ) -> None:
         self.tag = tag
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
@@ -211,7 +211,9 @@ class SparkTasks:
 class Spark:
     """A Spark session, built when first needed, for one store. Thread-safe."""
 
-    def __init__(self, url: str, master: str | None = None, conf: dict[str, str] | None = None):
+    def __init__(
+        self, url: str, master: str | None = None, conf: dict[str, str] | None = None
+    ) -> None:
         self.url = url
         self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
         self._conf = _CONF | {"spark.driver.extraJavaOptions": options()} | (conf or {})

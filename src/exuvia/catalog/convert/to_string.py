@@ -33,7 +33,7 @@ _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 
 def text_of(value: Value, source: FieldType, mode: Mode) -> str:
     """The value as text. Refused 1366 where bytes are not UTF-8."""
-    if source.family == Family.STRING or source.family == Family.JSON:
+    if source.family in (Family.STRING, Family.JSON):
         return str(value)
     if source.family == Family.BYTES or source.Tp == TypeCode.BIT:
         raw = to_bytes(value, source)

@@ -232,7 +232,7 @@ def _modes(variable: SysVar, value: Setting) -> str:
         given |= set(COMBINED_MODES[name].split(","))
     unknown = given - set(MODES) - COMBINED_MODES.keys()
     if unknown:
-        raise ErrWrongValueForVar(variable.name, sorted(unknown)[0])
+        raise ErrWrongValueForVar(variable.name, min(unknown))
     return ",".join(name for name in (*MODES, *COMBINED_MODES) if name in given)
 
 

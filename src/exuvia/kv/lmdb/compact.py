@@ -78,8 +78,7 @@ def estimate_s(environment: Environment) -> float:
     path = environment.file(DRAFT + ".probe")
     began = time.monotonic()
     with open(path, "wb") as file:
-        for _ in range(PROBE_BYTES >> 20):
-            file.write(os.urandom(1 << 20))
+        file.writelines(os.urandom(1 << 20) for _ in range(PROBE_BYTES >> 20))
         file.flush()
         os.fsync(file.fileno())
     os.unlink(path)

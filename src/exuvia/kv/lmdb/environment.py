@@ -521,7 +521,7 @@ class Environment:
         raise Unavailable("the store does not open")
 
     def write(self) -> "_Turn":
-        """with write() as transaction: through the gate; committed at the end, aborted by an error.
+        """A context: a transaction through the gate, committed at its end, aborted by an error.
 
         Threads of one process exclude each other before they come here (see committer)."""
         return _Turn(self)

@@ -572,7 +572,7 @@ NATIVE: dict[str, Maker] = {
     **{
         name: _templated(name, function.duck)
         for name, function in FUNCTIONS.items()
-        if function.duck and name not in ("bit_length",)
+        if function.duck and name != "bit_length"
     },
 }
 

@@ -149,8 +149,7 @@ def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> C
     wanted = family_of(target)
     if wanted is None or source.Tp == TypeCode.NULL:
         return None
-    made = _MAKERS[wanted](source, target, hexadecimal)
-    return made
+    return _MAKERS[wanted](source, target, hexadecimal)
 
 
 # -- numbers ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
 def round_to(value: Decimal, scale: int) -> Decimal:
     """The value with exactly that many digits behind the point, halves away from zero."""
     found = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
-    return found if found else found.copy_abs()
+    return found or found.copy_abs()
 
 
 def text_of(kind: FieldType) -> Callable[[Value], str]:

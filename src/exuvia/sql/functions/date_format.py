@@ -273,7 +273,7 @@ def _take(sign: str, text: str, at: int, found: dict[str, int]) -> int | None:
             found["micro"] = int(digits.group().ljust(6, "0"))
         return digits.end() if digits else None
     if sign == "D":
-        digits = re.compile(r"(\d{1,2})(st|nd|rd|th)", re.I).match(text, at)
+        digits = re.compile(r"(\d{1,2})(st|nd|rd|th)", re.IGNORECASE).match(text, at)
         if digits:
             found["day"] = int(digits.group(1))
         return digits.end() if digits else None

@@ -64,7 +64,7 @@ def _soundex(text: str) -> str:
             code = codes[ord(sign) - 65]
             if not found:
                 found.append(sign)
-            elif code != "0" and code != last:
+            elif code not in ("0", last):
                 found.append(code)
             elif sign in "HW":
                 continue

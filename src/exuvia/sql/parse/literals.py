@@ -30,9 +30,9 @@ _SPLIT = re.compile(
     re.DOTALL,
 ).split
 _UNCERTAIN = re.compile(
-    r"""["'#?\0;{]|--|/\*|\w\x01|\b(?:DATE|TIME|TIMESTAMP)\s+\x01""", re.I
+    r"""["'#?\0;{]|--|/\*|\w\x01|\b(?:DATE|TIME|TIMESTAMP)\s+\x01""", re.IGNORECASE
 ).search
-_LIMITED = re.compile(r"\bLIMIT\s*\x01(?:\s*(?:,|\bOFFSET\b)\s*\x01)?", re.I).finditer
+_LIMITED = re.compile(r"\bLIMIT\s*\x01(?:\s*(?:,|\bOFFSET\b)\s*\x01)?", re.IGNORECASE).finditer
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20
@@ -152,7 +152,7 @@ def type_of(value: Value, letter: str) -> FieldType:
     """MySQL's type of a literal or bound value."""
     if letter == "d":
         return _decimal_type(value)
-    if letter == "s" or letter == "t":
+    if letter in {"s", "t"}:
         return FieldType(
             Tp=TypeCode.VAR_STRING,
             Flen=max(1, len(str(value))),

@@ -15,7 +15,7 @@ _WORD = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'?"
     r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"?'
     r"|`[^`]*`?|[\w$]+(?:\.\d+)?|<=>|->>|<<|>>|<=|>=|<>|!=|:=|->|\|\||&&|.",
-    re.S,
+    re.DOTALL,
 )
 
 
@@ -52,7 +52,7 @@ def placed(error: Refused, text: str) -> Refused:
     before = r"(?<![\w$])" if error.word[:1].isalnum() else ""
     behind = r"(?![\w$])" if error.word[-1:].isalnum() else ""
     word = before + re.escape(error.word) + behind
-    found = re.search(word, text, re.I) if word else None
+    found = re.search(word, text, re.IGNORECASE) if word else None
     return syntax_error(text, found.start() if found else len(text))
 
 

@@ -46,7 +46,9 @@ _JOINS_END = {
     *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.SET, TokenType.WINDOW),
     *(TokenType.COMMA, TokenType.SEMICOLON),
 }
-_UNIT = re.compile("(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.I)
+_UNIT = re.compile(
+    "(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.IGNORECASE
+)
 
 
 def mended(tokens: list[Token]) -> list[Token]:

@@ -175,7 +175,7 @@ _LEXEMES = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
     r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
     r"|`[^`]*`|/\*.*?\*/|--(?=\s|$)[^\n]*|#[^\n]*",
-    re.S,
+    re.DOTALL,
 )
 _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
@@ -216,7 +216,7 @@ def tokenize(text: str) -> list[Token]:
 _PIECE = 1 << 14
 _LONG_LEXEME = 1 << 12
 _CUT = re.compile(r"[,()]")
-_STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.S)
+_STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
 def _in_pieces(text: str) -> Iterator[Token]:

@@ -52,7 +52,9 @@ from exuvia.sql.statement.temporary import TemporaryTables
 from exuvia.sql.statement.transaction import OpenTransaction
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-_QUERY = re.compile(r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.I | re.S)
+_QUERY = re.compile(
+    r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
+)
 
 _UNLIMITED = nullcontext()
 _BEGIN_AND_END = (Begin(), Commit(), Rollback())

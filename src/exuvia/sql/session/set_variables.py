@@ -78,8 +78,7 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
     value = _setting(session, item.value)
     if name == "autocommit":
         return _autocommit(session, value)
-    warning = session.settings.set_session(name, value)
-    return warning
+    return session.settings.set_session(name, value)
 
 
 def _autocommit(session: SessionApi, value: Setting) -> Refused | None:

@@ -17,7 +17,8 @@ VALUES(column) in ON DUPLICATE KEY UPDATE: what the row would have had, as a sec
     ... AS n ... c = c + n.c        the same, under the name given
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from sqlglot import exp
 
@@ -67,7 +68,7 @@ Pairs = tuple[tuple[exp.Column, Tree], ...]
 
 
 def with_new_row(
-    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None, known: Set[str]
+    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None, known: AbstractSet[str]
 ) -> tuple[Pairs, str]:
     """The assignments with every column named by its row, and the name of the new row.
 

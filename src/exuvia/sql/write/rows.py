@@ -134,7 +134,8 @@ class RowWriter:
         if self._fits is not None:
             self._fits(row)
         if self._parts is not None:
-            return self._parts.insert(row, handle)
+            self._parts.insert(row, handle)
+            return
         if self._early is not None:
             self._early.inserted(row)
         writer.insert(self._context.txn, self._table, row, handle)
@@ -154,7 +155,8 @@ class RowWriter:
             self._fits(new)
         if self._parts is not None:
             self._parts.update(handle, old, new)
-            return self._count_on(old, new)
+            self._count_on(old, new)
+            return
         if self._early is not None:
             self._early.updated(old, new)
         writer.update(self._context.txn, self._table, handle, old, new)
@@ -173,7 +175,8 @@ class RowWriter:
         """Remove a row as it was read."""
         check()
         if self._parts is not None:
-            return self._parts.delete(handle, row)
+            self._parts.delete(handle, row)
+            return
         if self._early is not None:
             self._early.deleted(row)
         writer.delete(self._context.txn, self._table, handle, row)
