@@ -33,7 +33,6 @@ The logical table has no rows of its own; its revision fences all of its partiti
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace as evolve
@@ -273,12 +272,12 @@ class ColumnInfo(msgspec.Struct, frozen=True, kw_only=True):
     default_is_expr: bool = False
     generated_expr_string: str = ""
     generated_stored: bool = False
-    dependences: dict[str, Any] | None = None
+    dependences: dict[str, object] | None = None
     type: FieldType
     state: SchemaState = SchemaState.PUBLIC
     comment: str = ""
     hidden: bool = False
-    change_state_info: dict[str, Any] | None = None
+    change_state_info: dict[str, object] | None = None
     exuvia_changing_type: FieldType | None = (
         None  # obeyed beside `type` (catalog/convert/type_change.py)
     )
@@ -407,14 +406,14 @@ class TableInfo(msgspec.Struct, frozen=True, kw_only=True):
     compression: str = ""
     view: ViewInfo | None = None
     sequence: SequenceInfo | None = None
-    Lock: dict[str, Any] | None = None
+    Lock: dict[str, object] | None = None
     version: int = 4
-    tiflash_replica: dict[str, Any] | None = None
+    tiflash_replica: dict[str, object] | None = None
     is_columnar: bool = False
     temp_table_type: int = 0
     cache_table_status: int = 0
-    policy_ref_info: dict[str, Any] | None = None
-    placement_settings: dict[str, Any] | None = None
+    policy_ref_info: dict[str, object] | None = None
+    placement_settings: dict[str, object] | None = None
     exuvia_db: int = 0
     exuvia_ids_epoch: int = 0  # blocks of ids taken under another one are void
     exuvia_ids_forced: bool = False  # `auto_inc_id` counts even if greater ids were given

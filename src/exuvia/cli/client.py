@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from exuvia.base.types import Value
 from exuvia.server.statements import split
 
 
@@ -34,7 +35,7 @@ class Rows(NamedTuple):
     """Columns by name, and rows; no columns: how many rows were affected."""
 
     names: list[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[Value]]
     affected: int
 
 
@@ -73,11 +74,11 @@ def show(answer: Rows, output: Format) -> None:
     sys.stdout.flush()
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Value) -> str:
     return value.decode("utf8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Value) -> str:
     text = "NULL" if value is None else _plain(value)
     return text.replace("\n", "\\n")
 

@@ -130,7 +130,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     seq_num: int = 0
     charset: str = "utf8mb4"
     collate: str = "utf8mb4_bin"
-    involving_schema_info: tuple[dict[str, Any], ...] = ()
+    involving_schema_info: tuple[dict[str, object], ...] = ()
     admin_operator: int = 0
     last_schema_version: int = 0
     exuvia_elements: tuple[int, ...] = ()
@@ -184,7 +184,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None:
                 yield f"{shown}={value}"
 
-    def row(self) -> tuple[Any, ...]:
+    def row(self) -> tuple[object, ...]:
         """The row of ADMIN SHOW DDL JOBS (`ROW_COLUMNS`); times: packed DATETIME in UTC or None."""
         return (
             self.id,
@@ -214,7 +214,7 @@ def table_ids(job: Job) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*own, *job.exuvia_tables)))
 
 
-def sub_rows(job: Job) -> list[tuple[Any, ...]]:
+def sub_rows(job: Job) -> list[tuple[object, ...]]:
     """The rows that follow a job's own: one for each of several changes."""
     subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
     whole = job.row()
@@ -276,7 +276,7 @@ def arguments(job: Job, kind: type[_Arguments]) -> _Arguments:
     return msgspec.convert(job.raw_args, kind)
 
 
-def raw(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def raw(arguments: tuple[object, ...]) -> tuple[object, ...]:
     """Inverse of `arguments`: as they are stored."""
     return tuple(msgspec.to_builtins(each) for each in arguments)
 
@@ -285,7 +285,7 @@ def job_for(
     action: ActionCode,
     database: DatabaseInfo,
     table: Table | None,
-    arguments: tuple[Any, ...] = (),
+    arguments: tuple[object, ...] = (),
     query: str = "",
 ) -> Job:
     """A job about a table, or about a whole database, that nobody has picked yet.

@@ -32,6 +32,7 @@ from exuvia.events import notifier
 from exuvia.kv import keys as k
 from exuvia.kv import memory, packet, transaction, validate
 from exuvia.kv.packet import Packet, Unchanged
+from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import rewrite
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
@@ -98,7 +99,7 @@ def _reorg_from(state: SchemaState) -> Iterator[None]:
 def loose_fence() -> Iterator[None]:
     """Two steps ahead are allowed."""
 
-    def fence(txn: Any, table: Table) -> None:
+    def fence(txn: Transaction, table: Table) -> None:
         txn.require_at_most(k.revision(table.info.id), table.revision + 2)
 
     with _replaced(writer, "fence", fence):
@@ -146,7 +147,7 @@ def same_epoch() -> Iterator[None]:
     """Leaving a reorg fences nobody."""
     honest = apply._move_epoch
 
-    def move_epoch(txn: Any, job_id: int, order: ReorgOrder) -> None:
+    def move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
         if order == ReorgOrder.START:
             honest(txn, job_id, order)
 

@@ -16,8 +16,6 @@ GET /stats/priority-queue: the queue as JSON, in TiDB's form.
 `current_jobs` are the waiting ones by weight, the first of `exuvia_total`.
 """
 
-from typing import Any
-
 import msgspec
 
 from exuvia.base.clock import Clock
@@ -127,7 +125,7 @@ def _read(store: Store) -> QueueAnswer | None:
 # -- page ------------------------------------------------------------------------------------------
 
 
-def priority_queue(store: Store, clock: Clock) -> dict[str, Any]:
+def priority_queue(store: Store, clock: Clock) -> dict[str, object]:
     """The page. Raises Unavailable while there is no queue."""
     answer = ask(store, clock)
     if answer is None or not answer.ready:
@@ -140,7 +138,7 @@ def priority_queue(store: Store, clock: Clock) -> dict[str, Any]:
     }
 
 
-def _job(job: AnalysisJob, at_s: float) -> dict[str, Any]:
+def _job(job: AnalysisJob, at_s: float) -> dict[str, object]:
     indicators = job.indicators(at_s)
     return {
         "type": kind_of(job),
