@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     member: str
     number: int
     kind: str
-    body: Any
+    body: object
     whom: tuple[str, ...]
 
     @property
@@ -79,7 +79,7 @@ class Asking:
         self._numbers = count(clock.wall_ns())
 
     def ask(
-        self, kind: str, body: Any, whom: Iterable[MemberInfo], patience_s: float = ANSWER_S
+        self, kind: str, body: object, whom: Iterable[MemberInfo], patience_s: float = ANSWER_S
     ) -> dict[str, Any]:
         """Answers by member id; who is silent is missing. Raises Deposed, Unavailable."""
         asked = tuple(each.id for each in whom)

@@ -8,12 +8,11 @@ number.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog.columns import Array, Columns, Vector
 from exuvia.catalog.model import PartitionType
 from exuvia.sql.access.partitions import NOWHERE, Route
@@ -56,7 +55,7 @@ class RouteWay:
         return self._each_once(columns)
 
     def _each_once(self, columns: Columns) -> Array:
-        known: dict[tuple[Any, ...], int] = {}
+        known: dict[tuple[Value, ...], int] = {}
         lists = [columns.column(each).to_list() for each in self.positions]
         found = np.empty(columns.rows, dtype=np.int64)
         for n, values in enumerate(zip(*lists, strict=True)):
@@ -66,7 +65,7 @@ class RouteWay:
             found[n] = place
         return found
 
-    def _row(self, values: Sequence[Any]) -> Row:
+    def _row(self, values: Sequence[Value]) -> Row:
         row: Row = [None] * self._width
         for position, value in zip(self.positions, values, strict=True):
             row[position] = value
@@ -108,7 +107,7 @@ def _by_range(vector: Vector, route: Route) -> Array:
     return _nulls_first(np.where(found < route.number, found, NOWHERE), vector)
 
 
-def _number(bound: Any) -> int | None:
+def _number(bound: Value) -> int | None:
     """A bound's number; None for MAXVALUE. See Route.bounds."""
     held = bound[0] if bound and isinstance(bound[0], tuple) else bound
     return int(held[1]) if len(held) > 1 else None

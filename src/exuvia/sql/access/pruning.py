@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from exuvia.base.mysql_errors import ErrUnknownPartition
-from exuvia.base.types import Family
+from exuvia.base.types import Family, Value
 from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.bounds import INEXACT, NOTHING, bounder
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     """A comparison of one column with a value of its type."""
 
     operator: str
-    value: Any
+    value: Value
 
 
 class PartitionChoice:
@@ -119,8 +119,8 @@ class PartitionChoice:
             found.add(place)
         return frozenset(found - {NOWHERE})
 
-    def _place(self, values: Sequence[Any]) -> int | None:
-        row: list[Any] = [None] * len(self.table.info.cols)
+    def _place(self, values: Sequence[Value]) -> int | None:
+        row: list[Value] = [None] * len(self.table.info.cols)
         for position, value in zip(self._reads, values, strict=True):
             row[position] = value
         try:
@@ -140,7 +140,7 @@ class PartitionChoice:
         for side in sides.get(self._reads[0], ()):
             if side.operator == "in":
                 continue
-            row: list[Any] = [None] * len(self.table.info.cols)
+            row: list[Value] = [None] * len(self.table.info.cols)
             row[self._reads[0]] = side.value
             key = number_key(self.route.value(row))
             if key == (0,):
@@ -180,7 +180,7 @@ class PartitionChoice:
         return _holds(part, side.operator, make(side.value))
 
 
-def _keyed(route: Route, n: int) -> Any:
+def _keyed(route: Route, n: int) -> Value:
     return lambda value: route.column_key(n, value)
 
 
@@ -246,7 +246,7 @@ def _between(bounds: Sequence[Key], low: Key, high: Key, open_low: bool, open_hi
     return frozenset(found)
 
 
-def _values(term: Term, kind: Any, context: Context) -> Any:
+def _values(term: Term, kind: Any, context: Context) -> Value:
     """The term's constants as bounds, without those that are never equal; INEXACT."""
     bound = bounder(kind, term.operator in ("=", "in"))
     found = [bound(constant(context)) for constant in term.constants]

@@ -31,6 +31,7 @@ from exuvia.sql.duck.render import Functions, Renderer
 from exuvia.sql.expr import COERCIBLE, MEMBER, SEMI, Column, Expr, Outer, Subquery, Windowed
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
+from exuvia.sql.statement.context import Context
 
 _UNSHOWN = (HANDLE_NAME, ROW_ID)
 _statements = count(1)
@@ -74,7 +75,7 @@ PlanQuery = Callable[[Any, "Build", "Frame | None", dict[str, CommonTable]], Pla
 class Build:
     """See the module. `plan_query` plans the queries within it (sql/select/query.py)."""
 
-    def __init__(self, context: Any, plan_query: PlanQuery) -> None:
+    def __init__(self, context: Context, plan_query: PlanQuery) -> None:
         self._plan_query = plan_query
         number = next(_statements)
         self.context = context

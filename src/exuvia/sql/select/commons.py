@@ -31,7 +31,7 @@ _IN_STEP = "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Commo
 
 def plan_with(
     tree: exp.Expression,
-    with_: Any,
+    with_: exp.With,
     build: Build,
     parent: Frame | None,
     commons: Commons,
@@ -71,7 +71,7 @@ class _Clause:
         self.parts: list[str] = []
         self.recursive = False
 
-    def read(self, with_: Any, commons: Commons) -> Commons:
+    def read(self, with_: exp.With, commons: Commons) -> Commons:
         """The names in sight behind the clause."""
         recursive = bool(with_.args.get("recursive"))
         self.recursive = self.recursive or recursive

@@ -42,7 +42,9 @@ BATCH_ROWS = 2_000
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 
-def plan(node: exp.Expression, context: Any, handles: bool = False) -> "PlainPlan | RelationalPlan":
+def plan(
+    node: exp.Expression, context: Context, handles: bool = False
+) -> "PlainPlan | RelationalPlan":
     """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME."""
     if _is_plain(node):
         block = bind_block(node, Frame(Build(context, plan_query), None, {}))  # type: ignore[arg-type]
@@ -95,7 +97,7 @@ class PlainPlan(Plan):
 
     scans: Sequence[Scan] = ()
 
-    def __init__(self, node: exp.Expression, block: SelectBlock, context: Any) -> None:
+    def __init__(self, node: exp.Expression, block: SelectBlock, context: Context) -> None:
         self._block = block
         self._context = context
         self._limits = limits(node, context)
