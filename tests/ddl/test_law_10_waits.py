@@ -3,10 +3,12 @@
 from exuvia.base.errors import Unavailable
 from exuvia.catalog import writer
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster.versions import Waiter
 from exuvia.ddl import admin, queue, requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
+from exuvia.ddl.worker import LAG_POLL_S, NOTE_EVERY_S
 from exuvia.pipeline.progress import Done, Running
 from support.small_cluster import FROM_VARIABLES, SmallCluster
 from support.tables import abc, column, index
@@ -194,3 +196,28 @@ def test_many_that_wait_are_written_down_now_and_then_so_that_others_can_step():
     assert cluster.job(waiting[0]).exuvia_wait
     cluster.step(600)
     assert all(cluster.job(each).exuvia_wait for each in waiting), "in the end all of them"
+
+
+def test_a_cancel_that_comes_while_a_wait_is_noted_is_not_lost(monkeypatch):
+    cluster = SmallCluster()
+    cluster.run(requests.create_table(cluster.database(), abc()))
+    front, t = cluster.fronts[0], cluster.table("t")
+    front.locks.hold("txn", t.info.id, t.revision, "an open transaction")
+    job_id = cluster.submit(requests.add_column(cluster.database(), t.info, column("c")))
+    lagging, calls, answers = Waiter.lagging, [], []
+
+    def cancelled_meanwhile(waiter, job_id, now):
+        """Between the worker's look at its job and its first note of what that waits for."""
+        lags = lagging(waiter, job_id, now)
+        if not lags or (calls and now - calls[-1] > 2 * LAG_POLL_S):
+            calls.clear()
+        calls.append(now)
+        if not answers and now - calls[0] >= NOTE_EVERY_S:
+            answers.extend(admin.command_now(cluster.store, "cancel", [job_id]))
+        return lags
+
+    monkeypatch.setattr(Waiter, "lagging", cancelled_meanwhile)
+    cluster.step(400)
+    assert answers == [(job_id, None)]
+    front.locks.release("txn")
+    assert cluster.finish(job_id).state == JobState.ROLLBACK_DONE

@@ -8,7 +8,7 @@ from exuvia.ddl.gc_worker import BATCH, KEPT_S, LockMarks
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 from support.small_cluster import SmallCluster
 
 TABLES = (3, 7, 7 << 20)
@@ -45,9 +45,7 @@ def sweep(store: Store, sweeper: LockMarks, now: float) -> int:
     """Steps until nothing is due."""
     steps = 0
     while sweeper.is_due(now):
-        txn = store.begin()
-        sweeper.step(txn, now)
-        txn.rollback()
+        store.transact(lambda txn: sweeper.step(txn, now), ONCE)()
         steps += 1
     return steps
 
@@ -111,7 +109,9 @@ def test_many_go_in_batches_beside_lockers(store: Store, monkeypatch: pytest.Mon
         if n == 3:
             lock(store, 7, *range(10, 20))  # left anew while it is being removed
         try:
-            sweeper.step(txn, KEPT_S)
+            then = sweeper.step(txn, KEPT_S)
+            txn.commit()
+            then()
         except Conflict:
             conflicts += 1
     assert conflicts <= 1 and BATCH == 1_000

@@ -4,6 +4,7 @@ Clocks are for liveness only (law 3): no safety argument uses one.
 """
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -26,6 +27,10 @@ class Loop(Protocol):
 
     def step(self, now: float) -> float:
         """At most one transaction; seconds until it wants to run again."""
+
+
+Then = Callable[[], float]
+"""What a loop does once its transaction is committed; seconds until the next step."""
 
 
 class SystemClock:

@@ -34,7 +34,6 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.settings import Own, write_own
 
-ATTEMPTS = 64
 NOBODY, END_USER, SYSTEM = 0, 1, 2
 _OPERATORS = ("None", "EndUser", "System")
 _WAITING = (JobState.NONE, JobState.QUEUEING)
@@ -95,18 +94,15 @@ def command_now(
 
     Raises Deposed; Unavailable where the owner is always first."""
     wanted = tuple(ids)
-    for _ in range(ATTEMPTS):
-        txn = store.begin()
-        try:
-            guard(txn)
-            answers = command(txn, kind, wanted, by)
-            txn.commit()
-            return answers
-        except Conflict:
-            continue  # its owner wrote one of the rows
-        finally:
-            txn.rollback()
-    raise Unavailable("the jobs change too fast: try again")
+
+    def work(txn: Transaction) -> list[tuple[int, Refused | None]]:
+        guard(txn)
+        return command(txn, kind, wanted, by)
+
+    try:
+        return store.transact(work)
+    except Conflict:  # its owner wrote one of the rows, each time
+        raise Unavailable("the jobs change too fast: try again") from None
 
 
 def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:

@@ -31,8 +31,9 @@ Source: seed 002, the optimised delete; table and columns of TiDB, whose element
 """
 
 from collections.abc import Iterator
+from functools import partial
 
-from exuvia.base.clock import Clock
+from exuvia.base.clock import Clock, Then
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.model import evolve
@@ -45,7 +46,7 @@ from exuvia.ddl.queue import Row, system_table
 from exuvia.kv import keys
 from exuvia.kv.packet import SEQUENCE_BYTES, TOMBSTONE, Snapshot, Span, WriteKind, sequence_of
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.throttle import BatchSize, Besides
 
 _ORDINAL_BITS = 24
@@ -248,22 +249,25 @@ class LockMarks:
         """Whether a step would do something."""
         return now >= self._due
 
-    def step(self, txn: Transaction, now: float) -> None:
-        """Remove a batch in a transaction that its caller has guarded. Raises Conflict, Deposed."""
+    def step(self, txn: Transaction, now: float) -> Then:
+        """Remove a batch in a transaction that its caller has guarded."""
         newest = txn.sequence
         if self._floor < 0:
             self._floor, self._due = newest, now + self._kept_s
-            return
+            return lambda: 0.0
         found = list(_marks(txn.snapshot, self._at, self._floor))
         for key in found:
             txn.delete(key)
         if found and keys.read_number(txn.get(keys.LOCK_FLOOR)) < self._floor:
             txn.put(keys.LOCK_FLOOR, keys.number(self._floor))
-        txn.commit()
+        return partial(self._removed, found, newest, now)
+
+    def _removed(self, found: list[bytes], newest: int, now: float) -> float:
         if len(found) < BATCH:
             self._floor, self._due, self._at = newest, now + self._kept_s, _TABLES.start
         else:
             self._at = found[-1]
+        return 0.0
 
 
 def _marks(snapshot: Snapshot, start: bytes, floor: int) -> Iterator[bytes]:
@@ -312,28 +316,31 @@ class GcWorker:
         if not self._campaign.is_owner:
             return IDLE_S
         notices = self._store.counter(self.channel)
-        txn = self._store.begin()
         try:
-            if self.marks.is_due(now):
-                self._campaign.guard(txn)
-                self.marks.step(txn, now)
-                return 0.0
-            left = self._next(txn, notices)
-            if left is None:
-                return IDLE_S
-            self._campaign.guard(txn)
-            began, rows = self._clock.monotonic(), self.pace.rows
-            self._take(txn, left, rows)
-            self._others.ours += 1
-            spent_s = self._clock.monotonic() - began
-            return self.pace.succeeded(rows, spent_s, self._others.busy()).rest_s
+            then = self._store.transact(lambda txn: self._batch(txn, notices, now), ONCE)
         except Conflict:
             return 0.0  # placed over a tombstone, recovered, or another row of the tables changed
         except Deposed:
             self._campaign.deposed()
             return IDLE_S
-        finally:
-            txn.rollback()
+        return then()
+
+    def _batch(self, txn: Transaction, notices: int, now: float) -> Then:
+        if self.marks.is_due(now):
+            self._campaign.guard(txn)
+            return self.marks.step(txn, now)
+        left = self._next(txn, notices)
+        if left is None:
+            return lambda: IDLE_S
+        self._campaign.guard(txn)
+        began, rows = self._clock.monotonic(), self.pace.rows
+        self._take(txn, left, rows)
+        return partial(self._taken, rows, began)
+
+    def _taken(self, rows: int, began: float) -> float:
+        self._others.ours += 1
+        spent_s = self._clock.monotonic() - began
+        return self.pace.succeeded(rows, spent_s, self._others.busy()).rest_s
 
     def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
         """The oldest range that may be emptied now. Many that are kept are not looked at again
@@ -364,4 +371,3 @@ class GcWorker:
             range_done(txn, left)
         else:
             range_reached(txn, left, start)
-        txn.commit()

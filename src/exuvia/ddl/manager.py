@@ -12,6 +12,7 @@ its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, WorkerContext
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 # -- jobs that wait say for what (law 10) ----------------------------------------------------------
 #
@@ -85,16 +86,13 @@ class QueueStatusWriter:
         return bool(due)
 
     def _write(self, due: list[int]) -> None:
-        txn = self._store.begin()
-        try:
+        def note(txn: Transaction) -> None:
             self._campaign.guard(txn)
             for job_id in due:
                 self._note(txn, job_id)
-            txn.commit()
-        except Conflict:
-            return  # a session changed one of them: they are due again soon
-        finally:
-            txn.rollback()
+
+        with suppress(Conflict):  # a session changed one of them: they are due again soon
+            self._store.transact(note, ONCE)
 
     def _note(self, txn: Transaction, job_id: int) -> None:
         job = queue.get(txn, job_id)
@@ -143,19 +141,15 @@ class StepBatcher:
         if len(workers) < 2 or self._singly:
             self._singly = max(self._singly - 1, 0)
             return False
-        txn = self._context.store.begin()
         try:
-            prepared = self._prepare(txn, workers, now)
-            if prepared:
-                self._context.campaign.guard(txn)
-                txn.commit()
+            prepared = self._context.store.transact(
+                lambda txn: self._prepare(txn, workers, now), ONCE
+            )
         except Deposed:
             raise
         except Exception:  # whose it is shows when each is stepped by itself
             self._singly = len(workers)
             return False
-        finally:
-            txn.rollback()
         for worker, decision in prepared:
             worker.committed(decision)
         return bool(prepared)
@@ -171,6 +165,8 @@ class StepBatcher:
             if decision is not None:
                 apply(txn, decision, self._context.owner)
                 prepared.append((worker, decision))
+        if prepared:
+            self._context.campaign.guard(txn)
         return prepared
 
 
@@ -314,16 +310,16 @@ class JobManager:
         for worker in self._all_workers():
             if worker.job_id in told:
                 worker.due = 0.0
-        txn = self._store.begin()
-        try:
+
+        def hear(txn: Transaction) -> list[int]:
             self._campaign.guard(txn)
             admin.forget_commands(txn, told)
-            aside = [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
-            txn.commit()
+            return [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
+
+        try:
+            aside = self._store.transact(hear, ONCE)
         except Conflict:
             return  # changed again: heard at the next look
-        finally:
-            txn.rollback()
         self._give_back(told)
         for job_id in aside:
             self._aside.assign(job_id)

@@ -26,7 +26,7 @@ from itertools import count
 from typing import NamedTuple
 
 from exuvia.base.clock import Clock, SystemClock
-from exuvia.base.errors import Conflict, Unavailable
+from exuvia.base.errors import Unavailable
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
@@ -38,7 +38,7 @@ from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.table import create_tables, is_batch, may_be_batched
 from exuvia.ddl.job import Job, timestamp
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import UNBOUNDED, Transaction
 
 MERGED = 8
 
@@ -199,25 +199,20 @@ class Submitter:
                 self._insert_or_tell([ticket])
 
     def _insert(self, batch: list[_Ticket]) -> None:
-        while True:
-            txn = self._store.begin()
-            try:
-                self._member.guard(txn)
-                shares = self._shares(txn, batch)
-                now = timestamp(self._clock.wall_ns())
-                jobs = numbered(txn, [share.job for share in shares], now)
-                for job in jobs:
-                    queue.insert(txn, job)
-                txn.notify("job")
-                txn.commit()
-            except Conflict:
-                continue  # another front took these ids
-            finally:
-                txn.rollback()
-            for share, job in zip(shares, jobs, strict=True):
-                for at in share.members:
-                    batch[at].job = job
-            return
+        def insert(txn: Transaction) -> list[tuple[Share, Job]]:
+            self._member.guard(txn)
+            shares = self._shares(txn, batch)
+            now = timestamp(self._clock.wall_ns())
+            jobs = numbered(txn, [share.job for share in shares], now)
+            for job in jobs:
+                queue.insert(txn, job)
+            txn.notify("job")
+            return list(zip(shares, jobs, strict=True))
+
+        # unbounded: that other fronts took the same ids is no reason to refuse a statement
+        for share, job in self._store.transact(insert, UNBOUNDED):
+            for at in share.members:
+                batch[at].job = job
 
     def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
         """The jobs to insert, and whose each is."""

@@ -13,8 +13,10 @@ the moment of the migration refuses what it overtook, and that is tried again.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from exuvia import __version__
+from exuvia.base.clock import Then
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.catalog import bootstrap, meta
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
@@ -25,7 +27,7 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.submit import Submitter
 from exuvia.kv import keys
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 
 LISTS_FORMAT = 1
 TABLES_FORMAT = 2
@@ -49,35 +51,40 @@ class Upgrade:
         """One step of it; seconds until the next."""
         if self.done:
             return DONE_S
-        txn = self._store.begin()
         try:
-            return self._advance(txn)
+            return self._store.transact(self._advance, ONCE)()
         except (Conflict, Deposed):
             return AGAIN_S
-        finally:
-            txn.rollback()
 
-    def _advance(self, txn: Transaction) -> float:
+    def _advance(self, txn: Transaction) -> Then:
         found = keys.read_number(txn.get(keys.FORMAT))
         if found >= bootstrap.FORMAT_VERSION:
-            self.done = True
-            return DONE_S
+            return self._end
         if found == LISTS_FORMAT:
             return self._as_owner(txn, TABLES_FORMAT)
         if self._asked and queue.get(txn, self._asked) is not None:
-            return AGAIN_S  # the owner, of whatever version, runs it
+            return lambda: AGAIN_S  # the owner, of whatever version, runs it
         missing = next(lacking(txn), None)
         if missing is not None:
-            txn.rollback()
-            self._asked = self._submitter.submit_nowait(missing)
-            return 0.0
+            return partial(self._ask, missing)
         return self._as_owner(txn, bootstrap.FORMAT_VERSION)
 
-    def _as_owner(self, txn: Transaction, wanted: int) -> float:
+    def _end(self) -> float:
+        self.done = True
+        return DONE_S
+
+    def _ask(self, missing: Job) -> float:
+        self._asked = self._submitter.submit_nowait(missing)
+        return 0.0
+
+    def _demand(self) -> float:
+        self._campaign.demand()
+        return 0.0
+
+    def _as_owner(self, txn: Transaction, wanted: int) -> Then:
         """The next format, by whoever is owner then: this process."""
         if not self._campaign.is_owner:
-            self._campaign.demand()
-            return 0.0
+            return self._demand
         self._campaign.guard(txn)
         jobs = two_queues.migrate(txn) if wanted == TABLES_FORMAT else []
         txn.put(keys.FORMAT, keys.number(wanted))
@@ -85,8 +92,7 @@ class Upgrade:
         for job in jobs:
             queue.insert(txn, job)
         txn.notify("job")
-        txn.commit()
-        return 0.0
+        return lambda: 0.0
 
 
 def lacking(txn: Transaction) -> Iterator[Job]:

@@ -16,10 +16,11 @@ that a cancel is seen meanwhile; what a fill still writes after it was left is r
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from exuvia.base.clock import Clock
+from exuvia.base.clock import Clock, Then
 from exuvia.base.errors import (
     Broken,
     Conflict,
@@ -43,7 +44,7 @@ from exuvia.ddl.job import Job, failed, timestamp
 from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction, Work
 from exuvia.pipeline.plans import Plan
 
 IDLE_S = 1.0
@@ -123,35 +124,39 @@ class JobWorker:
             return delay
 
     def _attempt(self, now: float) -> float:
-        txn = self._context.store.begin()
         try:
-            delay = self._advance(txn, now)
+            delay = self._commit(partial(self._advance, now=now))
             self._conflicts = 0
             return delay
         except Conflict:
             self._conflicts += 1
             return min(0.001 * self._conflicts, LEAST_BACK_OFF_S)
         except (OutOfSpace, StorageFailed, OutcomeUnknown) as error:
-            txn.rollback()
             return self._wait_for_store(error, now)
         except (Refused, Unavailable) as error:
-            txn.rollback()
             return self._count_error(error)
-        finally:
-            txn.rollback()
 
-    def _advance(self, txn: Transaction, now: float) -> float:
+    def _commit(self, work: Work[Then]) -> float:
+        """One transaction, and what follows from it."""
+        before = self.reorg
+        try:
+            then = self._context.store.transact(work, ONCE)
+        except ExuviaError:
+            if self.reorg is not before:
+                self._leave_reorg()  # the epoch it was opened with is not this owner's
+            raise
+        return then()
+
+    def _advance(self, txn: Transaction, now: float) -> Then:
         job = queue.get(txn, self.job_id)
         if job is None:
-            self._end()
-            return 0.0
+            return self._end
         if versions.lagging(txn, job.id):
-            txn.rollback()
-            return self._wait_for_fronts(job, now)
+            return partial(self._wait_for_fronts, job, now)
         self._lags_since = None
         decision = decide(job, self._snapshot(txn, job))
         if commits(decision):
-            return self._commit(txn, decision)
+            return self._write(txn, decision)
         return self._wait(txn, job, decision, now)
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> Decision | None:
@@ -176,6 +181,15 @@ class JobWorker:
             if decision.archive:
                 self._end()
 
+    def _write(self, txn: Transaction, decision: Decision) -> Then:
+        self._context.campaign.guard(txn)
+        apply(txn, decision, self._context.owner)
+        return partial(self._stepped, decision)
+
+    def _stepped(self, decision: Decision) -> float:
+        self.committed(decision)
+        return 0.0
+
     def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
         snapshot = read_snapshot(txn, job, timestamp(self._context.clock.wall_ns()))
         snapshot = evolve(snapshot, place=self._context.ends.place() + ended)
@@ -193,35 +207,27 @@ class JobWorker:
             note=reorg.note,
         )
 
-    def _commit(self, txn: Transaction, decision: Decision) -> float:
-        self._context.campaign.guard(txn)
-        apply(txn, decision, self._context.owner)
-        txn.commit()
-        self.committed(decision)
-        return 0.0
-
     def _leave_reorg(self) -> None:
         if self.reorg is not None:
             self.reorg.leave()
         self.reorg = None
 
-    def _end(self) -> None:
+    def _end(self) -> float:
         ended = self.job_id
         self.assign(0)
         self._context.ends.ended(ended)
+        return 0.0
 
     # -- waiting -----------------------------------------------------------------------------------
 
-    def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> float:
+    def _wait(self, txn: Transaction, job: Job, decision: Decision, now: float) -> Then:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = self.rests = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
             self._open_reorg(txn, job, decision.plan)
         elif decision.job != job and (decision.parks or self._may_note(now)):
-            self._context.campaign.guard(txn)
-            apply(txn, decision, self._context.owner)
-            txn.commit()
-        return FILL_POLL_S
+            self._write(txn, decision)
+        return lambda: FILL_POLL_S
 
     def _open_reorg(self, txn: Transaction, job: Job, plan: Plan | None) -> None:
         """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
@@ -233,11 +239,6 @@ class JobWorker:
         reorg = self._context.reorg_factory(job.id, epoch, table, plan)
         self.reorg = ReorgRunner(reorg, partial(self._context.unforeseen, job.id))
         txn.notify("reorg")
-        try:
-            txn.commit()
-        except ExuviaError:
-            self._leave_reorg()  # that epoch is another owner's
-            raise
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
         """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
@@ -250,10 +251,7 @@ class JobWorker:
         reason = "waiting: " + "; ".join(lag.reason for lag in lags)
         lasts = now - self._lags_since >= NOTE_EVERY_S
         if lasts and reason != job.exuvia_wait and self._may_note(now):
-            txn = self._context.store.begin()
-            self._context.campaign.guard(txn)
-            queue.update(txn, evolve(job, exuvia_wait=reason))
-            txn.commit()
+            self._context.store.transact(partial(self._note, reason=reason), ONCE)
         return LAG_POLL_S
 
     def _may_note(self, now: float) -> bool:
@@ -262,23 +260,30 @@ class JobWorker:
         self._noted_at = now
         return True
 
+    def _note(self, txn: Transaction, reason: str) -> bool:
+        """Show in the job's row what it waits for; whether that is new. Of the row as it stands
+        now: an operator may have cancelled the job meanwhile."""
+        job = queue.get(txn, self.job_id)
+        if job is None or job.exuvia_wait == reason:
+            return False
+        self._context.campaign.guard(txn)
+        queue.update(txn, evolve(job, exuvia_wait=reason))
+        return True
+
     # -- errors ------------------------------------------------------------------------------------
 
     def _park(self, error: Exception) -> float:
         """It is tried again now and then: a cancel, or another owner, may get it further."""
         reason = f"broken: {type(error).__name__}: {error}"[:MOST_REASON]
-        txn = self._context.store.begin()
-        try:
-            job = queue.get(txn, self.job_id)
-            if job is not None and job.exuvia_wait != reason:
+
+        def note(txn: Transaction) -> None:
+            if self._note(txn, reason):
                 self._context.unforeseen(self.job_id, error)
-                self._context.campaign.guard(txn)
-                queue.update(txn, evolve(job, exuvia_wait=reason))
-                txn.commit()
+
+        try:
+            self._context.store.transact(note, ONCE)
         except Conflict:
             return LEAST_BACK_OFF_S
-        finally:
-            txn.rollback()
         self._leave_reorg()
         self.parked = True
         return MOST_BACK_OFF_S
@@ -291,38 +296,30 @@ class JobWorker:
         if not self._may_note(now):
             return MOST_BACK_OFF_S
         reason = f"waiting: {error}"[:MOST_REASON]
-        txn = self._context.store.begin()
-        try:
-            job = queue.get(txn, self.job_id)
-            if job is not None and job.exuvia_wait != reason:
-                self._context.campaign.guard(txn)
-                queue.update(txn, evolve(job, exuvia_wait=reason))
-                txn.commit()
-        except (Conflict, Unavailable):
-            return MOST_BACK_OFF_S
-        finally:
-            txn.rollback()
+        with suppress(Conflict, Unavailable):
+            self._context.store.transact(partial(self._note, reason=reason), ONCE)
         return MOST_BACK_OFF_S
 
     def _count_error(self, error: Refused | Unavailable) -> float:
         """One more error of this job; beyond the limit it is turned back with this error."""
         refused = error if isinstance(error, Refused) else ErrUnknown(str(error))
-        txn = self._context.store.begin()
-        try:
+
+        def count(txn: Transaction) -> Then:
             job = queue.get(txn, self.job_id)
             if job is None:
-                return 0.0
+                return lambda: 0.0
             first = job if job.err else failed(job, refused)
             job = evolve(first, err_count=job.err_count + 1)
             if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
                 decision = give_up(job, self._snapshot(txn, job), reason_to_end(job))
                 if decision.moves or decision.archive:
-                    return self._commit(txn, decision)
+                    return self._write(txn, decision)
             self._context.campaign.guard(txn)
             queue.update(txn, job)
-            txn.commit()
-            return min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)
+            pause_s = min(LEAST_BACK_OFF_S * (1 << min(job.err_count, 10)), MOST_BACK_OFF_S)
+            return lambda: pause_s
+
+        try:
+            return self._commit(count)
         except Conflict:
             return LEAST_BACK_OFF_S
-        finally:
-            txn.rollback()

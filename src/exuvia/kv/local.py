@@ -16,6 +16,7 @@ from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Packet, Snapshot, Span
 from exuvia.kv.store import ForwardingStore, Store
+from exuvia.kv.transaction import Transaction
 from exuvia.kv.validate import settle
 
 LOCAL_IDS = 1 << 62
@@ -124,10 +125,12 @@ class LocalStore(ForwardingStore):
 
     def drop(self, table: int) -> None:
         """Forget everything of a table."""
-        txn = self.memory.begin()
-        for key, _ in list(txn.scan(k.table_span(table))):
-            txn.delete(key)
-        txn.commit()
+
+        def empty(txn: Transaction) -> None:
+            for key, _ in list(txn.scan(k.table_span(table))):
+                txn.delete(key)
+
+        self.memory.transact(empty)
         self._bytes.pop(table, None)
 
     # -- the store's own -------------------------------------------------------------------------

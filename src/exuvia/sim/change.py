@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import combined
 from exuvia.kv.store import Store
+from exuvia.kv.transaction import ONCE, Transaction
 
 INT = FieldType(Tp=TypeCode.LONG, Flen=11, Decimal=0)
 KEY = evolve(INT, Flag=Flag.NOT_NULL | Flag.PRI_KEY | Flag.BINARY)
@@ -172,41 +174,41 @@ class Asker:
         return now and self._cancels_at in (None, version)
 
     def _ask(self) -> None:
-        txn = self._store.begin()
-        table = meta.get_table(txn, self._table_id)
-        if owner_of(txn, "ddl") is None:
-            txn.rollback()  # where nobody could begin the job, nothing of what clients do matters
-            return
-        assert table is not None
-        database = meta.get_database(txn, table.exuvia_db)
-        assert database is not None
-        job = evolve(self._plan.ask(table, database), id=meta.next_ids(txn))
-        queue.insert(txn, job)
-        txn.notify("job")
-        try:
-            txn.commit()
-            self.job_id = job.id
-        except Conflict:
-            txn.rollback()  # asked again at the next step
+        def ask(txn: Transaction) -> int:
+            table = meta.get_table(txn, self._table_id)
+            if owner_of(txn, "ddl") is None:
+                return 0  # where nobody could begin the job, nothing of what clients do matters
+            assert table is not None
+            database = meta.get_database(txn, table.exuvia_db)
+            assert database is not None
+            job = evolve(self._plan.ask(table, database), id=meta.next_ids(txn))
+            queue.insert(txn, job)
+            txn.notify("job")
+            return job.id
+
+        with suppress(Conflict):  # asked again at the next step
+            self.job_id = self._store.transact(ask, ONCE)
 
     def _cancel(self) -> None:
-        txn = self._store.begin()
-        job = queue.get(txn, self.job_id)
+        def cancel(txn: Transaction) -> None:
+            job = queue.get(txn, self.job_id)
+            if job is not None and job.state in (
+                JobState.QUEUEING,
+                JobState.RUNNING,
+                JobState.NONE,
+            ):
+                queue.update(txn, evolve(job, state=JobState.CANCELLING))
+                txn.notify("job")
+
         self._cancels = False
-        if job is None or job.state not in (JobState.QUEUEING, JobState.RUNNING, JobState.NONE):
-            txn.rollback()
-            return
-        queue.update(txn, evolve(job, state=JobState.CANCELLING))
-        txn.notify("job")
         try:
-            txn.commit()
+            self._store.transact(cancel, ONCE)
         except (Conflict, Deposed):
             self._cancels = True  # the owner stepped meanwhile
 
     def ended(self) -> Job | None:
         """The job, once it is in history."""
         if self._ended is None and self.job_id:
-            txn = self._store.begin()
-            self._ended = queue.finished(txn, self.job_id)
-            txn.rollback()
+            with self._store.read() as txn:
+                self._ended = queue.finished(txn, self.job_id)
         return self._ended

@@ -15,6 +15,7 @@ Of ids whose tables are gone nothing is said: their rows are removed some time l
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 
 from exuvia.base.errors import Conflict
@@ -32,7 +33,7 @@ from exuvia.catalog.reader import scan
 from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.sim.change import table_of_the_world
 from exuvia.stats import meta
 from exuvia.stats.meta import Delta, Meta
@@ -213,26 +214,21 @@ class Changer:
         each, number = self._random.choice(table.physical_ids), self._random.randrange(3000)
         delta = Delta(self._random.choice((number, -number // 2)), number)
         deltas = {each: delta, whole_of(table): delta}
-        txn = self._store.begin()
-        meta.add(txn, deltas)
-        if self._commits(txn):
+        with suppress(Conflict):
+            self._store.transact(lambda txn: meta.add(txn, deltas), ONCE)
             self._counts.add(deltas)
 
     def _analyze(self) -> None:
         each = self._random.choice(ids_of(self._any()))
         rows = self._random.randrange(500, 4000)
-        txn = self._store.begin()
-        version = meta.draw_version(txn)
-        meta.put(txn, Meta(version, each, 0, rows, 0, None, rows, 1_700_000_000, ""))
-        if self._commits(txn):
-            self._counts.analyzed(each, rows)
 
-    def _commits(self, txn: Transaction) -> bool:
-        try:
-            txn.commit()
-            return True
-        except Conflict:
-            return False
+        def analyze(txn: Transaction) -> None:
+            version = meta.draw_version(txn)
+            meta.put(txn, Meta(version, each, 0, rows, 0, None, rows, 1_700_000_000, ""))
+
+        with suppress(Conflict):
+            self._store.transact(analyze, ONCE)
+            self._counts.analyzed(each, rows)
 
     # -- definitions -------------------------------------------------------------------------------
 
@@ -245,19 +241,27 @@ class Changer:
         if self._live and self._random.random() < LONG_SHARE:
             self._long.setdefault(self._any().id, self._new_job())
         self._next_live, self._job = dict(self._live), 0
-        txn = self._store.begin()
-        told = self._random.choice(acts)(txn)
-        job = self._job or self._new_job()
-        parts = list(range(len(told))) if len(told) > 1 else [notifier.WHOLE_JOB]
-        for part, each in zip(parts, told, strict=False):
-            notifier.put(txn, job, part, each.change)
-        if told and self._commits(txn):
+
+        def define(txn: Transaction) -> dict[tuple[int, int], Told]:
+            told = self._random.choice(acts)(txn)
+            job = self._job or self._new_job()
+            parts = list(range(len(told))) if len(told) > 1 else [notifier.WHOLE_JOB]
+            for part, each in zip(parts, told, strict=False):
+                notifier.put(txn, job, part, each.change)
+            if not told:
+                txn.back_to(0)
+            return dict(zip(((job, part) for part in parts), told, strict=False))
+
+        try:
+            told = self._store.transact(define, ONCE)
+        except Conflict:
+            return
+        if told:
             gone = self._live.keys() - self._next_live.keys()
             self._live = self._next_live
             self._long = {n: known for n, known in self._long.items() if n not in gone}
-            self.told.update(zip(((job, part) for part in parts), told, strict=True))
-            self.kinds.update(each.change.kind for each in told)
-        txn.rollback()
+            self.told.update(told)
+            self.kinds.update(each.change.kind for each in told.values())
 
     def _new_job(self) -> int:
         self._last_job += self._random.randrange(1, _MOST_APART)
@@ -289,11 +293,13 @@ class Changer:
 
     def _new_database(self) -> DatabaseInfo:
         self._databases += 1
-        txn = self._store.begin()
-        database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
-        catalog.put_database(txn, database)
-        txn.commit()
-        return database
+
+        def put(txn: Transaction) -> DatabaseInfo:
+            database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
+            catalog.put_database(txn, database)
+            return database
+
+        return self._store.transact(put)
 
     def _pieces(self, txn: Transaction, number: int) -> tuple[PartitionDefinition, ...]:
         first = catalog.next_ids(txn, number)

@@ -28,7 +28,7 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.submit import numbered
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
 from exuvia.sim.change import Asker, ChangePlan
@@ -98,6 +98,17 @@ class _Outsider:
         return True
 
 
+def _create_database(txn: Transaction) -> None:
+    database = DatabaseInfo(id=meta.next_ids(txn), db_name=name("world"))
+    meta.put_database(txn, database)
+    meta.publish(
+        txn,
+        type=int(ActionCode.CREATE_SCHEMA),
+        schema_id=database.id,
+        database_bumps={database.id: meta.STEP},
+    )
+
+
 class _Submitter:
     """Puts a job into the queue and lets nobody wait."""
 
@@ -106,15 +117,14 @@ class _Submitter:
 
     def submit_nowait(self, job: Job) -> int:
         """Raises Asked once the job is there, Conflict where it is to be asked for again."""
-        txn = self._store.begin()
-        try:
+
+        def ask(txn: Transaction) -> int:
             (asked,) = numbered(txn, [job], 0)
             queue.insert(txn, asked)
             txn.notify("job")
-            txn.commit()
-        finally:
-            txn.rollback()
-        raise Asked(asked.id)
+            return asked.id
+
+        raise Asked(self._store.transact(ask, ONCE))
 
 
 def _person(store: Store, database: str = "world") -> Session:
@@ -362,16 +372,7 @@ class _Making(World):
         self.faults = False
         store = MemoryStore()
         bootstrap(store)
-        txn = store.begin()
-        database = DatabaseInfo(id=meta.next_ids(txn), db_name=name("world"))
-        meta.put_database(txn, database)
-        meta.publish(
-            txn,
-            type=int(ActionCode.CREATE_SCHEMA),
-            schema_id=database.id,
-            database_bumps={database.id: meta.STEP},
-        )
-        txn.commit()
+        store.transact(_create_database)
         return store
 
     def _askers(self) -> list[Asker]:

@@ -24,7 +24,7 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import Transaction
+from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.sim.verdict import Broke
 
 HANDLERS = (0, 5)
@@ -68,15 +68,17 @@ class Teller:
     def step(self, now: float) -> float:
         if self._jobs:
             parts = self._random.choice((1, 1, 3))
-            txn = self._store.begin()
             places = [
                 (self._jobs[-1], n if parts > 1 else notifier.WHOLE_JOB) for n in range(parts)
             ]
-            for place in places:
-                info = evolve(self._table, name=name(f"t{place[0]}"))
-                notifier.put(txn, *place, schema_change.create_table(info))
+
+            def tell(txn: Transaction) -> None:
+                for place in places:
+                    info = evolve(self._table, name=name(f"t{place[0]}"))
+                    notifier.put(txn, *place, schema_change.create_table(info))
+
             try:
-                txn.commit()
+                self._store.transact(tell, ONCE)
             except Conflict:
                 return 0.0
             self._jobs.pop()

@@ -63,9 +63,7 @@ def template() -> MemoryStore:
     """A bootstrapped store where nothing is analyzed."""
     store = MemoryStore()
     bootstrap(store)
-    txn = store.begin()
-    variables.set_global(txn, "tidb_auto_analyze_concurrency", "0")
-    txn.commit()
+    store.transact(lambda txn: variables.set_global(txn, "tidb_auto_analyze_concurrency", "0"))
     return store
 
 

@@ -85,21 +85,23 @@ def template(indexed: bool) -> tuple[MemoryStore, int]:
     """A bootstrapped store with the database `world` and its table; the table's id."""
     store = MemoryStore()
     bootstrap(store)
-    txn = store.begin()
-    database_id = meta.next_ids(txn, 2)
-    table_id = database_id + 1
-    meta.put_database(txn, DatabaseInfo(id=database_id, db_name=name("world")))
-    meta.put_table(txn, table_of_the_world(database_id, table_id, indexed))
-    meta.publish(
-        txn,
-        type=int(ActionCode.CREATE_TABLE),
-        schema_id=database_id,
-        table_id=table_id,
-        bumps={table_id: meta.STEP},
-        database_bumps={database_id: meta.STEP},
-    )
-    txn.commit()
-    return store, table_id
+
+    def create(txn: Transaction) -> int:
+        database_id = meta.next_ids(txn, 2)
+        table_id = database_id + 1
+        meta.put_database(txn, DatabaseInfo(id=database_id, db_name=name("world")))
+        meta.put_table(txn, table_of_the_world(database_id, table_id, indexed))
+        meta.publish(
+            txn,
+            type=int(ActionCode.CREATE_TABLE),
+            schema_id=database_id,
+            table_id=table_id,
+            bumps={table_id: meta.STEP},
+            database_bumps={database_id: meta.STEP},
+        )
+        return table_id
+
+    return store, store.transact(create)
 
 
 class World:
@@ -151,18 +153,20 @@ class World:
 
     def _populate(self) -> None:
         """Rows that were there before."""
-        txn = self.shared.begin()
-        table = laws.present_table(txn, self.table_id)
-        assert table is not None
-        for number in self.handles:
-            if self.random.random() < ROWS_SHARE:
-                row = [number, self.random.choice(self.values), self.random.choice(self.values)]
-                try:
-                    writer.insert(txn, table, row)
-                except Refused:
-                    continue
-                self.history.rows[number] = dict(zip(["id", "a", "b"], row, strict=True))
-        txn.commit()
+
+        def insert(txn: Transaction) -> None:
+            table = laws.present_table(txn, self.table_id)
+            assert table is not None
+            for number in self.handles:
+                if self.random.random() < ROWS_SHARE:
+                    row = [number, self.random.choice(self.values), self.random.choice(self.values)]
+                    try:
+                        writer.insert(txn, table, row)
+                    except Refused:
+                        continue
+                    self.history.rows[number] = dict(zip(["id", "a", "b"], row, strict=True))
+
+        self.shared.transact(insert)
 
     def _askers(self) -> list[Asker]:
         """Who asks for schema changes."""
@@ -184,9 +188,10 @@ class World:
 
     def _lock_metadata(self, locks: bool) -> None:
         """With the lock, owners wait for old plans; without it, the fence refuses them (8028)."""
-        txn = self.shared.begin()
-        variables.set_global(txn, "tidb_enable_metadata_lock", "ON" if locks else "OFF")
-        txn.commit()
+        said = "ON" if locks else "OFF"
+        self.shared.transact(
+            lambda txn: variables.set_global(txn, "tidb_enable_metadata_lock", said)
+        )
 
     def _teller(self, seed: int) -> news.Teller | None:
         """In one world of eight events are told: in a random order of their own, so that the other

@@ -236,16 +236,14 @@ def _rows_of_columns(
 
 def _check_table(session: SessionApi, place: tuple[str, str], columns: Iterable[str]) -> None:
     """Raises 1146, 1054 for a column that is not there."""
-    txn = session.services.store.begin()
     try:
-        info = session.services.schemas.table(txn, *place).info
-        for each in columns:
-            if info.column(each) is None:
-                raise ErrBadField(each, place[1])
+        with session.services.store.read() as txn:
+            info = session.services.schemas.table(txn, *place).info
+            for each in columns:
+                if info.column(each) is None:
+                    raise ErrBadField(each, place[1])
     except Refused as error:
         raise ErrNoSuchTable(*place) if error.code == ErrBadDB.code else error from None
-    finally:
-        txn.rollback()
 
 
 def _check_grantor(session: SessionApi, place: tuple[str, str], given: frozenset[str]) -> None:

@@ -50,9 +50,8 @@ def load(session: SessionApi, job_id: int, rows: SelectedRows) -> int:
         if table is None:
             return 0
         loaded = session.run(lambda context: loading.load(context, table, job_id, epoch)).affected
-        txn = session.services.store.begin()
-        finish_load(txn, session.services.member, job_id, epoch, loaded)
-        txn.commit()
+        member = session.services.member
+        session.services.store.transact(lambda txn: finish_load(txn, member, job_id, epoch, loaded))
         return loaded
     except Deposed:
         admin.command_now(session.services.store, "cancel", [job_id])

@@ -67,11 +67,13 @@ class TemporaryTables:
         """A new table; `info` has an id of `new_id`."""
         table = Table(info, 1, database, 1, self.base.schemas.evaluator)
         table.fences = ()
-        txn = self.store.memory.begin()
-        txn.put(keys.revision(info.id), keys.number(1))
-        if info.auto_inc_id > 1:
-            txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
-        txn.commit()
+
+        def put(txn: Transaction) -> None:
+            txn.put(keys.revision(info.id), keys.number(1))
+            if info.auto_inc_id > 1:
+                txn.put(keys.meta("auto", info.id), keys.number(info.auto_inc_id - 1))
+
+        self.store.memory.transact(put)
         self._tables[database.db_name.L, info.name.L] = table
         self._by_id[info.id] = table
 
