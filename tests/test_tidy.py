@@ -303,6 +303,30 @@ def test_what_changes_the_schema_returns_and_does_nothing() -> None:
     assert not found
 
 
+HOLDS = {
+    "src/exuvia/sim/session.py": "a simulated client's transaction lives over many steps",
+    "src/exuvia/sim/plants.py": "a planted fault: a part of it is committed apart",
+}
+
+
+def test_transactions_are_read_or_transact() -> None:
+    """Above kv nobody begins and ends a transaction of the store by hand, nor retries one; who
+    holds one over many calls is listed. The pipeline still does."""
+    found, held = [], set()
+    for path in SOURCE:
+        place = relative(path)
+        if place.startswith(("src/exuvia/kv/", "src/exuvia/pipeline/")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = dotted(node.func) if isinstance(node, ast.Call) else ""
+            if re.search(r"(store|shared|memory)\.begin$", called):
+                held.add(place)
+                if place not in HOLDS:
+                    found.append(f"{place}:{node.lineno} {called}")
+    assert not found, "use store.read() or store.transact(work): kv/transaction.py"
+    assert held == set(HOLDS)
+
+
 def is_number(node: ast.expr) -> bool:
     """An error's number, or a tuple or set that has one. Numbers below 1000 are counts."""
     if isinstance(node, ast.Tuple | ast.Set):

@@ -56,11 +56,8 @@ def chosen(store: Store, options: Mapping[str, str]) -> Choice:
     database, _, name = options.get("dbtable", "").partition(".")
     if not name:
         raise ValueError('.option("dbtable", "database.table") is missing')
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         table = Schemas(store, evaluator=EVALUATOR).table(txn, database, name)
-    finally:
-        txn.rollback()
     wanted = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
     names = wanted or [column.name.O for column in table.columns]
     public = {column.name.L for column in table.columns}

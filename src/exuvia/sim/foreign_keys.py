@@ -17,7 +17,7 @@ from exuvia.base.clock import ManualClock
 from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
 from exuvia.catalog import meta, reader
 from exuvia.catalog.autoid import IdAllocator
-from exuvia.catalog.bootstrap import bootstrap
+from exuvia.catalog.bootstrap import FORMAT_VERSION, bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
 from exuvia.cluster.versions import MetadataLocks
@@ -26,7 +26,9 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job
 from exuvia.ddl.submit import numbered
+from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import Equal
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.node.assemble import EVALUATOR
@@ -91,6 +93,9 @@ class Asked(BaseException):
 
 class _Outsider:
     """Stands for a member that is never fenced: a person's client."""
+
+    def guarding(self) -> Equal:
+        return Equal(keys.FORMAT, keys.number(FORMAT_VERSION))  # what always holds
 
     def guard(self, txn: Transaction) -> None: ...
 
