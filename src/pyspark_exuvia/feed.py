@@ -14,8 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition, SimpleDataS
 
 from exuvia.events import feed
 from exuvia.events.feed import Entry
-from pyspark_exuvia.columns import packed_micros
-from pyspark_exuvia.stores import store_of
+from pyspark_exuvia.table import packed_micros, store_of
 
 SCHEMA = (
     "position bigint, job_id bigint, sub_job_id bigint, kind string, schema_change string, "

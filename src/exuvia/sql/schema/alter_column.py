@@ -54,7 +54,7 @@ from exuvia.sql.nodes import (
     SetDefault,
 )
 from exuvia.sql.schema import check, foreign_key
-from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import (
     check_name,
     check_one_value,

@@ -16,7 +16,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.sql.generated import STRICT
 from exuvia.sql.nodes import AddIndex, DropIndex, IndexVisibility, RenameIndex
-from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import check_drop_index
 from exuvia.sql.schema.index_definition import check_count, check_visible, index_info, with_hidden

@@ -46,7 +46,7 @@ from exuvia.ddl.job import Job
 from exuvia.sql.access.partition_mover import MOVER
 from exuvia.sql.access.partitions import Route, cut_of
 from exuvia.sql.nodes import PartitionChange
-from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.partition_definition import (
     added_definitions,
     added_until,

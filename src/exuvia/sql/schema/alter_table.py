@@ -65,8 +65,14 @@ from exuvia.sql.schema import (
     rename,
     table_options,
 )
-from exuvia.sql.schema.alter_context import AlterContext, Build
-from exuvia.sql.schema.change import Change, SchemaReader, of_job, refuse_cached
+from exuvia.sql.schema.change import (
+    AlterContext,
+    BuildSpec,
+    Change,
+    SchemaReader,
+    of_job,
+    refuse_cached,
+)
 from exuvia.sql.schema.check import with_check_names, with_checks_of_columns
 from exuvia.sql.schema.foreign_key import with_indexes_needed, with_key_names
 
@@ -185,7 +191,7 @@ def drop_constraint(at: AlterContext, spec: nodes.DropConstraint) -> Job | None:
     return check.drop_check(at, spec.name)
 
 
-BUILDERS: dict[type[nodes.Spec], Build] = {
+BUILDERS: dict[type[nodes.Spec], BuildSpec] = {
     nodes.AddColumn: alter_column.add_column,
     nodes.AddIndex: alter_index.add_index,
     nodes.DropColumn: alter_column.drop_column,

@@ -58,7 +58,7 @@ from exuvia.sql.nodes import (
     Spec,
 )
 from exuvia.sql.parse.restore import restored
-from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.table_definition import Warn
 from exuvia.sql.write.checks import row_check
 

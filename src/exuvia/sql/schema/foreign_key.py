@@ -75,8 +75,7 @@ from exuvia.sql.nodes import (
     IndexPart,
     Spec,
 )
-from exuvia.sql.schema.alter_context import AlterContext
-from exuvia.sql.schema.change import SchemaReader
+from exuvia.sql.schema.change import AlterContext, SchemaReader
 from exuvia.sql.schema.index_definition import check_count, index_info
 from exuvia.sql.write.foreign_keys import key_linked, ref_ids
 

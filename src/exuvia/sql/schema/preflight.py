@@ -34,7 +34,7 @@ from exuvia.pipeline.kernels.entries import CHUNK_ROWS
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
 from exuvia.pipeline.plans import CheckRows
 from exuvia.pipeline.verify import judge, rules
-from exuvia.sql.schema.alter_context import AlterContext
+from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.write import checks_judge
 
 _CHUNK_ROWS = 10_000

@@ -23,8 +23,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.job import Job
 from exuvia.sql.nodes import RenameTables, RenameTo, TableName
-from exuvia.sql.schema.alter_context import AlterContext
-from exuvia.sql.schema.change import Change, SchemaReader, of_job, refuse_cached
+from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job, refuse_cached
 from exuvia.sql.schema.column_definition import check_name
 
 Place = tuple[int, str]

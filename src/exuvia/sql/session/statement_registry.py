@@ -39,7 +39,7 @@ from exuvia.sql.schema import (
 )
 from exuvia.sql.schema.change import Build
 from exuvia.sql.session import batch, control, set_variables
-from exuvia.sql.show import explain, explain_change, grants, show
+from exuvia.sql.show import explain, grants, show
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.load_data import load_data
 
@@ -223,7 +223,7 @@ def _explain_change(session: SessionApi, node: control_nodes.ExplainChange, text
     """EXPLAIN of a schema change."""
     build = STATEMENTS[type(node.statement)].change
     assert build is not None
-    return explain_change.explain_change(build, session, node, text)
+    return explain.explain_change(build, session, node, text)
 
 
 STATEMENTS: dict[type, StatementKind] = {
