@@ -21,8 +21,7 @@ from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import bytes_of, letters_of, type_of
-from exuvia.sql.parse.placeholders import position_of
+from exuvia.sql.parse.literals import bytes_of, letters_of, position_of, type_of
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 

@@ -17,7 +17,7 @@ from exuvia.sql.access.by_expression import expressions_of
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.rows import IntoFile
 from exuvia.sql.nodes.session import Statement
-from exuvia.sql.parse.placeholders import deciding_a_type, number_placeholders, position_of
+from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, read_small, relational

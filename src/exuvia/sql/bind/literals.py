@@ -29,8 +29,7 @@ from exuvia.sql.expr import (
     Parameter,
     VariableRef,
 )
-from exuvia.sql.parse.literals import bytes_of
-from exuvia.sql.parse.placeholders import position_of
+from exuvia.sql.parse.literals import bytes_of, position_of
 from exuvia.sql.parse.syntax_error import Misplaced
 
 

@@ -33,6 +33,7 @@ from exuvia.sql.nodes import (
 )
 from exuvia.sql.nodes.session import Unsupported
 from exuvia.sql.parse.accounts import alter_user
+from exuvia.sql.parse.admin import analyze_rest
 from exuvia.sql.parse.columns import (
     INDEX_HEADS,
     charset_name,
@@ -43,11 +44,15 @@ from exuvia.sql.parse.columns import (
     named_check,
     word_or_string,
 )
-from exuvia.sql.parse.create_table import definition, option_list
+from exuvia.sql.parse.create_table import (
+    definition,
+    definitions_of,
+    less_than,
+    option_list,
+    partitioning_rest,
+)
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import alter_database, alter_sequence
-from exuvia.sql.parse.partitions import definitions_of, less_than, partitioning_rest
-from exuvia.sql.parse.statistics import analyze_rest
 
 _CHARSET = ("charset", "collate")
 

@@ -29,6 +29,7 @@ from exuvia.sql.parse.accounts import (
     drop_user,
     rename_user,
 )
+from exuvia.sql.parse.admin import drop_stats
 from exuvia.sql.parse.columns import INDEX_HEADS, charset_name, index_tail, word_or_string
 from exuvia.sql.parse.create_table import (
     checked,
@@ -38,7 +39,6 @@ from exuvia.sql.parse.create_table import (
     table_options,
 )
 from exuvia.sql.parse.cursor import TokenCursor
-from exuvia.sql.parse.statistics import drop_stats
 
 VIEW_HEADS = frozenset(("ALGORITHM", "DEFINER", "SQL", "VIEW"))
 Options = tuple[tuple[str, int | None], ...]

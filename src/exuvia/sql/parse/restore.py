@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from exuvia.sql.parse.literals import bytes_of
-from exuvia.sql.parse.token_rewrite import LITERALS
+from exuvia.sql.parse.tokens import LITERALS
 
 _BINARY: dict[type, str] = {
     exp.Add: "+",

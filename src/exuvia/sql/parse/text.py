@@ -21,14 +21,23 @@ from exuvia.sql.nodes.session import (
     Statement,
     Unsupported,
 )
-from exuvia.sql.parse import session, statistics
+from exuvia.sql.parse import session
 from exuvia.sql.parse.accounts import grant, revoke
-from exuvia.sql.parse.admin import admin, flashback, recover
+from exuvia.sql.parse.admin import admin, analyze, flashback, lock, recover, unlock
 from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
-from exuvia.sql.parse.dml import batch, delete, insert, skip_with, update, with_written, written_at
-from exuvia.sql.parse.files import load, split_into
+from exuvia.sql.parse.dml import (
+    batch,
+    delete,
+    insert,
+    load,
+    skip_with,
+    split_into,
+    update,
+    with_written,
+    written_at,
+)
 from exuvia.sql.parse.show import describe_table, show
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
@@ -225,7 +234,7 @@ def _unsupported(cursor: TokenCursor) -> Statement:
 READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "ADMIN": admin,
     "ALTER": alter,
-    "ANALYZE": statistics.analyze,
+    "ANALYZE": analyze,
     "BATCH": batch,
     "BEGIN": session.begin,
     "CHECK": session.maintenance,
@@ -244,7 +253,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "FLUSH": session.flush,
     "INSERT": insert,
     "KILL": session.kill,
-    "LOCK": statistics.lock,
+    "LOCK": lock,
     "OPTIMIZE": session.maintenance,
     "PREPARE": session.prepare,
     "RECOVER": recover,
@@ -258,7 +267,7 @@ READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "SHOW": show,
     "START": session.start,
     "TRUNCATE": truncate,
-    "UNLOCK": statistics.unlock,
+    "UNLOCK": unlock,
     "UPDATE": update,
     "USE": session.use,
     "CALL": _unsupported,

@@ -179,7 +179,7 @@ def _is_dual(tree: exp.Expression) -> bool:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """JOIN without a word before it was given INNER (parse/token_rewrite.py)."""
+    """JOIN without a word before it was given INNER (parse/tokens.py)."""
     return not any(join.args.get(word) for word in ("kind", "side", "method", "on", "using"))
 
 

@@ -24,8 +24,7 @@ from exuvia.sql.nodes.session import (
     PrepareStatement,
     Statement,
 )
-from exuvia.sql.parse.literals import letters_of
-from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.literals import letters_of, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result

@@ -30,8 +30,7 @@ from exuvia.cluster.row_locks import SHORT
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
 from exuvia.sql.nodes.session import Begin, Commit, Rollback, Statement
-from exuvia.sql.parse.literals import letters_of, shape_of
-from exuvia.sql.parse.placeholders import number_placeholders
+from exuvia.sql.parse.literals import letters_of, number_placeholders, shape_of
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
