@@ -36,8 +36,8 @@ from exuvia.kv import keys as k
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
-from exuvia.pipeline.progress import Done, Running, Waiting
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Running, Waiting, fill_indexes
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.ddl_handler import NewIndexes
 
@@ -136,12 +136,14 @@ def run(
         for n, index in enumerate(info.indexes)
     )
     table = publish(store, evolve(info, index_info=filling), revision)
-    reorg = Reorg(store, revision, 1, table, [info.indexes[position].id], spark)
+    reorg = PhaseRunner(
+        store, revision, 1, table, fill_indexes((info.indexes[position].id,)), spark
+    )
     reorg.keep = NewIndexes(store)
     return _timed(reorg)
 
 
-def _timed(reorg: Reorg) -> Timing:
+def _timed(reorg: PhaseRunner) -> Timing:
     began = verified = time.perf_counter()
     phase = "fill"
     while True:

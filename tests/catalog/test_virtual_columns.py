@@ -11,7 +11,7 @@ from exuvia.catalog.table import Table, VirtualStep, with_layout
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.pipeline import task
-from exuvia.pipeline.verify.compare import order_for
+from exuvia.pipeline.task import order_for
 from support.script_actions import virtual
 from support.tables import PRIMARY, abc, column, table
 

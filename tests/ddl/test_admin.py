@@ -11,7 +11,7 @@ from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.worker import JobWorker
 from exuvia.kv import keys
-from exuvia.pipeline.progress import Done, Running
+from exuvia.pipeline.reorg import Done, Running
 from exuvia.pipeline.settings import Own, PipelineSettings, Variables
 from exuvia.pipeline.throttle import Batch, held_back
 from support.small_cluster import SmallCluster

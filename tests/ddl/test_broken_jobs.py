@@ -10,7 +10,7 @@ import pytest
 
 from exuvia.ddl import worker
 from exuvia.ddl.owner import Ddl
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.world import Later, World, rows, run
 
 
@@ -62,9 +62,9 @@ def test_a_reorg_that_breaks_turns_its_job_back(
     planted = [True]
 
     def opened(*parts: Any) -> Any:
-        return Broken() if planted.pop() else open_reorg(*parts)
+        return Broken() if planted.pop() else PhaseRunner(*parts)
 
-    monkeypatch.setattr("support.world.open_reorg", opened)
+    monkeypatch.setattr("support.world.PhaseRunner", opened)
     with World() as world:
         session = world.session("")
         run(session, "CREATE DATABASE d")

@@ -12,7 +12,7 @@ from exuvia.ddl.job import evolve
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
 
@@ -20,7 +20,7 @@ ROWS = [[n, n, n] for n in range(20)]
 
 
 def production(store):
-    return lambda *order: open_reorg(store, *order, None)
+    return lambda *order: PhaseRunner(store, *order, None)
 
 
 class Loading:

@@ -9,7 +9,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.worker import LAG_POLL_S, NOTE_EVERY_S
-from exuvia.pipeline.progress import Done, Running
+from exuvia.pipeline.reorg import Done, Running
 from support.small_cluster import FROM_VARIABLES, SmallCluster
 from support.tables import abc, column, index
 

@@ -4,7 +4,7 @@ from exuvia.catalog import writer
 from exuvia.ddl import requests
 from exuvia.ddl.apply import take_epoch
 from exuvia.ddl.codes import JobState
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
@@ -32,9 +32,9 @@ class Filled:
             cluster.step()
 
     def by_the_pipeline(self, store):
-        def reorg(job_id, epoch, table, plan):
+        def reorg(job_id, epoch, table, work):
             self.epochs.append(epoch)
-            return Reorg(store, job_id, epoch, table, list(plan.indexes), None, Fixed(SETTINGS))
+            return PhaseRunner(store, job_id, epoch, table, work, dial=Fixed(SETTINGS))
 
         return reorg
 

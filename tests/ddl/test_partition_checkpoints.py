@@ -15,9 +15,10 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.queue import system_table
 from exuvia.kv import keys
 from exuvia.node.assemble import JUDGE
+from exuvia.pipeline import checkpoint
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.task import order_for
 from support.script_actions import changed, modify, ranges
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
@@ -44,7 +45,7 @@ def cluster():
     """t in four partitions, with an index on b."""
 
     def production(store):
-        return lambda *order: open_reorg(store, *order, None, JUDGE)
+        return lambda *order: PhaseRunner(store, *order, None, JUDGE)
 
     found = SmallCluster(reorgs=production)
     bounds = {f"p{n}": str(100 * (n + 1)) for n in range(PARTS)}
@@ -110,12 +111,18 @@ def test_a_driver_that_was_left_remembers_nothing(cluster):
     txn = cluster.store.begin()
     txn.put(keys.meta("reorg", 77), keys.number(2))
     txn.commit()
-    late = Reorg(cluster.store, 77, 1, part, [1])
+    span = part.row_span()
+
+    def remember(order):
+        cluster.store.transact(lambda txn: checkpoint.put_whole(txn, order, span, ROWS_EACH))
+
+    def remembered(table, *index_ids):
+        return cluster.read(lambda txn: checkpoint.whole(txn, order_for(table, index_ids, 77, 2)))
+
     with pytest.raises(Deposed):
-        late.keep_whole(ROWS_EACH)
-    assert late.found_whole() is None
-    now = Reorg(cluster.store, 77, 2, part, [1])
-    now.keep_whole(ROWS_EACH)
-    assert now.found_whole().rows == ROWS_EACH
-    assert Reorg(cluster.store, 77, 2, cluster.table("t").parts[1], [1]).found_whole() is None
-    assert Reorg(cluster.store, 77, 2, part, [2]).found_whole() is None
+        remember(order_for(part, (1,), 77, 1))
+    assert remembered(part, 1) is None
+    remember(order_for(part, (1,), 77, 2))
+    assert remembered(part, 1).rows == ROWS_EACH
+    assert remembered(cluster.table("t").parts[1], 1) is None
+    assert remembered(part, 2) is None

@@ -7,7 +7,7 @@ from exuvia.catalog import meta
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import evolve
-from exuvia.pipeline.progress import Done
+from exuvia.pipeline.reorg import Done
 from support.script_actions import virtual
 from support.small_cluster import SmallCluster
 from support.tables import PRIMARY, abc, column, index, table

@@ -9,7 +9,7 @@ from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.job import Job, decode
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
-from exuvia.pipeline.progress import Done, Running
+from exuvia.pipeline.reorg import Done, Running
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 from support.world import World, error, rows, run

@@ -14,7 +14,7 @@ from exuvia.ddl.job import decode
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv import keys
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 
@@ -48,7 +48,7 @@ def cluster():
 
     def factory(store):
         return lambda job, epoch, table, plan: Slow(
-            open_reorg(store, job, epoch, table, plan, None)
+            PhaseRunner(store, job, epoch, table, plan, None)
         )
 
     found = SmallCluster(reorgs=factory)

@@ -12,7 +12,7 @@ from exuvia.ddl.codes import JobState
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import evolve, timestamp
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import SEVERAL
 from support.scripts import ASKED, ROWS, Traffic
 from support.small_cluster import SmallCluster
@@ -116,7 +116,7 @@ def prepared(label, rows):
     """A cluster, and the job that label asks for on a table of so many rows."""
 
     def production(store):
-        return lambda *order: open_reorg(store, *order, None, JUDGE)
+        return lambda *order: PhaseRunner(store, *order, None, JUDGE)
 
     cluster = SmallCluster(reorgs=production)
     prepare, request = PREPARED[label]

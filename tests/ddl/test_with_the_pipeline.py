@@ -4,7 +4,7 @@ from exuvia.catalog import reader, writer
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
@@ -16,8 +16,8 @@ SETTINGS = PipelineSettings(
 
 def by_the_pipeline(store):
     dial = Fixed(SETTINGS)
-    return lambda job_id, epoch, table, plan: Reorg(
-        store, job_id, epoch, table, list(plan.indexes), None, dial
+    return lambda job_id, epoch, table, work: PhaseRunner(
+        store, job_id, epoch, table, work, dial=dial
     )
 
 

@@ -16,7 +16,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.actions import modify_column
 from exuvia.ddl.codes import JobState
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import changed, modify
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
@@ -32,7 +32,7 @@ NOT_NULL, TINY, DOUBLE = (
 
 def reorgs(store):
     """As node/ wires them."""
-    return lambda job_id, epoch, table, plan: open_reorg(store, job_id, epoch, table, plan, None)
+    return lambda job_id, epoch, table, plan: PhaseRunner(store, job_id, epoch, table, plan, None)
 
 
 def inch(cluster, number):

@@ -52,7 +52,7 @@ from exuvia.ddl.job import Job
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 from exuvia.sql.write import foreign_keys
@@ -390,7 +390,7 @@ class _Asking:
 
 
 def _reorgs(store: Store) -> Callable[..., Any]:
-    return lambda job_id, epoch, table, plan: open_reorg(
+    return lambda job_id, epoch, table, plan: PhaseRunner(
         store, job_id, epoch, table, plan, None, JUDGE
     )
 

@@ -19,7 +19,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import changed, modify
 from support.small_cluster import SmallCluster
 from support.tables import abc, index
@@ -29,7 +29,7 @@ ROW = [1, 7, 7]
 
 def reorgs(store):
     """As node/ wires them."""
-    return lambda job_id, epoch, table, plan: open_reorg(store, job_id, epoch, table, plan, None)
+    return lambda job_id, epoch, table, plan: PhaseRunner(store, job_id, epoch, table, plan, None)
 
 
 def until(cluster, job_id, state):

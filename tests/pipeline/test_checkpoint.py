@@ -12,8 +12,8 @@ from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Span
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Failed, Progress, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
@@ -49,11 +49,11 @@ def world(rows: int = 100) -> tuple[Counting, Table]:
     return store, table
 
 
-def reorg_of(store: MemoryStore, table: Table, epoch: int = 1) -> Reorg:
-    return Reorg(store, JOB, epoch, table, [INDEX.id], dial=DIAL)
+def reorg_of(store: MemoryStore, table: Table, epoch: int = 1) -> PhaseRunner:
+    return PhaseRunner(store, JOB, epoch, table, fill_indexes((INDEX.id,)), dial=DIAL)
 
 
-def finish(reorg: Reorg, start: float = 0.0) -> Progress:
+def finish(reorg: PhaseRunner, start: float = 0.0) -> Progress:
     for n in range(10_000):
         reached = reorg.step(start + n)
         if not isinstance(reached, Running | Waiting):
@@ -183,5 +183,5 @@ def test_a_fault_stops_the_index_unless_verification_is_off(mode: str) -> None:
     ghost = table.form(INDEX).key([500, 3], k.i64(500))[0]
     store.bulk([ghost], b"\0")
     dial = Fixed(PipelineSettings(span_rows=25, verify=mode))
-    ended = finish(Reorg(store, JOB, 1, table, [INDEX.id], dial=dial))
+    ended = finish(PhaseRunner(store, JOB, 1, table, fill_indexes((INDEX.id,)), dial=dial))
     assert isinstance(ended, Done if mode == "off" else Failed)

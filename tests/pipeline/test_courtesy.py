@@ -7,8 +7,8 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import WriteKind
 from exuvia.pipeline import throttle
+from exuvia.pipeline.task import order_for
 from exuvia.pipeline.throttle import Batch, Courtesy
-from exuvia.pipeline.verify.compare import order_for
 from support.tables import abc, planned
 
 JOB, EPOCH = 9, 1

@@ -20,8 +20,8 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
@@ -57,8 +57,10 @@ class World:
         begin_reorg(self.store, 1)
         self.open: list[Transaction] = []
 
-    def reorg(self, index_ids: list[int]) -> Reorg:
-        return Reorg(self.store, JOB, 1, self.table, index_ids, dial=TINY)
+    def reorg(self, index_ids: list[int]) -> PhaseRunner:
+        return PhaseRunner(
+            self.store, JOB, 1, self.table, fill_indexes(tuple(index_ids)), dial=TINY
+        )
 
     def write(self) -> None:
         """Begin a transaction with some statements, or end one."""
@@ -86,7 +88,7 @@ class World:
         else:
             writer.update(txn, self.table, handle, old, new)
 
-    def run(self, reorgs: list[Reorg]) -> list[Progress]:
+    def run(self, reorgs: list[PhaseRunner]) -> list[Progress]:
         """Interleave writers and reorgs until each reorg has ended."""
         ended: dict[int, Progress] = {}
         for step in range(20_000):

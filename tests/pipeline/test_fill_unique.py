@@ -7,8 +7,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE
-from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
@@ -18,7 +18,7 @@ INDEX = INFO.index("ab")
 assert INDEX
 
 
-def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table, Reorg]:
+def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table, PhaseRunner]:
     store = MemoryStore()
     before = publish(store, with_states(INFO, ab=SchemaState.ABSENT), 1)
     txn = store.begin()
@@ -28,10 +28,10 @@ def build(rows: list[list[object]], **settings: int) -> tuple[MemoryStore, Table
     table = publish(store, with_states(INFO, ab=SchemaState.WRITE_REORG), 2)
     begin_reorg(store, 1)
     dial = Fixed(PipelineSettings(**settings))
-    return store, table, Reorg(store, JOB, 1, table, [INDEX.id], dial=dial)
+    return store, table, PhaseRunner(store, JOB, 1, table, fill_indexes((INDEX.id,)), dial=dial)
 
 
-def finish(reorg: Reorg) -> Progress:
+def finish(reorg: PhaseRunner) -> Progress:
     for n in range(1000):
         reached = reorg.step(float(n))
         if not isinstance(reached, Running):
@@ -107,7 +107,14 @@ def test_spans_with_duplicates_are_not_finished_so_that_a_restart_finds_them_aga
     store, table, reorg = build([[n, "x", n // 2] for n in range(10)], span_rows=4)
     first = finish(reorg)
     again = finish(
-        Reorg(store, JOB, 1, table, [INDEX.id], dial=Fixed(PipelineSettings(span_rows=4)))
+        PhaseRunner(
+            store,
+            JOB,
+            1,
+            table,
+            fill_indexes((INDEX.id,)),
+            dial=Fixed(PipelineSettings(span_rows=4)),
+        )
     )
     assert isinstance(first, Duplicates) and isinstance(again, Duplicates)
     assert sorted(first.texts) == sorted(again.texts)

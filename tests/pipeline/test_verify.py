@@ -17,7 +17,8 @@ from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels import entries
 from exuvia.pipeline.kernels.attempt import SCANS
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.verify.compare import check_index, order_for, verification
+from exuvia.pipeline.task import order_for
+from exuvia.pipeline.verify.compare import check_index, verification
 from exuvia.pipeline.verify.judge import FaultJudge
 from support.tables import publish, table_info
 

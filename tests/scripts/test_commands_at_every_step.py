@@ -16,7 +16,7 @@ from exuvia.catalog.state import STATE_TEXT
 from exuvia.ddl import admin, multi_schema_change
 from exuvia.ddl.codes import ACTION_TEXT, JOB_STATE_TEXT, JobState
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Own
 from support.script_actions import SEVERAL
 from support.scripts import ASKED, ROWS, Traffic
@@ -81,7 +81,7 @@ class Asked(SmallCluster):
 
 
 def production(store):
-    return lambda *order: open_reorg(store, *order, None, JUDGE)
+    return lambda *order: PhaseRunner(store, *order, None, JUDGE)
 
 
 def turns_back(label, job):

@@ -8,9 +8,8 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline import bulk
-from exuvia.pipeline.check_reorg import CheckReorg
-from exuvia.pipeline.plans import CheckRows
-from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Failed, Progress, Running, Waiting, check_rows
 from support.spark import SparkStore
 from support.tables import begin_reorg, publish, table_info
 
@@ -33,8 +32,8 @@ def ended(world: SparkStore, table: Table) -> Progress:
     txn = world.store.begin()
     variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
     txn.commit()
-    plan = CheckRows("check", 1)
-    reorg = CheckReorg(world.store, table.info.id, 1, table, plan, JUDGE, world.spark)
+    plan = check_rows("check", 1)
+    reorg = PhaseRunner(world.store, table.info.id, 1, table, plan, world.spark, JUDGE)
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         reached = reorg.step(time.monotonic())

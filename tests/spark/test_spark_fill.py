@@ -15,8 +15,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
-from exuvia.pipeline.progress import Done, Duplicates, Progress, Running, Waiting
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
@@ -58,13 +58,15 @@ def settle(store: Store, **values: int) -> None:
     txn.commit()
 
 
-def on_spark(world: SparkStore, table: Table, ids: list[int], span_rows: int) -> Reorg:
+def on_spark(world: SparkStore, table: Table, ids: list[int], span_rows: int) -> PhaseRunner:
     settle(world.store, exuvia_pipeline_inline_rows=0)
     dial = Variables(world.store, time.monotonic, span_rows)
-    return Reorg(world.store, table.info.id, 1, table, ids, world.spark, dial)
+    return PhaseRunner(
+        world.store, table.info.id, 1, table, fill_indexes(tuple(ids)), world.spark, dial=dial
+    )
 
 
-def step_until(reorg: Reorg, wanted: Callable[[Progress], bool]) -> list[Progress]:
+def step_until(reorg: PhaseRunner, wanted: Callable[[Progress], bool]) -> list[Progress]:
     seen: list[Progress] = []
     end = time.monotonic() + BOUND_S
     while time.monotonic() < end:
@@ -95,7 +97,9 @@ def test_spark_writes_what_this_process_writes_and_its_executors_did_it(
     store, rows = spark_store.store, rows_of(3000)
     here, there = make(store, 201, rows), make(store, 202, rows)
     ids = index_ids(here, "ik", "iu")
-    inline = Reorg(store, 201, 1, here, ids, dial=Fixed(PipelineSettings(span_rows=500)))
+    inline = PhaseRunner(
+        store, 201, 1, here, fill_indexes(tuple(ids)), dial=Fixed(PipelineSettings(span_rows=500))
+    )
     assert isinstance(step_until(inline, has_ended)[-1], Done)
     tracker = spark_store.spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
@@ -163,7 +167,7 @@ def rate(looks: list[Look]) -> float:
 
 
 def watch(
-    store: Store, reorg: Reorg, workers: int, batch_rows: int, looks_wanted: int = 8
+    store: Store, reorg: PhaseRunner, workers: int, batch_rows: int, looks_wanted: int = 8
 ) -> list[Look]:
     """Set the variables, let the batches under way end, then look some times at what moves."""
     settle(store, tidb_ddl_reorg_worker_cnt=workers, tidb_ddl_reorg_batch_size=batch_rows)
@@ -227,7 +231,9 @@ def test_without_java_a_reorg_waits_and_says_what_to_install(
     table = make(spark_store.store, 207, rows_of(10))
     settle(spark_store.store, exuvia_pipeline_inline_rows=0)
     cold = Spark(spark_store.url)
-    reorg = Reorg(spark_store.store, 207, 1, table, index_ids(table, "ik"), cold)
+    reorg = PhaseRunner(
+        spark_store.store, 207, 1, table, fill_indexes(tuple(index_ids(table, "ik"))), cold
+    )
     waiting = reorg.step(0.0)
     assert isinstance(waiting, Waiting)
     assert "Java 17 or later is needed by Spark" in waiting.reason
@@ -246,7 +252,9 @@ def test_a_small_table_needs_no_spark(spark_store: SparkStore) -> None:
     table = make(spark_store.store, 208, rows_of(100))
     settle(spark_store.store, exuvia_pipeline_inline_rows=50_000)
     never = Spark(spark_store.url, "spark://nowhere:1")
-    reorg = Reorg(spark_store.store, 208, 1, table, index_ids(table, "ik"), never)
+    reorg = PhaseRunner(
+        spark_store.store, 208, 1, table, fill_indexes(tuple(index_ids(table, "ik"))), never
+    )
     assert isinstance(step_until(reorg, has_ended)[-1], Done)
 
 

@@ -15,8 +15,8 @@ from exuvia.catalog.model import to_json
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.pipeline import bulk
-from exuvia.pipeline.progress import Done, Running, Waiting
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.verify.compare import check_index
 from support import spark
@@ -83,7 +83,9 @@ def test_nothing_of_a_killed_driver_stays_and_another_finishes(
     info = table_info("id int not null", "k int", table_id=300, primary="id", plain={"ik": "k"})
     table = publish(spark_store.store, with_states(info, ik=SchemaState.WRITE_REORG), 2)
     dial = Variables(spark_store.store, time.monotonic, 2000)
-    reorg = Reorg(spark_store.store, 300, 2, table, [2], spark_store.spark, dial)
+    reorg = PhaseRunner(
+        spark_store.store, 300, 2, table, fill_indexes((2,)), spark_store.spark, dial=dial
+    )
     reached = reorg.step(time.monotonic())
     while isinstance(reached, Running | Waiting):
         time.sleep(0.05)

@@ -11,9 +11,8 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
-from exuvia.pipeline.move_reorg import MoveReorg
-from exuvia.pipeline.plans import MoveRows
-from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, Waiting, move_rows
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from exuvia.sql.access.partition_mover import MOVER
@@ -32,7 +31,7 @@ def definitions(first: int, count: int, *bounds: str) -> tuple[PartitionDefiniti
     )
 
 
-def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, MoveRows]:
+def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, Reorg]:
     """A loaded table of two partitions by HASH (id) that is to be cut in three by `bounds` of k."""
     indexes = {"plain": {"ik": "k"}, "unique": {"iu": "u,id,k"}}
     info = table_info(*LINES, table_id=table_id, primary="id", **indexes)
@@ -53,18 +52,18 @@ def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, MoveRows]:
     )
     begin_reorg(store, 1, table_id)
     table = publish(store, evolve(info, partition=moving), 2)
-    plan = MoveRows(MOVER, tuple(each.id for each in old), tuple(each.id for each in new))
+    plan = move_rows(MOVER, tuple(each.id for each in old), tuple(each.id for each in new))
     return table, plan
 
 
-def reorg_of(world: SparkStore, table: Table, plan: MoveRows, spark: bool) -> MoveReorg:
+def reorg_of(world: SparkStore, table: Table, plan: Reorg, spark: bool) -> PhaseRunner:
     dial = Fixed(
         PipelineSettings(span_rows=600, inline_rows=0 if spark else ROWS * 2, batch_rows=100)
     )
-    return MoveReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
+    return PhaseRunner(world.store, table.info.id, 1, table, plan, world.spark, dial=dial)
 
 
-def ended(reorg: MoveReorg) -> Progress:
+def ended(reorg: PhaseRunner) -> Progress:
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         reached = reorg.step(time.monotonic())
@@ -74,11 +73,11 @@ def ended(reorg: MoveReorg) -> Progress:
     raise AssertionError("not within 60 s")
 
 
-def content(store: Store, table: Table, plan: MoveRows) -> list[list[tuple[bytes, bytes]]]:
+def content(store: Store, table: Table, plan: Reorg) -> list[list[tuple[bytes, bytes]]]:
     """Rows and entries of each new partition, without its id and without commit sequences."""
     txn = store.begin()
     try:
-        spans = [keys.table_span(each) for each in plan.targets]
+        spans = [keys.table_span(each) for each in plan.phases[0].targets]
         return [[(key[9:], value) for key, value in txn.scan(span)] for span in spans]
     finally:
         txn.rollback()
@@ -153,6 +152,6 @@ def test_a_table_of_many_rows_moves_through_sql_by_the_nodes_variable(
     table, plan = make(store, 601, "300", "600", "MAXVALUE")
     tracker = spark_store.spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
-    done = ended(MoveReorg(store, 601, 1, table, plan, spark_store.spark))
+    done = ended(PhaseRunner(store, 601, 1, table, plan, spark_store.spark))
     assert isinstance(done, Done), done
     assert tasks_completed(spark_store, before) >= OLD + OLD + NEW

@@ -22,12 +22,8 @@ from exuvia.ddl.actions import modify_column
 from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
-from exuvia.pipeline.each_part import EachPart
-from exuvia.pipeline.plans import ChangeColumn
-from exuvia.pipeline.progress import Done, Failed, Progress, Running, Waiting
-from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.reorgs import open_reorg
-from exuvia.pipeline.rewrite_reorg import ColumnReorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, Waiting, change_column
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.spark import SparkStore
@@ -37,10 +33,9 @@ LINES = ("id int not null", "k int", "u varchar(20)")
 TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=4, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
 ROWS = 3000
 PARTS = 2
-Stepped = Reorg | EachPart
 
 
-def make(store: Store, table_id: int, most: int) -> tuple[Table, ChangeColumn]:
+def make(store: Store, table_id: int, most: int) -> tuple[Table, Reorg]:
     """A loaded table whose column k, in two indexes, is to become a text of four characters."""
     info = table_info(
         *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
@@ -50,7 +45,7 @@ def make(store: Store, table_id: int, most: int) -> tuple[Table, ChangeColumn]:
     return changing(store, info)
 
 
-def changing(store: Store, info: TableInfo) -> tuple[Table, ChangeColumn]:
+def changing(store: Store, info: TableInfo) -> tuple[Table, Reorg]:
     """Column k is to become a text, and the state is the one in which rows are written."""
     old = info.column("k")
     assert old is not None
@@ -61,10 +56,10 @@ def changing(store: Store, info: TableInfo) -> tuple[Table, ChangeColumn]:
     begin_reorg(store, 1, info.id)
     table = publish(store, modify_column.hidden_in_state(placed, asked, SchemaState.WRITE_REORG), 2)
     hidden = tuple(index for _, index in asked.changing_idxs)
-    return table, ChangeColumn(old.id, asked.changing_column_id, hidden)
+    return table, change_column(old.id, asked.changing_column_id, hidden)
 
 
-def cut_in_two(store: Store, table_id: int) -> tuple[Table, ChangeColumn]:
+def cut_in_two(store: Store, table_id: int) -> tuple[Table, Reorg]:
     """The same, in two partitions by HASH (id)."""
     info = table_info(*LINES, table_id=table_id, primary="id", plain={"ik": "k"})
     parts = tuple(
@@ -78,7 +73,7 @@ def cut_in_two(store: Store, table_id: int) -> tuple[Table, ChangeColumn]:
     return changing(store, table.info)
 
 
-def ended(reorg: Stepped) -> Progress:
+def ended(reorg: PhaseRunner) -> Progress:
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         reached = reorg.step(time.monotonic())
@@ -88,10 +83,10 @@ def ended(reorg: Stepped) -> Progress:
     raise AssertionError("not within 60 s")
 
 
-def reorg_of(world: SparkStore, table: Table, plan: ChangeColumn, inline: bool) -> ColumnReorg:
+def reorg_of(world: SparkStore, table: Table, plan: Reorg, inline: bool) -> PhaseRunner:
     rows = ROWS * 2 if inline else 0
     dial = Fixed(PipelineSettings(span_rows=500, inline_rows=rows, batch_rows=100))
-    return ColumnReorg(world.store, table.info.id, 1, table, plan, world.spark, dial)
+    return PhaseRunner(world.store, table.info.id, 1, table, plan, world.spark, dial=dial)
 
 
 def rows_of(store: Store, table: Table) -> list[list[object]]:
@@ -113,7 +108,7 @@ def test_spark_writes_what_this_process_writes(spark_store: SparkStore) -> None:
     assert rows == rows_of(store, here)
     assert all(row[3] == (None if row[1] is None else str(row[1])) for row in rows)
     for index in there.info.indexes:
-        if index.id in plan.indexes:
+        if index.id in plan.phases[-1].index_ids:
             assert check_index(store, there, index, "slow").faults == []
 
 
@@ -123,7 +118,8 @@ def test_a_value_that_does_not_fit_ends_it(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 304, 90000)
     wide = evolve(TEXT, Flen=2)
     cols = tuple(
-        evolve(each, type=wide) if each.id == plan.changing else each for each in table.info.cols
+        evolve(each, type=wide) if each.id == plan.phases[0].changing else each
+        for each in table.info.cols
     )
     table = publish(spark_store.store, evolve(table.info, cols=cols), 3)
     failed = ended(reorg_of(spark_store, table, plan, inline=False))
@@ -152,7 +148,7 @@ def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) ->
     table, plan = cut_in_two(store, 311)
     tracker = spark_store.spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
-    done = ended(open_reorg(store, 311, 1, table, plan, spark_store.spark))
+    done = ended(PhaseRunner(store, 311, 1, table, plan, spark_store.spark))
     assert isinstance(done, Done), done
     assert done.rows == ROWS
     rows = [row for part in table.parts for row in rows_of(store, part)]
@@ -164,5 +160,5 @@ def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) ->
             completed += tracker.getStageInfo(stage).numCompletedTasks
     assert completed >= 4 * PARTS, "rows written, looked at, entries put and compared"
     for index in table.info.indexes:
-        if index.id in plan.indexes:
+        if index.id in plan.phases[-1].index_ids:
             assert check_index(store, table, index, "slow").faults == []

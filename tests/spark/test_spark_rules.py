@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
 from support import world as worlds
 from support.spark import SparkStore
 from support.world import World, rows, run
@@ -19,9 +19,9 @@ def world(spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
     def on_spark(*given: object) -> object:
         *order, _, judge, keep = given
-        return open_reorg(*order, spark_store.spark, judge, keep)  # type: ignore[arg-type]
+        return PhaseRunner(*order, spark_store.spark, judge, keep)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(worlds, "open_reorg", on_spark)
+    monkeypatch.setattr(worlds, "PhaseRunner", on_spark)
     with World(spark_store.store) as found:
         run(found.session(), "SET GLOBAL exuvia_pipeline_inline_rows = 0")
         yield found

@@ -72,9 +72,9 @@ def hurried() -> None:
     """Forked, and not pausing between two lives."""
     import exuvia.node.back
     import exuvia.node.front
-    import exuvia.pipeline.reorgs
+    import exuvia.pipeline.phase_runner
 
-    assert exuvia.node.back and exuvia.node.front and exuvia.pipeline.reorgs
+    assert exuvia.node.back and exuvia.node.front and exuvia.pipeline.phase_runner
     supervise.FIRST_PAUSE_S = 0.05
     supervise.LONGEST_PAUSE_S = 0.3
     honest = serve._front

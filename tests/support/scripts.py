@@ -42,9 +42,8 @@ from exuvia.kv.packet import is_live
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.plans import ChangeColumn, CheckRows, FitRows, MoveRows, Plan
+from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.reorgs import open_reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from exuvia.sql.write.partitioned import PartitionWrites
 from support.script_actions import ASKED, SEVERAL, rows_stay, stands, walked
@@ -241,16 +240,15 @@ def scripts() -> list[Script]:
     return found
 
 
-_PRODUCTION = ChangeColumn | CheckRows | FitRows | MoveRows
-AnyReorg = PlainReorg | Reorg
+AnyReorg = PlainReorg | PhaseRunner
 
 
-def _plain(store: Store, job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
-    return PlainReorg(store, job_id, epoch, table, list(plan.indexes))
+def _plain(store: Store, job_id: int, epoch: int, table: Table, work: Reorg) -> AnyReorg:
+    return PlainReorg(store, job_id, epoch, table, list(work.phases[0].index_ids))
 
 
-def _opened(store: Store, job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
-    return open_reorg(store, job_id, epoch, table, plan, None, JUDGE)
+def _opened(store: Store, job_id: int, epoch: int, table: Table, work: Reorg) -> AnyReorg:
+    return PhaseRunner(store, job_id, epoch, table, work, None, JUDGE)
 
 
 class Play:
@@ -296,13 +294,13 @@ class Play:
         raise AssertionError(f"{self.script}: {self.cluster.job(self.job_id).describe()}")
 
     def _recorded(self, store: Store) -> ReorgFactory:
-        def recording(job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
-            opened = _opened if isinstance(plan, _PRODUCTION) else _plain
-            late = opened(store, job_id, epoch, table, plan)
+        def recording(job_id: int, epoch: int, table: Table, work: Reorg) -> AnyReorg:
+            opened = _plain if work.phases[0].kernel == "fill" else _opened
+            late = opened(store, job_id, epoch, table, work)
             if opened is _plain:
                 late.step(0.0)  # it has read its rows
             self.reorgs.append(late)
-            return opened(store, job_id, epoch, table, plan)
+            return opened(store, job_id, epoch, table, work)
 
         return recording
 

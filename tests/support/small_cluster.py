@@ -36,7 +36,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE, Equal
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.progress import Done, Duplicates, Progress, Running
+from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running
 from support.tables import EVALUATOR, bootstrapped
 
 
@@ -57,8 +57,8 @@ class PlainReorg:
     @classmethod
     def factory(cls, store: Store) -> ReorgFactory:
         """As node/ wires one."""
-        return lambda job_id, epoch, table, plan: cls(
-            store, job_id, epoch, table, list(plan.indexes)
+        return lambda job_id, epoch, table, work: cls(
+            store, job_id, epoch, table, list(work.phases[0].index_ids)
         )
 
     def step(self, now: float) -> Progress:

@@ -17,8 +17,8 @@ from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
-from exuvia.pipeline.progress import Running
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Running, fill_indexes
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.spark import Spark
 
@@ -72,7 +72,7 @@ def drive(url: str, info: TableInfo) -> None:
     store = open_store(url)
     table = Table(info, 2, DATABASE, 1)
     dial = Variables(store, time.monotonic, 2000)
-    reorg = Reorg(store, info.id, 1, table, [2], Spark(url), dial)
+    reorg = PhaseRunner(store, info.id, 1, table, fill_indexes((2,)), Spark(url), dial=dial)
     told = False
     while True:
         reached = reorg.step(time.monotonic())

@@ -29,8 +29,8 @@ from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.node.assemble import EVALUATOR, JUDGE
 from exuvia.node.loops import Loops, in_thread
-from exuvia.pipeline.plans import Plan
-from exuvia.pipeline.reorgs import open_reorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
@@ -93,9 +93,9 @@ class World:
         loader.step(clock.monotonic())
         campaign = Campaign(store, member)
 
-        def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> Any:
+        def reorg(job_id: int, epoch: int, table: Table, work: Reorg) -> Any:
             keep = NewIndexes(store)
-            return open_reorg(store, job_id, epoch, table, plan, None, JUDGE, keep)
+            return PhaseRunner(store, job_id, epoch, table, work, None, JUDGE, keep)
 
         ddl = Ddl(store, schemas, member, campaign, clock, reorg)
         waiter = Waiter(store, campaign.guard)

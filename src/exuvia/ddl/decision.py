@@ -15,7 +15,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, TableInfo
 from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
-from exuvia.pipeline.plans import Plan
+from exuvia.pipeline.reorg import Reorg
 
 
 class ReadSet(NamedTuple):
@@ -79,10 +79,10 @@ class CatalogSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepWait(NamedTuple):
-    """A step's condition does not hold yet. `plan`: the reorg that is to be run meanwhile."""
+    """A step's condition does not hold yet. `reorg`: what is to be run meanwhile."""
 
     reason: str
-    plan: Plan | None = None
+    reorg: Reorg | None = None
 
 
 class ReorgOrder(IntEnum):
@@ -133,7 +133,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
     restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
-    plan: Plan | None = None  # what the reorg that is to run does
+    work: Reorg | None = None  # what the reorg that is to run does
     fences_tables: tuple[
         int, ...
     ] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)

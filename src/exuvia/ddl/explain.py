@@ -34,7 +34,7 @@ from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, FitRows, MoveRows, Plan
+from exuvia.pipeline.reorg import Phase
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -163,18 +163,17 @@ class FillRate(NamedTuple):
 
 def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     """What the reorg of that decision would do."""
-    table, plan = run.after.table, run.plan
-    if table is None or plan is None:
+    table, work = run.after.table, run.work
+    if table is None or work is None:
         return None
-    physical = plan.sources if isinstance(plan, MoveRows) else table.physical_ids
-    if isinstance(plan, FitRows):
-        physical = (plan.source,)
     rows = size = 0
-    for each in physical:
+    for each in work.over or table.physical_ids:
         count = store.count(keys.span_of(keys.row_prefix(each)))
         rows += count
         size += round(count * _row_bytes(txn, each))
-    return Work(_told(plan, table), rows, size, _written(plan, table, rows, size))
+    words = dict.fromkeys(_phase_words(phase, table) for phase in work.phases)
+    written = sum(_written(phase, table, rows, size) for phase in work.phases)
+    return Work(", ".join(filter(None, words)), rows, size, written)
 
 
 def _row_bytes(txn: Transaction, physical_id: int) -> float:
@@ -184,12 +183,11 @@ def _row_bytes(txn: Transaction, physical_id: int) -> float:
     return sum(map(len, [*found, *raws])) / max(len(found), 1)
 
 
-def _written(plan: Plan, table: TableInfo, rows: int, size: int) -> int:
-    if isinstance(plan, FillIndexes):
-        return _entry_bytes(table, plan.indexes) * rows
-    if isinstance(plan, ChangeColumn):
-        return (size if plan.changing else 0) + _entry_bytes(table, plan.indexes) * rows
-    return size if isinstance(plan, MoveRows) else 0
+def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
+    """Bytes; `size`: of all rows."""
+    if phase.element is None:
+        return 0
+    return _entry_bytes(table, phase.index_ids) * rows if phase.index_ids else size
 
 
 def _entry_bytes(table: TableInfo, ids: tuple[int, ...]) -> int:
@@ -197,26 +195,23 @@ def _entry_bytes(table: TableInfo, ids: tuple[int, ...]) -> int:
     return sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
 
 
-def _told(plan: Plan, table: TableInfo) -> str:
-    """What it does, in words."""
-    if isinstance(plan, FillIndexes):
-        return _fill_text(table, plan.indexes)
-    if isinstance(plan, ChangeColumn):
-        verb = "rewrite" if plan.changing else "check"
-        column = next((c.name.O for c in table.cols if c.id == plan.column), "")
-        fills = f", {_fill_text(table, plan.indexes)}" if plan.indexes else ""
-        return f"{verb} column {column}{fills}"
-    if isinstance(plan, CheckRows):
-        return f"check rows against the {plan.kind}"
-    if isinstance(plan, FitRows):
-        return "check rows against the partition"
-    return f"move rows of {len(plan.sources)} to {len(plan.targets)} partition(s)"
-
-
-def _fill_text(table: TableInfo, ids: tuple[int, ...]) -> str:
-    filled = [each for each in table.indexes if each.id in ids]
-    names = [f"{each.idx_name.O}{' (unique)' if each.is_unique else ''}" for each in filled]
-    return f"fill and verify index {', '.join(names)}"
+def _phase_words(phase: Phase, table: TableInfo) -> str:
+    """What it does; nothing of a phase that only verifies another."""
+    match phase.kernel:
+        case "fill":
+            filled = [index for index in table.indexes if index.id in phase.index_ids]
+            names = [f"{i.idx_name.O}{' (unique)' if i.is_unique else ''}" for i in filled]
+            return f"fill and verify index {', '.join(names)}"
+        case "rewrite" | "check column":
+            column = next((each.name.O for each in table.cols if each.id == phase.column), "")
+            return f"{'rewrite' if phase.element else 'check'} column {column}"
+        case "check rows" if phase.rule is not None and phase.rule.kind != "exchange":
+            return f"check rows against the {phase.rule.kind}"
+        case "check rows" | "check fits":
+            return "check rows against the partition"
+        case "move":
+            return f"move rows of {len(phase.sources)} to {len(phase.targets)} partition(s)"
+    return ""
 
 
 def runner(txn: Transaction, work: Work) -> str:

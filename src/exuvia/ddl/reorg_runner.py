@@ -12,8 +12,7 @@ from typing import Protocol
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrDupEntry, ErrUnknown
 from exuvia.catalog.table import Table
-from exuvia.pipeline.plans import Plan
-from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Running, Waiting
+from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Running, Waiting
 
 AGAIN_S = 1.0
 
@@ -36,7 +35,7 @@ class RunningReorg(Protocol):
 class ReorgFactory(Protocol):
     """How a worker gets one: wired by node/, or by a test."""
 
-    def __call__(self, job_id: int, epoch: int, table: Table, plan: Plan) -> RunningReorg:
+    def __call__(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
         """The reorg of a job at that epoch of it."""
 
 

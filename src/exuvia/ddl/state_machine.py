@@ -370,10 +370,10 @@ def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
 
 
 def _wait(job: Job, snapshot: CatalogSnapshot, verdict: StepWait) -> Decision:
-    """Nothing moves, and the job says why; a plan says what is to run meanwhile."""
+    """Nothing moves, and the job says why; a reorg may be to run meanwhile."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
-    order = ReorgOrder.RUN if verdict.plan else ReorgOrder.NONE
-    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, plan=verdict.plan)
+    order = ReorgOrder.RUN if verdict.reorg else ReorgOrder.NONE
+    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, work=verdict.reorg)
 
 
 def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:

@@ -45,7 +45,7 @@ from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
-from exuvia.pipeline.plans import Plan
+from exuvia.pipeline.reorg import Reorg
 
 IDLE_S = 1.0
 LAG_POLL_S = 0.05
@@ -224,19 +224,19 @@ class JobWorker:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = self.rests = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
-            self._open_reorg(txn, job, decision.plan)
+            self._open_reorg(txn, job, decision.work)
         elif decision.job != job and (decision.parks or self._may_note(now)):
             self._write(txn, decision)
         return lambda: FILL_POLL_S
 
-    def _open_reorg(self, txn: Transaction, job: Job, plan: Plan | None) -> None:
+    def _open_reorg(self, txn: Transaction, job: Job, work: Reorg | None) -> None:
         """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
         table = self._context.schemas.table_by_id(txn, job.table_id)
-        if table is None or plan is None:
+        if table is None or work is None:
             return
         self._context.campaign.guard(txn)
         epoch = take_epoch(txn, job.id)
-        reorg = self._context.reorg_factory(job.id, epoch, table, plan)
+        reorg = self._context.reorg_factory(job.id, epoch, table, work)
         self.reorg = ReorgRunner(reorg, partial(self._context.unforeseen, job.id))
         txn.notify("reorg")
 

@@ -29,7 +29,7 @@ from exuvia.node import logs
 from exuvia.node.assemble import JUDGE, Base, Options, assemble
 from exuvia.node.loops import Loops, in_thread, notify_all
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
-from exuvia.pipeline.plans import Plan
+from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.stats.ddl_handler import NewIndexes
 from exuvia.stats.owner import Stats
@@ -82,12 +82,12 @@ class Back:
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
         self._loops = Loops(store, clock, self._broken)
 
-    def _reorg(self, job_id: int, epoch: int, table: Table, plan: Plan) -> RunningReorg:
-        from exuvia.pipeline.reorgs import open_reorg
+    def _reorg(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
+        from exuvia.pipeline.phase_runner import PhaseRunner
 
         store = self.base.store
         keep = NewIndexes(store)
-        return open_reorg(store, job_id, epoch, table, plan, self._spark, JUDGE, keep)
+        return PhaseRunner(store, job_id, epoch, table, work, self._spark, JUDGE, keep)
 
     def _broken(self, name: str) -> None:
         self.code = CRASHED
@@ -125,7 +125,7 @@ def _say_loudly(job_id: int, error: Exception) -> None:
 
 def _load_pipeline() -> None:
     """What the first fill needs takes half a second to import: better before it comes."""
-    import_module("exuvia.pipeline.reorgs")
+    import_module("exuvia.pipeline.phase_runner")
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -6,6 +6,6 @@ loads.
     verify/               whether what was written is what the rows say
     settings, throttle    what one transaction may hold, how many tasks may write, room for clients
     executor, spark       who runs kernels: this process, or Spark's Python workers
-    reorg                 the object that a job's worker steps
+    reorg, phase_runner   a reorg as a tuple of phases; who walks them for a job's worker
     bulk                  loading an unpublished table
 """

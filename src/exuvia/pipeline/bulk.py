@@ -31,8 +31,7 @@ from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder
-from exuvia.pipeline.verify.compare import order_for
+from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder, order_for
 
 _COMMIT_ROWS = 10_000
 

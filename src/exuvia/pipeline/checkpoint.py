@@ -26,7 +26,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Span, judge
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.progress import Done
+from exuvia.pipeline.reorg import Done
 from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.task import Task, TaskOrder
 
@@ -106,8 +106,8 @@ def _handles(job_id: int) -> Span:
 
 
 def _handle(order: TaskOrder, span: Span) -> bytes:
-    about = (order.table_id, order.index_ids[0], order.element.encode(), span)
-    return _handle_of(order.job_id, *about)
+    element = order.remembered_as
+    return _handle_of(order.job_id, order.table_id, element.ids[0], element.type.encode(), span)
 
 
 def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: Span) -> bytes:
@@ -119,17 +119,17 @@ def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: S
 
 def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     """The store's keys and payloads that say "this span of the order is finished"."""
-    table = _table()
+    table, element = _table(), order.remembered_as
     values = {
         "job_id": order.job_id,
-        "curr_ele_id": order.index_ids[0],
-        "curr_ele_type": order.element.encode(),
-        "ele_id": order.index_ids[0],
-        "ele_type": order.element.encode(),
+        "curr_ele_id": element.ids[0],
+        "curr_ele_type": element.type.encode(),
+        "ele_id": element.ids[0],
+        "ele_type": element.type.encode(),
         "start_key": span.start,
         "end_key": span.end,
         "physical_id": order.table_id,
-        "reorg_meta": json.dumps({"rows": rows, "elements": order.index_ids}).encode(),
+        "reorg_meta": json.dumps({"rows": rows, "elements": element.ids}).encode(),
     }
     row = [values[column.name.L] for column in table.info.cols]
     txn = Transaction(_Nowhere(), _Nothing())
@@ -139,7 +139,9 @@ def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
 
 
 def put_whole(txn: Transaction, order: TaskOrder, span: Span, rows: int) -> None:
-    """Everything of the order is finished; the caller's transaction requires its epoch."""
+    """Everything of the order is finished. The commit raises Deposed where its epoch is gone."""
+    for fence in order.fences:
+        txn.require_equal(*fence)
     for key, payload in pairs(_as_whole(order), span, rows):
         txn.put(key, payload)
 
@@ -152,7 +154,7 @@ def whole(txn: Transaction, order: TaskOrder) -> Done | None:
 
 
 def _as_whole(order: TaskOrder) -> TaskOrder:
-    return msgspec.structs.replace(order, element=f"{order.element}whole_")
+    return msgspec.structs.replace(order, element=order.remembered_as.whole)
 
 
 def finished(txn: Transaction, order: TaskOrder, count: Callable[[Span], int]) -> Finished:
@@ -165,7 +167,8 @@ def finished(txn: Transaction, order: TaskOrder, count: Callable[[Span], int]) -
 def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span], int]) -> Finished:
     """Likewise, of everything that is finished for the job."""
     found: list[tuple[Span, int]] = []
-    wanted = (order.index_ids[0], order.element.encode(), order.table_id)
+    element = order.remembered_as
+    wanted = (element.ids[0], element.type.encode(), order.table_id)
     for row in rows:
         if (row.ele_id, row.ele_type, row.physical_id) == wanted:
             span = Span(row.start_key, row.end_key)

@@ -1,298 +1,223 @@
-"""A reorg: indexes filled from their table's rows, then verified. The object that a job's worker
-steps.
+"""A reorg is a visible tuple of phases: made by an action's step, walked by phase_runner.py.
 
-    spans finished before  <- mysql.tidb_ddl_reorg
-    loop    missing spans, cut anew -> a wave of fill tasks -> outcomes, until none is missing
-    then    verification's waves -> no fault -> Done
+    fill_indexes    fill -> compare                                     partition by partition
+    change_column   rewrite -> verify column, or check column,
+                    then fill -> compare, of the indexes that follow    partition by partition
+    check_rows      check rows
+    exchange_rows   check fits -> check rows, of either side where it has CHECKs
+    move_rows       move -> check moved -> compare, of each new partition
 
-Small tables (exuvia_pipeline_inline_rows) are done in this process, a transaction a step; others
-on Spark, where a step only looks. The life of a reorg is a generator that can be begun anew at any
-time: all it knows is in the store.
+A phase that writes has an `element`: each span it has finished is a row of mysql.tidb_ddl_reorg
+under that name (checkpoint.py), so whoever takes over goes on with the spans that are missing. A
+phase that only reads keeps nothing and begins anew. What each kernel does: task.py.
+
+Plain data, without a store and without numpy: actions make it, EXPLAIN prints it (ddl/explain.py).
+
+What a reorg answers when it is stepped; the job's worker matches all of it:
+
+    Running      goes on; what to show, and when to step again
+    Waiting      cannot go on now, and why (law 10); stepping again tries again
+    Done         every phase has ended well: the element may become public
+    Duplicates   the unique index cannot be: what is there twice
+    Failed       cannot be done, or verification found faults (law 9)
+
+Deposed is raised: the epoch was lost, the reorg belongs to somebody else or to nobody.
 """
 
-import time
-from collections.abc import Callable, Generator
+from typing import NamedTuple
 
 import msgspec
 
-from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
-from exuvia.catalog.table import Table
-from exuvia.kv.store import Store
-from exuvia.pipeline import checkpoint, task
-from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
-from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, Summary
-from exuvia.pipeline.progress import Done, Duplicates, Failed, Progress, Rate, Running, Waiting
-from exuvia.pipeline.settings import Dial, PipelineSettings, Variables
-from exuvia.pipeline.spans import cut
-from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import MOST_DUPLICATES, FoundDuplicate, Outcome, Task, TaskOrder
-from exuvia.pipeline.verify import judge
-from exuvia.pipeline.verify.compare import sample, verification
-from exuvia.pipeline.verify.judge import Fault
+from exuvia.base.errors import Refused
 
-_WAVE_TASKS = 64
-_RETRY_S = 1.0
-
-Life = Generator[Progress, None, None]
+COMPARE = "compare"
+"""No kernel of one span, but a conversation of several: verify/compare.py."""
+MOST_CHECKED_ROWS = 100_000
+"""Rows of a span that is held to a rule: all that the rule looks up is read in one snapshot."""
 
 
-class Reorg:
-    """See the module. `spark` None: always in this process. One thread steps it."""
+class ReorgElement(msgspec.Struct, frozen=True):
+    """What finished spans are remembered as: type and ids, as in mysql.tidb_ddl_reorg."""
 
-    whole_rows = 0  # of the table that this is a partition of
-    _missing = 0  # spans that are not finished
-    keep: Keep | None = None  # who is given the statistics of what is filled, where they are wanted
-    summary: Summary | None = None  # of all rows, once it is done
-    _gathered: Gathered | None = None
-    _at_least = False  # some spans were not searched for duplicates to the end
+    type: str
+    ids: tuple[int, ...]
 
-    def __init__(
-        self,
-        store: Store,
-        job_id: int,
-        epoch: int,
-        table: Table,
-        index_ids: list[int],
-        spark: Spark | None = None,
-        dial: Dial | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._table = table
-        self.order = TaskOrder(
-            job_id=job_id,
-            epoch=epoch,
-            info=table.info,
-            revision=table.revision,
-            database=table.database,
-            database_revision=table.database_revision,
-            index_ids=tuple(index_ids),
-            evaluator=table.evaluator,
-            physical_id=table.physical_id,
+    @property
+    def whole(self) -> "ReorgElement":
+        """What says that all of it is finished, and verified, in one partition."""
+        return ReorgElement(f"{self.type}whole_", self.ids)
+
+
+class TableRule(msgspec.Struct, frozen=True):
+    """What rows are held to: its kind ("check", "foreign key", ...) and the element's number.
+
+    Kind "exchange": the CHECKs of the other side; 0: for rows of the plain table, 1: of the
+    partition."""
+
+    kind: str
+    element: int
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Every row of some physical tables, by one kernel."""
+
+    kernel: str
+    over: tuple[int, ...] = ()  # ids of those physical tables; none: of all the reorg is about
+    element: ReorgElement | None = None  # of a phase that writes
+    index_ids: tuple[int, ...] = ()  # COMPARE without any: all indexes that writers keep
+    column: int = 0  # id of a column that changes
+    changing: int = 0  # id of the one that its new values stand in, or are held to
+    router: str = ""  # where rows belong: a name, see kernels/move.py
+    sources: tuple[int, ...] = ()  # ids of the partitions whose rows move, or are to be joined
+    targets: tuple[int, ...] = ()  # and where they go
+    rule: TableRule | None = None
+    verifies: bool = False  # left out where exuvia_ddl_verify is off
+    gathers: bool = False  # statistics of the rows, where they are wanted
+    most_rows: int = 0  # of a span; 0: as the settings say
+    explained_by: "Phase | None" = None  # counts all rows of which this one refuses the first
+
+    @property
+    def label(self) -> str:
+        """What people are told that it does."""
+        if self.element is not None:
+            return "fill"
+        return "verify" if self.verifies else "check"
+
+
+class Reorg(msgspec.Struct, frozen=True):
+    """Its phases in order. `over`: physical tables whose rows it is about, none: all of the
+    table's. `by_partition`: each partition goes through all phases before the next one begins, and
+    one that has is remembered as that."""
+
+    phases: tuple[Phase, ...]
+    over: tuple[int, ...] = ()
+    by_partition: ReorgElement | None = None
+
+
+def fill_indexes(index_ids: tuple[int, ...]) -> Reorg:
+    """Every row's entries of these indexes of the job's table, then compared with it (law 9)."""
+    return Reorg(_fill(index_ids, gathers=True), by_partition=_indexes(index_ids))
+
+
+def _indexes(index_ids: tuple[int, ...]) -> ReorgElement:
+    return ReorgElement("_idx_", index_ids)
+
+
+def _fill(index_ids: tuple[int, ...], *, gathers: bool) -> tuple[Phase, ...]:
+    element = _indexes(index_ids)
+    return (
+        Phase(kernel="fill", element=element, index_ids=index_ids, gathers=gathers),
+        Phase(kernel=COMPARE, index_ids=index_ids, verifies=True),
+    )
+
+
+def change_column(column: int, changing: int, index_ids: tuple[int, ...]) -> Reorg:
+    """Rows written with, or held to, the new type of a column; then indexes that follow from it.
+
+    Ids: of the column, of the hidden one that is filled (0: rows are only read), of indexes."""
+    meant = changing or column
+    element = ReorgElement("_col_", (meant,))
+    check = Phase(kernel="check column", column=column, changing=meant)
+    rewrite = Phase(
+        kernel="rewrite",
+        element=element,
+        column=column,
+        changing=meant,
+        explained_by=check,
+    )
+    verify = Phase(kernel="verify column", changing=meant, verifies=True)
+    rows = (rewrite, verify) if changing else (check,)
+    fill = _fill(index_ids, gathers=False) if index_ids else ()
+    return Reorg((*rows, *fill), by_partition=element)
+
+
+def check_rows(kind: str, element: int) -> Reorg:
+    """Every row held to a rule of the job's table; what offends is counted and listed."""
+    rule = TableRule(kind, element)
+    return Reorg((Phase(kernel="check rows", rule=rule, most_rows=MOST_CHECKED_ROWS),))
+
+
+def exchange_rows(router: str, source: int, partition: int, *, checks: bool) -> Reorg:
+    """Every row under the id of a plain table belongs to a partition. `router`: its name; `checks`:
+    either side has CHECKs, and rows of each are held to those of the other."""
+    fits = Phase(kernel="check fits", over=(source,), router=router, sources=(partition,))
+    sides = (source, partition) if checks else ()
+    held = (
+        Phase(
+            kernel="check rows",
+            over=(physical,),
+            rule=TableRule("exchange", side),
+            most_rows=MOST_CHECKED_ROWS,
         )
-        self._own = self.order  # what it is about, while `order` is what tasks are about
-        self._dial = dial or Variables(store, monotonic, job_id=job_id)
-        self._crew = Executor(store, spark, self._dial, monotonic)
-        self._rate = Rate()
-        self._now = 0.0
-        self._again_at = 0.0
-        self._reason = ""
-        self._rows = 0
-        self._total = 0
-        self._known = False
-        self._kernel = "fill"
-        self._finished = 0
-        self._ended: Progress | None = None
-        self._life = self._live()
-        self.spans_done = 0
-        self.spans_skipped = 0
+        for side, physical in enumerate(sides)
+    )
+    return Reorg((fits, *held), over=sides or (source,))
 
-    def step(self, now: float) -> Progress:
-        """Go on a little. Raises Deposed."""
-        self._now = now
-        if self._ended is not None:
-            return self._ended
-        if now < self._again_at:
-            return Waiting(self._reason, self._rows, self._again_at - now)
-        try:
-            reached = next(self._life)
-        except (Unavailable, Conflict) as error:
-            return self._pause(str(error))
-        except Refused as error:
-            reached = Failed(error)
-        if isinstance(reached, (Done, Duplicates, Failed)):
-            self._ended = reached
-        return reached
 
-    def stop(self) -> None:
-        """Let everything go, tasks too. A later step begins anew from what is finished."""
-        self._crew.cancel()
-        self._life.close()
-        self._life = self._live()
+def move_rows(router: str, sources: tuple[int, ...], targets: tuple[int, ...]) -> Reorg:
+    """Rows of the old partitions copied to the new ones, then both sets compared. Physical ids; the
+    router's name."""
+    move = Phase(
+        kernel="move",
+        over=sources,
+        element=ReorgElement("_par_", (1,)),
+        router=router,
+        sources=sources,
+        targets=targets,
+    )
+    both = Phase(
+        kernel="check moved",
+        over=(*sources, *targets),
+        router=router,
+        sources=sources,
+        verifies=True,
+    )
+    return Reorg((move, both, Phase(kernel=COMPARE, over=targets, verifies=True)), over=sources)
 
-    def _pause(self, reason: str) -> Waiting:
-        """What stopped it may be that it was left long ago. Raises Deposed."""
-        self.stop()
-        self._check_epoch()
-        self._reason, self._again_at = reason, self._now + _RETRY_S
-        return Waiting(reason, self._rows, _RETRY_S)
 
-    # -- as one of many ------------------------------------------------------------------------
+# -- what it answers -------------------------------------------------------------------------------
 
-    def found_whole(self) -> Done | None:
-        """What an earlier driver did, if it finished everything, verification too."""
-        txn = self._store.begin()
-        try:
-            return checkpoint.whole(txn, self._own)
-        finally:
-            txn.rollback()
 
-    def keep_whole(self, rows: int) -> None:
-        """Let a later driver know that everything is finished. Raises Conflict, Deposed."""
-        txn = self._store.begin()
-        try:
-            for fence in self._own.fences:
-                txn.require_equal(*fence)
-            checkpoint.put_whole(txn, self._own, self._table.row_span(), rows)
-            txn.commit()
-        finally:
-            txn.rollback()
+class Running(NamedTuple):
+    """`rows_done` counts table rows; `phase` is fill, verify or check; `wake_s`: step again after
+    so long."""
 
-    # -- the life of a reorg ---------------------------------------------------------------------
+    rows_done: int
+    rows_per_s: float
+    eta_s: float | None
+    phase: str
+    note: str
+    wake_s: float = 0.0
 
-    def _check_epoch(self) -> None:
-        """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""
-        txn = self._store.begin()
-        try:
-            if any(txn.get(key) != payload for key, payload in self.order.fences):
-                raise Deposed("the reorg was left")
-        finally:
-            txn.rollback()
 
-    def _live(self) -> Life:
-        self._check_epoch()
-        settings = self._dial.read()
-        self._total = self._store.count(self._table.row_span())
-        self._choose(settings)
-        rows = max(self._total, self.whole_rows)
-        wants = self.keep is not None and settings.statistics and rows >= LEAST_ROWS
-        if wants and self._gathered is None:
-            self._gathered = Gathered(self.order, rows)
-        duplicates = yield from self._fill()
-        if duplicates:
-            yield self._refusal(duplicates)
-            return
-        faults = yield from self._verify(settings.verify)
-        if faults:
-            name = self._table.info.name.O
-            yield Failed(faults[0].refusal(name))
-            return
-        if self.keep is not None and self._gathered is not None:
-            self.summary = self._gathered.whole(self._table.row_span())
-            if self.summary is not None:
-                self.keep(self.order, self._table, self.summary)
-        yield Done(self._rows, self.spans_done, self.spans_skipped)
+class Waiting(NamedTuple):
+    """A reason in words, for the job's row."""
 
-    def _choose(self, settings: PipelineSettings) -> None:
-        """Who does it, by the rows of the whole table."""
-        self._crew.choose(max(self._total, self.whole_rows) <= settings.inline_rows)
+    reason: str
+    rows_done: int = 0
+    wake_s: float = 1.0
 
-    def _fill(self) -> Generator[Progress, None, list[FoundDuplicate]]:
-        """Waves of fill tasks until no span is missing, or duplicates were found."""
-        while True:
-            base, tasks = self._plan()
-            if not tasks:
-                self._rows = base
-                return []
-            if self._gathered is not None:
-                tasks = self._gathered.asking(tasks)
-            outcomes = yield from self._run(tasks, "fill", base)
-            if self._gathered is not None:
-                self._gathered.take(tasks, outcomes)
-            self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
-            duplicates = [found for outcome in outcomes for found in outcome.duplicates]
-            if duplicates:
-                full = any(len(each.duplicates) >= MOST_DUPLICATES for each in outcomes)
-                self._at_least = full or len(tasks) < self._missing
-                return duplicates
 
-    def _plan(self) -> tuple[int, list[Task]]:
-        """Rows finished so far, and a wave of tasks for what is missing."""
-        txn = self._store.begin()
-        try:
-            finished = checkpoint.finished(txn, self.order, self._store.count)
-            self.order = msgspec.structs.replace(
-                self.order, run=txn.sequence, at_once=self._crew.at_once
-            )
-        finally:
-            txn.rollback()
-        if not self._known:
-            self._known, self.spans_skipped = True, finished.number
-        if finished.number > self._finished:
-            self._finished = finished.number
-            self._crew.moved()
-        missing = finished.spans.missing(self._table.row_span())
-        whole = self._total if missing == [self._table.row_span()] else None
-        at_once = self._crew.at_once
-        rows = self._span_rows()
-        uneven = self._kernel == "fill" and rows >= LEAST_SPAN_ROWS
-        spans = cut(self._store, missing, rows, whole, at_once, uneven)
-        self._missing = len(spans)
-        tasks = [
-            Task(kind=self._kernel, order=self.order, span=span, ordinal=n)
-            for n, span in enumerate(spans[:_WAVE_TASKS])
-        ]
-        return finished.rows, tasks
+class Done(NamedTuple):
+    """`spans_skipped` were finished by an earlier run."""
 
-    def _span_rows(self) -> int:
-        wanted = self._dial.read().span_rows
-        return run_rows(self._table, self.order.index_ids, wanted, self._kernel == "fill")
+    rows: int
+    spans_done: int = 0
+    spans_skipped: int = 0
 
-    def _verify(self, mode: str) -> Generator[Progress, None, list[Fault]]:
-        if mode == "off":
-            return []
-        if mode == "sample":
-            return [
-                fault
-                for index in self._table.info.indexes
-                if index.id in self.order.index_ids
-                for fault in sample(self._store, self._table, index)
-            ]
-        yield self._running("verify", 0.0)
-        facts = self._store, self.order, self._span_rows(), self._total, self._crew.at_once
-        waves = verification(*facts)
-        outcomes: list[Outcome] | None = None
-        while True:
-            try:
-                tasks = waves.send(outcomes) if outcomes is not None else next(waves)
-            except StopIteration as end:
-                faults: list[Fault] = end.value
-                return faults
-            outcomes = yield from self._run(tasks, "verify", self._rows)
 
-    def _run(
-        self, tasks: list[Task], phase: str, base: int
-    ) -> Generator[Progress, None, list[Outcome]]:
-        """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
-        self._crew.start(f"exuvia-job-{self.order.job_id}", tasks)
-        while not self._crew.done():
-            wake_s = self._crew.step()
-            if phase == "fill":
-                self._look(base)
-            if not self._crew.done():
-                yield self._running(phase, wake_s)
-        outcomes = self._crew.outcomes()
-        if phase == "fill":
-            self._look(base)
-        return outcomes
+class Duplicates(NamedTuple):
+    """Texts of all that were found (capped), and the 1062 to end the job with: the first of them,
+    and how many there are."""
 
-    def _look(self, base: int) -> None:
-        """Count rows: those of finished spans, and what running tasks say."""
-        txn = self._store.begin()
-        try:
-            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
-        finally:
-            txn.rollback()
-        self._rate.seen(self._now, self._rows)
+    texts: list[str]
+    error: Refused
 
-    def _running(self, phase: str, wake_s: float) -> Running:
-        missing = max(0, self._total - self._rows)
-        eta_s = self._rate.eta_s(missing) if phase == "fill" else None
-        settings = self._dial.read()
-        note = self._note()
-        silent_s = self._rate.silence_s(self._now) if phase == "fill" else 0.0
-        if silent_s or not (self._rows or self._crew.is_started):
-            note = f"{self._crew.excuse(settings)}: no row for {silent_s:.0f} s; {note}"
-        rate = self._rate.rows_per_s() if phase == "fill" else 0.0
-        return Running(self._rows, rate, eta_s, phase, note, wake_s)
 
-    def _note(self) -> str:
-        """Spans so far, those of earlier drivers apart."""
-        before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
-        return f"spans done: {self.spans_done}{before}"
+class Failed(NamedTuple):
+    """What ends the job."""
 
-    def _refusal(self, found: list[FoundDuplicate]) -> Duplicates:
-        """All of them in words, and as 1062 with their number."""
-        error = judge.duplicates_refusal(self._table, found, len(found), at_least=self._at_least)
-        return Duplicates([each.text for each in found[:MOST_DUPLICATES]], error)
+    error: Refused
+
+
+Progress = Running | Waiting | Done | Duplicates | Failed

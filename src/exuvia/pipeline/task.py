@@ -29,7 +29,7 @@ from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.reorg import ReorgElement, TableRule
 
 DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "done",
@@ -54,13 +54,13 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     index_ids: tuple[int, ...]
     run: int = 0
     at_once: int = 1  # tasks that may write side by side
-    element: str = "_idx_"  # what `index_ids` are ids of: "_col_" while rows are rewritten
+    element: ReorgElement | None = None  # what finished spans are remembered as; None: the indexes
     changing: int = 0  # id of the column whose change is meant (catalog/convert/type_change.py)
     physical_id: int = 0  # of the partition that is worked on, 0 for a table without
     router: str = ""  # where rows belong: a name, see pipeline/kernels/move.py
     sources: tuple[int, ...] = ()  # ids of the partitions whose rows move
     evaluator: str = ""  # of virtual columns: a name, see catalog/table.py
-    check: CheckRows | None = None  # what rows are held to
+    rule: TableRule | None = None  # what rows are held to
     judge: str = ""  # who makes a rule of it: a name, see pipeline/verify/rules.py
 
     @property
@@ -87,6 +87,11 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
         return self.physical_id or self.info.id
 
     @property
+    def remembered_as(self) -> ReorgElement:
+        """What its finished spans are, as their rows name it."""
+        return self.element or ReorgElement("_idx_", self.index_ids)
+
+    @property
     def fences(self) -> list[Equal]:
         """What every write of the reorg requires (law 2).
 
@@ -94,6 +99,23 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
         if not self.job_id:
             return []
         return [Equal(k.meta("reorg", self.job_id), k.number(self.epoch))]
+
+
+def order_for(
+    table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0
+) -> TaskOrder:
+    """An order about a table as planned."""
+    return TaskOrder(
+        job_id=job_id,
+        epoch=epoch,
+        info=table.info,
+        revision=table.revision,
+        database=table.database,
+        database_revision=table.database_revision,
+        index_ids=index_ids,
+        evaluator=table.evaluator,
+        physical_id=table.physical_id,
+    )
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,17 +28,13 @@ from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.owner import Ddl, FillLoop
-from exuvia.ddl.reorg_runner import RunningReorg as AnyReorg
 from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot
 from exuvia.kv.store import ForwardingStore, Presence
 from exuvia.node.assemble import JUDGE
-from exuvia.pipeline.check_reorg import CheckReorg
-from exuvia.pipeline.plans import ChangeColumn, CheckRows, FillIndexes, Plan
-from exuvia.pipeline.progress import Running, Waiting
-from exuvia.pipeline.reorg import Reorg
-from exuvia.pipeline.rewrite_reorg import ColumnReorg
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import Reorg, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.sim import news
 from exuvia.sim.laws import History
@@ -283,7 +279,7 @@ class Stragglers:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.reorgs: list[AnyReorg] = []
+        self.reorgs: list[PhaseRunner] = []
 
     def step(self, now: float) -> float:
         """One transaction of the oldest; it is forgotten when it ends or is refused."""
@@ -314,15 +310,11 @@ def back(
     campaign = Campaign(store, member)
     stragglers = Stragglers(random)
 
-    def reorg(job_id: int, epoch: int, table: Table, plan: Plan) -> AnyReorg:
-        def one() -> Reorg:
+    def reorg(job_id: int, epoch: int, table: Table, work: Reorg) -> PhaseRunner:
+        def one() -> PhaseRunner:
             dial, now = Fixed(settings), clock.monotonic
-            if isinstance(plan, CheckRows):
-                return CheckReorg(store, job_id, epoch, table, plan, JUDGE, None, dial, now)
-            if isinstance(plan, ChangeColumn):
-                return ColumnReorg(store, job_id, epoch, table, plan, None, dial, now)
-            ids = list(plan.indexes) if isinstance(plan, FillIndexes) else []
-            return Reorg(store, job_id, epoch, table, ids, None, dial, now)
+            order = store, job_id, epoch, table, work
+            return PhaseRunner(*order, judge=JUDGE, dial=dial, monotonic=now)
 
         if random.random() < 0.5:
             stragglers.reorgs.append(one())

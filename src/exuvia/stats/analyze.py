@@ -142,17 +142,7 @@ def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], SparkTask
 
 
 def _order(table: Table, subject: Subject) -> task.TaskOrder:
-    return task.TaskOrder(
-        job_id=0,
-        epoch=0,
-        info=table.info,
-        revision=table.revision,
-        database=table.database,
-        database_revision=table.database_revision,
-        index_ids=tuple(index.id for index in subject.indexes),
-        physical_id=0 if table.physical_id == table.info.id else table.physical_id,
-        evaluator=table.evaluator,
-    )
+    return task.order_for(table, tuple(index.id for index in subject.indexes))
 
 
 def _task(

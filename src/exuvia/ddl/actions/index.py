@@ -54,7 +54,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.pipeline.plans import FillIndexes
+from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -346,7 +346,7 @@ def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled:
         return None
-    return StepWait("", FillIndexes(job.exuvia_elements))
+    return StepWait("", reorg.fill_indexes(job.exuvia_elements))
 
 
 def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:

@@ -24,7 +24,7 @@ from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import Job
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.plans import FillIndexes
+from exuvia.pipeline import reorg
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -51,7 +51,7 @@ def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     indexes = tuple(each.id for each in the_table(snapshot).indexes if not each.exuvia_clustered)
     if snapshot.table_is_empty or snapshot.filled or not indexes:
         return None
-    return StepWait("", FillIndexes(indexes))
+    return StepWait("", reorg.fill_indexes(indexes))
 
 
 CREATE_LOADED = load(

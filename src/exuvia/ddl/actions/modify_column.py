@@ -67,7 +67,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
 from exuvia.ddl.job import Job, arguments, job_for, raw
-from exuvia.pipeline.plans import ChangeColumn
+from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,
@@ -492,7 +492,7 @@ def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refuse
     found = modification_of(job)
     hidden = tuple(index for _, index in found.changing_idxs)
     changing = found.changing_column_id if found.kind == ChangeKind.ROWS else 0
-    return StepWait("", ChangeColumn(found.column.id, changing, hidden))
+    return StepWait("", reorg.change_column(found.column.id, changing, hidden))
 
 
 def _ranges(job: Job, snapshot: CatalogSnapshot, ids: list[int]) -> tuple[DeleteRange, ...]:

@@ -43,7 +43,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, JobEvent, ReadSet, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.pipeline.plans import FitRows
+from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
@@ -227,7 +227,7 @@ def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | 
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     sides = plain.physical_ids[0], _definition(job, snapshot).id
     checks = bool(_obeyed(job, table) or _obeyed(job, plain))
-    return StepWait("", FitRows(asked(job).router, *sides, checks))
+    return StepWait("", reorg.exchange_rows(asked(job).router, *sides, checks=checks))
 
 
 def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:

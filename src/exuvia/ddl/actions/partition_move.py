@@ -45,7 +45,7 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments, job_for
-from exuvia.pipeline.plans import MoveRows
+from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY
@@ -197,7 +197,9 @@ def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
     partition = partition_of(snapshot)
     sources = tuple(each.id for each in partition.dropping_definitions)
     targets = tuple(each.id for each in partition.adding_definitions)
-    return StepWait("", MoveRows(arguments(job, MovePartitionsArgs).router, sources, targets))
+    return StepWait(
+        "", reorg.move_rows(arguments(job, MovePartitionsArgs).router, sources, targets)
+    )
 
 
 def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:

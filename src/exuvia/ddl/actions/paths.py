@@ -5,7 +5,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import After, Edit, Leave, Publish, Step
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.job import Job
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
 WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -40,4 +40,4 @@ def rows_obey(
     if snapshot.table_is_empty or snapshot.filled or not is_asked:
         return None
     (element,) = job.exuvia_elements
-    return StepWait("", CheckRows(kind, element))
+    return StepWait("", reorg.check_rows(kind, element))

@@ -209,10 +209,10 @@ def is_narrow(table: Table, index_ids: Sequence[int]) -> bool:
     return plain and not table.info.is_common_handle and families <= NUMBERS
 
 
-def run_rows(table: Table, index_ids: Sequence[int], wanted: int, is_fill: bool) -> int:
+def run_rows(table: Table, index_ids: Sequence[int], wanted: int) -> int:
     """Rows of one run where a span is to have `wanted`: more where entries are narrow, less where
     several indexes are filled in one pass, for memory's sake."""
-    if is_fill and wanted >= LEAST_SPAN_ROWS and is_narrow(table, index_ids):
+    if wanted >= LEAST_SPAN_ROWS and is_narrow(table, index_ids):
         wanted *= _NARROW
     return max(min(wanted, LEAST_SPAN_ROWS), wanted // len(index_ids))
 

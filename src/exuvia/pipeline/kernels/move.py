@@ -53,7 +53,7 @@ from exuvia.pipeline.kernels.entries import (
     take,
 )
 from exuvia.pipeline.settings import Dial
-from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
 
 # -- where rows belong -----------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Move:
             if held == value:
                 continue
             if batch.index_id or logical.decode(held) != logical.decode(value):
-                raise fault(logical, [keys[n][k.HANDLE_AT :].hex()])
+                raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:
@@ -339,11 +339,6 @@ def _packed(keys: list[bytes]) -> Array:
     return np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
 
 
-def fault(table: Table, handles: list[str]) -> Refused:
-    """8223 for rows that are not the same in both sets."""
-    return ErrDataInconsistent(table.info.name.O, "partitions that change", handles[0], "", "")
-
-
 # -- what reads only -------------------------------------------------------------------------------
 
 
@@ -364,6 +359,17 @@ def check_moved(store: Store, task: Task) -> Steps:
     finally:
         snapshot.close()
     return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
+
+
+def unlike(table: Table, handle: str) -> Refused:
+    """8223 for a row that is not the same in both sets."""
+    return ErrDataInconsistent(table.info.name.O, "partitions that change", handle, "", "")
+
+
+def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
+    """8223, where tasks of `check moved` found rows without a twin."""
+    handles = [handle for outcome in outcomes for handle in outcome.result[1]]
+    return unlike(order.logical, handles[0]) if handles else None
 
 
 def _without_twin(

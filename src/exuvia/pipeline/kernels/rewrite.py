@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Refused, counted
+from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
@@ -43,7 +44,7 @@ from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.settings import Dial
-from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, BatchSize, Steps, Traffic, held_back
 from exuvia.pipeline.verify.judge import row_name
 
@@ -252,6 +253,16 @@ def offending(error: Refused, number: int, first: Sequence[Sequence[str]]) -> Re
     return counted(error, number, [name for name, _ in first], listing)
 
 
+def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
+    """What all tasks of `check column` found, None where every row fits."""
+    number = sum(outcome.result[0] for outcome in outcomes)
+    if not number:
+        return None
+    code, state, text = next(o.result[2] for o in outcomes if o.result[2])
+    first = [row for outcome in outcomes for row in outcome.result[1]]
+    return offending(Refused(code, state, text), number, first)
+
+
 def check_column(store: Store, task: Task) -> Steps:
     """How many rows of the span do not fit the new type, the first as text, and the error."""
     table = task.order.table
@@ -286,6 +297,15 @@ def verify_column(store: Store, task: Task) -> Steps:
     finally:
         snapshot.close()
     return faults.outcome(task)
+
+
+def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
+    """8223, where tasks of `verify column` found rows that hold something else."""
+    first = [row for outcome in outcomes for row in outcome.result[1]]
+    if not first:
+        return None
+    table = order.info.name.O
+    return ErrDataInconsistent(table, "the column that changes", first[0][0], "", "")
 
 
 def differing(one: Vector, other: Vector) -> list[int]:

@@ -38,12 +38,12 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.executor import Executor
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.settings import Fixed
 from exuvia.pipeline.spans import cut
-from exuvia.pipeline.task import Outcome, Task, TaskOrder
+from exuvia.pipeline.task import Outcome, Task, TaskOrder, order_for
 from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
-from exuvia.pipeline.verify.rules import judge_named, refusal
+from exuvia.pipeline.verify.rules import refusal_of
 from exuvia.pipeline.verify.scan import Entry, Sums, buckets_for, index_of
 
 _BUCKETS_AT_ONCE = 1024
@@ -201,23 +201,6 @@ def check_index(
     return Report(index.idx_name.O, faults)
 
 
-def order_for(
-    table: Table, index_ids: tuple[int, ...], job_id: int = 0, epoch: int = 0
-) -> TaskOrder:
-    """An order about a table as planned."""
-    return TaskOrder(
-        job_id=job_id,
-        epoch=epoch,
-        info=table.info,
-        revision=table.revision,
-        database=table.database,
-        database_revision=table.database_revision,
-        index_ids=index_ids,
-        evaluator=table.evaluator,
-        physical_id=table.physical_id,
-    )
-
-
 def _fast(
     store: Store, table: Table, index: IndexInfo, monotonic: Callable[[], float]
 ) -> list[Fault]:
@@ -248,7 +231,7 @@ def done_here(
 def check_rule(
     store: Store,
     table: Table,
-    plan: CheckRows,
+    rule: TableRule,
     judge: str,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Refused | None:
@@ -256,27 +239,14 @@ def check_rule(
 
     Each span is judged in one snapshot, the rows and what they are held to: so there is no false
     alarm beside writers. Raises Unavailable, Deposed."""
-    order = replace(order_for(table, ()), check=plan, judge=judge)
+    order = replace(order_for(table, ()), rule=rule, judge=judge)
+    spans = cut(store, [part.row_span() for part in table.parts], SPAN_ROWS)
 
-    def rows() -> Generator[list[Task], list[Outcome], list[Outcome]]:
-        parts = [part.row_span() for part in table.parts]
-        spans = cut(store, parts, SPAN_ROWS, None, 1)
-        kind = "check rows"
-        outcomes = yield [
-            Task(kind=kind, order=order, span=s, ordinal=n) for n, s in enumerate(spans)
-        ]
-        return outcomes
+    def wave() -> Generator[list[Task], list[Outcome], list[Outcome]]:
+        tasks = (Task(kind="check rows", order=order, span=span) for span in spans)
+        return (yield _numbered(list(tasks)))
 
-    outcomes = done_here(store, rows(), monotonic)
-    number = sum(outcome.result[0] for outcome in outcomes)
-    if not number:
-        return None
-    first = [each for outcome in outcomes for each in outcome.result[1]]
-    txn = store.begin()
-    try:
-        return refusal(judge_named(judge)(txn, table, plan), number, first)
-    finally:
-        txn.rollback()
+    return refusal_of(store, order, done_here(store, wave(), monotonic))
 
 
 def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:

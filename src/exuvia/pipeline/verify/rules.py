@@ -22,8 +22,8 @@ from exuvia.kv.keys import HANDLE_AT
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.plans import CheckRows
-from exuvia.pipeline.task import Outcome, Task
+from exuvia.pipeline.reorg import TableRule
+from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 from exuvia.pipeline.verify.judge import row_name
 
@@ -45,7 +45,7 @@ class RowRule(Protocol):
         """What the statement is told, without the rows."""
 
 
-Judge = Callable[[Transaction, Table, CheckRows], RowRule]
+Judge = Callable[[Transaction, Table, TableRule], RowRule]
 
 
 @cache
@@ -65,6 +65,18 @@ def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refus
     rows = "row does" if number == 1 else "rows do"
     listing = f"{number} {rows} not obey: {', '.join(text for _, text in first)}{more}"
     return counted(rule.refusal(), number, [name for name, _ in first], listing)
+
+
+def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Refused | None:
+    """What all tasks of a check found, None where every row obeys."""
+    number = sum(outcome.result[0] for outcome in outcomes)
+    if not number:
+        return None
+    if order.rule is None:
+        raise Broken("a check without a rule")
+    first = [row for outcome in outcomes for row in outcome.result[1]]
+    with store.read() as txn:
+        return refusal(judge_named(order.judge)(txn, order.logical, order.rule), number, first)
 
 
 class Breaches:
@@ -93,7 +105,7 @@ class Breaches:
 
 def check_rows(store: Store, task: Task) -> Steps:
     """The kernel: how many rows of the span offend, and the first of them."""
-    table, plan = task.order.table, task.order.check
+    table, plan = task.order.table, task.order.rule
     if plan is None:
         raise Broken("a check without a rule")
     snapshot = fresh_snapshot(store, table)

@@ -28,7 +28,7 @@ from exuvia.cluster import member, owner
 from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg
 from exuvia.kv.packet import Span
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.reorg import TableRule
 from exuvia.sql import constants
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import (
@@ -138,7 +138,7 @@ def _check_key(session: SessionApi, table: Table, key: FkInfo) -> None:
     )
     from exuvia.sql.write.checks_judge import judge
 
-    plan = CheckRows("foreign key", key.exuvia_link)
+    plan = TableRule("foreign key", key.exuvia_link)
     named = f"{judge.__module__}:{judge.__name__}"
     error = check_rule(session.services.store, table, plan, named)
     if error is not None and _still_holds(session, table, key):
@@ -183,8 +183,8 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
 
 def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
     from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
-    from exuvia.pipeline.task import Outcome, Task
-    from exuvia.pipeline.verify.compare import done_here, order_for
+    from exuvia.pipeline.task import Outcome, Task, order_for
+    from exuvia.pipeline.verify.compare import done_here
 
     store = session.services.store
     sides: list[tuple[int, Span]] = [(0, part.row_span())]
@@ -213,7 +213,8 @@ def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
 
 def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     """ADMIN RECOVER | CLEANUP INDEX t i. Raises 1046, 1146, 1176."""
-    from exuvia.pipeline.verify.compare import done_here, order_for
+    from exuvia.pipeline.task import order_for
+    from exuvia.pipeline.verify.compare import done_here
     from exuvia.pipeline.verify.repair import Repair  # brings pyarrow: only for who asks for it
 
     table = existing_table(session, node.table)

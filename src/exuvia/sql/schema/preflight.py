@@ -32,7 +32,7 @@ from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS
 from exuvia.pipeline.kernels.rewrite import Offenders, offending
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.verify import judge, rules
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.write import checks_judge
@@ -178,7 +178,7 @@ def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
         return
     others = tuple(each for each in info.checks if each.id != wanted.id)
     whole = _with(table, evolve(info, constraint_info=(*others, wanted)))
-    rule = checks_judge.judge(at.txn, whole, CheckRows("check", wanted.id))
+    rule = checks_judge.judge(at.txn, whole, TableRule("check", wanted.id))
     found = rules.Breaches(rule, whole)
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):

@@ -47,7 +47,7 @@ from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import is_live
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.plans import CheckRows
+from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.verify.judge import text_of
 from exuvia.pipeline.verify.rules import RowRule
 from exuvia.sql.duck import engine as duck
@@ -354,6 +354,6 @@ _RULES: dict[str, Callable[[Transaction, Table, int], RowRule]] = {
 }
 
 
-def judge(txn: Transaction, table: Table, plan: CheckRows) -> RowRule:
+def judge(txn: Transaction, table: Table, plan: TableRule) -> RowRule:
     """The rule of a plan, in the transaction's snapshot."""
     return _RULES[plan.kind](txn, table, plan.element)

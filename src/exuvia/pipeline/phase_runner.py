@@ -1,0 +1,480 @@
+"""Walks a reorg's phases (reorg.py), in this process or on Spark. The object that a job's worker
+steps.
+
+    the table, or its partitions one after another      a partition that an earlier driver finished,
+      each of the reorg's phases in order               verification too, is passed over
+        writes    spans finished before  <- mysql.tidb_ddl_reorg
+                  loop   missing spans, cut anew -> a wave of tasks -> outcomes
+        reads     all spans -> one wave of tasks -> outcomes added up -> a refusal, or none
+        compare   verification's waves -> faults, or none
+      statistics of what was filled, and "all of it is finished"
+    -> Done
+
+Small tables (exuvia_pipeline_inline_rows) are done in this process, a transaction a step; others
+on Spark, where a step only looks. The walk is a generator that can be begun anew at any time: what
+was finished is in the store, and which phase is under way is all that is kept beside it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
+from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store
+from exuvia.pipeline import checkpoint, task
+from exuvia.pipeline.executor import Executor
+from exuvia.pipeline.kernels import move, rewrite
+from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
+from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, Together
+from exuvia.pipeline.reorg import (
+    COMPARE,
+    Done,
+    Duplicates,
+    Failed,
+    Phase,
+    Progress,
+    Reorg,
+    Running,
+    Waiting,
+)
+from exuvia.pipeline.settings import Dial, Variables
+from exuvia.pipeline.spans import cut
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, order_for
+from exuvia.pipeline.verify import rules
+from exuvia.pipeline.verify.compare import sample, verification
+from exuvia.pipeline.verify.judge import duplicates_refusal
+
+_WAVE_TASKS = 64
+_RETRY_S = 1.0
+
+Walk = Generator[Progress, None, None]
+Ended = Generator[Progress, None, Progress | None]
+"""One part of the walk: returns what ends the reorg, None where it goes on."""
+
+REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]] = {
+    "check rows": rules.refusal_of,
+    "check column": rewrite.refusal_of,
+    "verify column": rewrite.fault_of,
+    "check moved": move.fault_of,
+    "check fits": lambda store, order, outcomes: None,  # its tasks refuse by themselves
+}
+"""What the outcomes of a phase that reads amount to."""
+
+
+class Stage(NamedTuple):
+    """What goes through all phases together. `is_part`: one partition of a table of several."""
+
+    table: Table
+    is_part: bool
+
+
+class RowsOf(NamedTuple):
+    """Rows of one physical table, and the order of the tasks on them."""
+
+    order: TaskOrder
+    span: Span
+    rows: int
+
+
+def stages_of(reorg: Reorg, table: Table) -> tuple[Stage, ...]:
+    """The partitions, where each is done by itself; else the table as it is."""
+    if reorg.by_partition and table.is_partitioned:
+        return tuple(Stage(part, is_part=True) for part in table.parts)
+    return (Stage(table, is_part=False),)
+
+
+def order_of(base: TaskOrder, phase: Phase) -> TaskOrder:
+    """The order of a phase's tasks. `base`: the job, its epoch, the table."""
+    return replace(
+        base,
+        element=phase.element,
+        index_ids=phase.index_ids,
+        changing=phase.changing,
+        router=phase.router,
+        sources=phase.sources,
+        rule=phase.rule,
+    )
+
+
+class PhaseRunner:
+    """See the module. `spark` None: always in this process; `judge`: who makes rules, see
+    verify/rules.py; `keep`: who is given new indexes' statistics. One thread steps it."""
+
+    def __init__(
+        self,
+        store: Store,
+        job_id: int,
+        epoch: int,
+        table: Table,
+        reorg: Reorg,
+        spark: Spark | None = None,
+        judge: str = "",
+        keep: Keep | None = None,
+        dial: Dial | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._reorg = reorg
+        self._keep = keep
+        self._base = replace(order_for(table, (), job_id, epoch), judge=judge)
+        self._dial = dial or Variables(store, monotonic, job_id=job_id)
+        self._executor = Executor(store, spark, self._dial, monotonic)
+        self._stages = stages_of(reorg, table)
+        self._together = Together()
+        self._gathered: Gathered | None = None
+        self._stage = self._phase = 0  # under way
+        self._finished: int | None = None  # spans of the phase under way; None: nobody has looked
+        self._earlier = Done(0)  # of the stages before
+        self._rows = 0
+        self._total = 0  # of the phase under way
+        self._table_rows = 0
+        self._rate = Rate()
+        self._now = 0.0
+        self._again_at = 0.0
+        self._reason = ""
+        self._ended: Progress | None = None
+        self._walk = self._walked()
+        self.spans_done = 0
+        self.spans_skipped = 0
+        self.order = self._order(reorg.phases[0])
+
+    def step(self, now: float) -> Progress:
+        """Go on a little. Raises Deposed."""
+        self._now = now
+        if self._ended is not None:
+            return self._ended
+        if now < self._again_at:
+            return Waiting(self._reason, self._rows_done, self._again_at - now)
+        try:
+            reached = next(self._walk)
+        except (Unavailable, Conflict) as error:
+            return self._pause(str(error))
+        except Refused as error:
+            reached = Failed(error)
+        if isinstance(reached, (Done, Duplicates, Failed)):
+            self._ended = reached
+        return reached
+
+    def stop(self) -> None:
+        """Let everything go, tasks too. A later step goes on from what is finished."""
+        self._executor.cancel()
+        self._walk.close()
+        self._walk = self._walked()
+
+    def _pause(self, reason: str) -> Waiting:
+        """What stopped it may be that it was left long ago. Raises Deposed."""
+        self.stop()
+        self._check_epoch()
+        self._reason, self._again_at = reason, self._now + _RETRY_S
+        return Waiting(reason, self._rows_done, _RETRY_S)
+
+    def _check_epoch(self) -> None:
+        """Raises Deposed: while it only reads nobody would tell it, and it would wait for ever."""
+        with self._store.read() as txn:
+            if any(txn.get(key) != payload for key, payload in self._base.fences):
+                raise Deposed("the reorg was left")
+
+    # -- stages and phases -------------------------------------------------------------------------
+
+    def _walked(self) -> Walk:
+        self._check_epoch()
+        settings = self._dial.read()
+        physical = self._reorg.over or self._table.info.physical_ids
+        self._table_rows = sum(self._store.count(_row_span(each)) for each in physical)
+        self._executor.choose(self._table_rows <= settings.inline_rows)
+        while self._stage < len(self._stages):
+            stage = self._stages[self._stage]
+            done = self._done_before(stage)
+            if done is None:
+                while self._phase < len(self._reorg.phases):
+                    ended = yield from self._phase_done(self._reorg.phases[self._phase])
+                    if ended is not None:
+                        yield ended
+                        return
+                    self._phase, self._finished = self._phase + 1, None
+                done = self._stage_done(stage)
+            else:
+                self._together.take(None)
+            self._go_on_behind(done)
+            if self._stage < len(self._stages):
+                note = f"partition {self._stage + 1} of {len(self._stages)}"
+                yield Running(self._rows_done, 0.0, None, "fill", note, 0.0)
+        summary = self._together.summary
+        if self._keep is not None and self._stages[-1].is_part and summary is not None:
+            self._keep(self.order, self.order.logical, summary)
+        yield self._earlier
+
+    def _done_before(self, stage: Stage) -> Done | None:
+        """What an earlier driver did, if it finished all phases of the partition."""
+        if not stage.is_part or self._phase:
+            return None
+        with self._store.read() as txn:
+            return checkpoint.whole(txn, self._order_of_all())
+
+    def _stage_done(self, stage: Stage) -> Done:
+        """Statistics go where they are kept; a later driver is let know of a partition. Raises
+        Conflict, Deposed."""
+        span = stage.table.row_span()
+        summary = self._gathered.whole(span) if self._gathered is not None else None
+        if self._keep is not None and summary is not None:
+            self._keep(self.order, stage.table, summary)
+        if stage.is_part:
+            order, rows = self._order_of_all(), self._rows
+            self._store.transact(lambda txn: checkpoint.put_whole(txn, order, span, rows))
+        self._together.take(summary)
+        return Done(self._rows, self.spans_done, self.spans_skipped)
+
+    def _go_on_behind(self, done: Done) -> None:
+        self._earlier = Done(*(one + other for one, other in zip(self._earlier, done, strict=True)))
+        self._stage, self._phase, self._gathered = self._stage + 1, 0, None
+        self._rows = self.spans_done = self.spans_skipped = 0
+
+    def _phase_done(self, phase: Phase) -> Ended:
+        if phase.verifies and self._dial.read().verify == "off":
+            return None
+        self.order = self._order(phase)
+        rows = self._rows_of(phase)
+        self._total = sum(each.rows for each in rows)
+        if phase.element is not None:
+            return (yield from self._written(phase, rows))
+        if phase.kernel == COMPARE:
+            return (yield from self._compared(phase, rows))
+        return (yield from self._read(phase, rows))
+
+    def _order_of_all(self) -> TaskOrder:
+        """The order that stands for all phases of a partition."""
+        order = self._order(self._reorg.phases[0])
+        return replace(order, element=self._reorg.by_partition)
+
+    def _order(self, phase: Phase) -> TaskOrder:
+        table = self._stages[self._stage].table
+        return replace(order_of(self._base, phase), physical_id=table.physical_id)
+
+    def _rows_of(self, phase: Phase) -> list[RowsOf]:
+        """Of each physical table that the phase is about."""
+        table = self._stages[self._stage].table
+        orders = [replace(self.order, physical_id=physical) for physical in phase.over]
+        if not orders:
+            every = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
+            orders = [self.order] * len(every)
+        spans = [_row_span(each) for each in phase.over or every]
+        return [
+            RowsOf(order, span, self._store.count(span))
+            for order, span in zip(orders, spans, strict=True)
+        ]
+
+    def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
+        """Of one task: less where it keeps the entries of several indexes, for memory's sake."""
+        wanted = phase.most_rows or self._dial.read().span_rows
+        if phase.kernel in ("fill", COMPARE):
+            return run_rows(self._stages[self._stage].table, index_ids, wanted)
+        if phase.router:
+            return max(1, wanted // max(1, len(move.indexes_of(self._table))))
+        return wanted
+
+    # -- a phase that writes -----------------------------------------------------------------------
+
+    def _written(self, phase: Phase, rows: list[RowsOf]) -> Ended:
+        """Waves of tasks until no span is missing, or one of them met what cannot be."""
+        settings = self._dial.read()
+        wanted = phase.gathers and self._keep is not None and settings.statistics
+        if wanted and self._gathered is None and self._table_rows >= LEAST_ROWS:
+            self._gathered = Gathered(self.order, self._table_rows)
+        while True:
+            base, missing = self._missing(phase, rows)
+            if not missing:
+                self._rows = base
+                return None
+            tasks = missing[:_WAVE_TASKS]
+            if self._gathered is not None:
+                tasks = self._gathered.asking(tasks)
+            try:
+                outcomes = yield from self._run(tasks, phase.label, base)
+            except Refused as refusal:
+                if phase.explained_by is None:
+                    raise
+                self.order = self._order(phase.explained_by)
+                explained = yield from self._read(phase.explained_by, self._rows_of(phase))
+                return explained or Failed(refusal)
+            if self._gathered is not None:
+                self._gathered.take(tasks, outcomes)
+            self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
+            duplicates = [twice for outcome in outcomes for twice in outcome.duplicates]
+            if duplicates:
+                full = any(len(each.duplicates) >= MOST_DUPLICATES for each in outcomes)
+                error = duplicates_refusal(
+                    self._stages[self._stage].table,
+                    duplicates,
+                    len(duplicates),
+                    at_least=full or len(tasks) < len(missing),  # some were not searched to the end
+                )
+                return Duplicates([each.text for each in duplicates[:MOST_DUPLICATES]], error)
+
+    def _missing(self, phase: Phase, rows: list[RowsOf]) -> tuple[int, list[Task]]:
+        """Rows finished so far, and tasks for spans that are missing: for one wave at least, if
+        there are so many."""
+        at_once = self._executor.at_once
+        with self._store.read() as txn:
+            known = checkpoint.rows_of(txn, self.order.job_id)
+            run = txn.sequence
+        self.order = replace(self.order, run=run, at_once=at_once)
+        wanted = self._span_rows(phase, phase.index_ids)
+        staggered = phase.kernel == "fill" and wanted >= LEAST_SPAN_ROWS
+        done = number = 0
+        tasks: list[Task] = []
+        for part in rows:
+            order = replace(part.order, run=run, at_once=at_once)
+            finished = checkpoint.finished_among(known, order, self._store.count)
+            done, number = done + finished.rows, number + finished.number
+            if len(tasks) < _WAVE_TASKS:
+                missing = finished.spans.missing(part.span)
+                count = part.rows if missing == [part.span] else None
+                spans = cut(self._store, missing, wanted, count, at_once, staggered)
+                tasks += _tasks(phase.kernel, order, spans, len(tasks))
+        if self._finished is None:
+            self.spans_skipped += number
+        elif number > self._finished:
+            self._executor.moved()
+        self._finished = max(number, self._finished or 0)
+        return done, tasks
+
+    # -- phases that read --------------------------------------------------------------------------
+
+    def _read(self, phase: Phase, rows: list[RowsOf]) -> Ended:
+        """Every row looked at; what is wrong with them, all of them counted."""
+        wanted, at_once = self._span_rows(phase, ()), self._executor.at_once
+        tasks: list[Task] = []
+        for part in rows:
+            spans = cut(self._store, [part.span], wanted, part.rows, at_once)
+            tasks += _tasks(phase.kernel, part.order, spans, len(tasks))
+        outcomes = yield from self._run(tasks, phase.label, self._rows)
+        if not phase.verifies:
+            self._rows += sum(outcome.rows for outcome in outcomes)
+            self.spans_done += len(outcomes)
+        refusal = REFUSALS[phase.kernel](self._store, self.order, outcomes)
+        return None if refusal is None else Failed(refusal)
+
+    def _compared(self, phase: Phase, rows: list[RowsOf]) -> Ended:
+        """Indexes that hold something else than their rows say end the reorg (law 9)."""
+        kept = tuple(index.id for index in move.indexes_of(self._table))
+        index_ids = phase.index_ids or kept
+        if not index_ids:
+            return None
+        for part in rows:
+            order = replace(part.order, index_ids=index_ids)
+            if self._dial.read().verify == "sample":
+                indexes = [index for index in order.info.indexes if index.id in index_ids]
+                table = order.table
+                faults = [fault for index in indexes for fault in sample(self._store, table, index)]
+            else:
+                yield self._running(phase.label, 0.0)
+                span_rows, at_once = self._span_rows(phase, index_ids), self._executor.at_once
+                waves = verification(self._store, order, span_rows, part.rows, at_once)
+                outcomes: list[Outcome] | None = None
+                while True:
+                    try:
+                        tasks = waves.send(outcomes) if outcomes is not None else next(waves)
+                    except StopIteration as end:
+                        faults = end.value
+                        break
+                    outcomes = yield from self._run(tasks, phase.label, self._rows)
+            if faults:
+                return Failed(faults[0].refusal(order.info.name.O))
+        return None
+
+    # -- one wave ----------------------------------------------------------------------------------
+
+    def _run(
+        self, tasks: list[Task], label: str, base: int
+    ) -> Generator[Progress, None, list[Outcome]]:
+        """Have tasks done; their outcomes in the tasks' order. Raises what stopped them."""
+        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
+        while not self._executor.done():
+            wake_s = self._executor.step()
+            if label == "fill":
+                self._count(base)
+            if not self._executor.done():
+                yield self._running(label, wake_s)
+        outcomes = self._executor.outcomes()
+        if label == "fill":
+            self._count(base)
+        return outcomes
+
+    def _count(self, base: int) -> None:
+        """Rows done: those of finished spans, and what running tasks say."""
+        with self._store.read() as txn:
+            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
+        self._rate.seen(self._now, self._rows)
+
+    @property
+    def _rows_done(self) -> int:
+        return self._earlier.rows + self._rows
+
+    def _running(self, label: str, wake_s: float) -> Running:
+        before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
+        note = f"spans done: {self.spans_done}{before}"
+        is_fill = label == "fill"
+        silent_s = self._rate.silence_s(self._now) if is_fill else 0.0
+        if silent_s or not (self._rows or self._executor.is_started):
+            excuse = self._executor.excuse(self._dial.read())
+            note = f"{excuse}: no row for {silent_s:.0f} s; {note}"
+        rate = self._rate.rows_per_s() if is_fill else 0.0
+        eta_s = self._rate.eta_s(max(0, self._total - self._rows)) if is_fill else None
+        return Running(self._rows_done, rate, eta_s, label, note, wake_s)
+
+
+def _row_span(physical_id: int) -> Span:
+    return keys.span_of(keys.row_prefix(physical_id))
+
+
+def _tasks(kernel: str, order: TaskOrder, spans: list[Span], first: int) -> list[Task]:
+    return [
+        Task(kind=kernel, order=order, span=span, ordinal=first + n) for n, span in enumerate(spans)
+    ]
+
+
+# -- rows per second, the time that is left, and silence -------------------------------------------
+
+_WINDOW_S = 5.0
+_SILENCE_S = 10.0
+
+
+class Rate:
+    """A sliding window over (time, rows done)."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+        self._moved_at: float | None = None
+
+    def seen(self, now: float, rows: int) -> None:
+        """So many rows are done at this time. Unit: s."""
+        if self._moved_at is None or (self._seen and rows != self._seen[-1][1]):
+            self._moved_at = now
+        self._seen.append((now, rows))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
+            self._seen.popleft()
+
+    def rows_per_s(self) -> float:
+        """Over the window; 0 until two moments are known."""
+        if len(self._seen) < 2:
+            return 0.0
+        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (end - start) if end > start else 0.0
+
+    def eta_s(self, missing: int) -> float | None:
+        """Seconds for the missing rows at this rate; None while nothing moves."""
+        rate = self.rows_per_s()
+        return missing / rate if rate > 0 else None
+
+    def silence_s(self, now: float) -> float:
+        """For how long nothing has moved, 0 while that is not worth a word."""
+        silent = now - self._moved_at if self._moved_at is not None else 0.0
+        return silent if silent >= _SILENCE_S else 0.0
