@@ -148,9 +148,11 @@ def put_whole(txn: Transaction, order: TaskOrder, span: Span, rows: int) -> None
 
 def whole(txn: Transaction, order: TaskOrder) -> Done | None:
     """What was done of the order, if `put_whole` said that it is finished."""
-    found = [row for row in rows_of(txn, order.job_id) if row.physical_id == order.table_id]
-    kept = finished_among(found, _as_whole(order), lambda span: 0)
-    return Done(kept.rows, 0, len(found) - kept.number) if kept.number else None
+    finished_spans = [
+        row for row in rows_of(txn, order.job_id) if row.physical_id == order.table_id
+    ]
+    kept = finished_among(finished_spans, _as_whole(order), lambda span: 0)
+    return Done(kept.rows, 0, len(finished_spans) - kept.number) if kept.number else None
 
 
 def _as_whole(order: TaskOrder) -> TaskOrder:
@@ -166,14 +168,14 @@ def finished(txn: Transaction, order: TaskOrder, count: Callable[[Span], int]) -
 
 def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span], int]) -> Finished:
     """Likewise, of everything that is finished for the job."""
-    found: list[tuple[Span, int]] = []
+    spans: list[tuple[Span, int]] = []
     element = order.remembered_as
-    wanted = (element.ids[0], element.type.encode(), order.table_id)
+    subject = (element.ids[0], element.type.encode(), order.table_id)
     for row in rows:
-        if (row.ele_id, row.ele_type, row.physical_id) == wanted:
+        if (row.ele_id, row.ele_type, row.physical_id) == subject:
             span = Span(row.start_key, row.end_key)
-            found.append((span, json.loads(row.reorg_meta)["rows"]))
-    return Finished(SpanSet(span for span, _ in found), _rows_once(found, count), len(found))
+            spans.append((span, json.loads(row.reorg_meta)["rows"]))
+    return Finished(SpanSet(span for span, _ in spans), _rows_once(spans, count), len(spans))
 
 
 def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
@@ -199,10 +201,10 @@ def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:
     txn.put(table.row_prefix + handle, table.encoder.encode(row))
 
 
-def _rows_once(found: list[tuple[Span, int]], count: Callable[[Span], int]) -> int:
+def _rows_once(spans: list[tuple[Span, int]], count: Callable[[Span], int]) -> int:
     """Rows of all spans, those of overlaps counted once. Late tasks of an earlier cut overlap."""
     done, end = 0, b""
-    for span, rows in sorted(found):
+    for span, rows in sorted(spans):
         if span.start >= end:
             done += rows
         elif span.end > end:
@@ -212,7 +214,9 @@ def _rows_once(found: list[tuple[Span, int]], count: Callable[[Span], int]) -> i
 
 
 def is_finished(txn: Transaction, task: Task) -> bool:
-    """Whether the very span of the task is finished: a task that is tried again may find it so."""
+    """Whether the very span of the task is finished; never without a job."""
+    if not task.order.job_id:
+        return False
     table, order, span = _table(), task.order, task.span
     row = reader.get(txn, table, _handle(order, span))
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}

@@ -107,7 +107,7 @@ class Executor:
         obstacle = self._spark.obstacle()
         if obstacle is not None:
             raise Unavailable(obstacle)
-        self._wave = self._spark.start(tag, [task.encode(each) for each in tasks])
+        self._wave = self._spark.start(tag, [task.encode(one) for one in tasks])
 
     def step(self) -> float:
         """Go on; returns when to look again. Unit: s."""

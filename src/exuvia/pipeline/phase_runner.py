@@ -188,7 +188,9 @@ class PhaseRunner:
         self._check_epoch()
         settings = self._dial.read()
         physical = self._reorg.over or self._table.info.physical_ids
-        self._table_rows = sum(self._store.count(_row_span(each)) for each in physical)
+        self._table_rows = sum(
+            self._store.count(_row_span(physical_id)) for physical_id in physical
+        )
         self._executor.choose(self._table_rows <= settings.inline_rows)
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]
@@ -242,7 +244,7 @@ class PhaseRunner:
             return None
         self.order = self._order(phase)
         rows = self._rows_of(phase)
-        self._total = sum(each.rows for each in rows)
+        self._total = sum(part.rows for part in rows)
         if phase.element is not None:
             return (yield from self._written(phase, rows))
         if phase.kernel == COMPARE:
@@ -265,7 +267,7 @@ class PhaseRunner:
         if not orders:
             every = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
             orders = [self.order] * len(every)
-        spans = [_row_span(each) for each in phase.over or every]
+        spans = [_row_span(physical_id) for physical_id in phase.over or every]
         return [
             RowsOf(order, span, self._store.count(span))
             for order, span in zip(orders, spans, strict=True)
@@ -273,20 +275,20 @@ class PhaseRunner:
 
     def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
         """Of one task: less where it keeps the entries of several indexes, for memory's sake."""
-        wanted = phase.most_rows or self._dial.read().span_rows
+        rows = phase.most_rows or self._dial.read().span_rows
         if phase.kernel in ("fill", COMPARE):
-            return run_rows(self._stages[self._stage].table, index_ids, wanted)
+            return run_rows(self._stages[self._stage].table, index_ids, rows)
         if phase.router:
-            return max(1, wanted // max(1, len(move.indexes_of(self._table))))
-        return wanted
+            return max(1, rows // max(1, len(move.indexes_of(self._table))))
+        return rows
 
     # -- a phase that writes -----------------------------------------------------------------------
 
     def _written(self, phase: Phase, rows: list[RowsOf]) -> Ended:
         """Waves of tasks until no span is missing, or one of them met what cannot be."""
         settings = self._dial.read()
-        wanted = phase.gathers and self._keep is not None and settings.statistics
-        if wanted and self._gathered is None and self._table_rows >= LEAST_ROWS:
+        gathers = phase.gathers and self._keep is not None and settings.statistics
+        if gathers and self._gathered is None and self._table_rows >= LEAST_ROWS:
             self._gathered = Gathered(self.order, self._table_rows)
         while True:
             base, missing = self._missing(phase, rows)
@@ -309,14 +311,14 @@ class PhaseRunner:
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
             duplicates = [twice for outcome in outcomes for twice in outcome.duplicates]
             if duplicates:
-                full = any(len(each.duplicates) >= MOST_DUPLICATES for each in outcomes)
+                full = any(len(outcome.duplicates) >= MOST_DUPLICATES for outcome in outcomes)
                 error = duplicates_refusal(
                     self._stages[self._stage].table,
                     duplicates,
                     len(duplicates),
                     at_least=full or len(tasks) < len(missing),  # some were not searched to the end
                 )
-                return Duplicates([each.text for each in duplicates[:MOST_DUPLICATES]], error)
+                return Duplicates([twice.text for twice in duplicates[:MOST_DUPLICATES]], error)
 
     def _missing(self, phase: Phase, rows: list[RowsOf]) -> tuple[int, list[Task]]:
         """Rows finished so far, and tasks for spans that are missing: for one wave at least, if
@@ -326,8 +328,8 @@ class PhaseRunner:
             known = checkpoint.rows_of(txn, self.order.job_id)
             run = txn.sequence
         self.order = replace(self.order, run=run, at_once=at_once)
-        wanted = self._span_rows(phase, phase.index_ids)
-        staggered = phase.kernel == "fill" and wanted >= LEAST_SPAN_ROWS
+        span_rows = self._span_rows(phase, phase.index_ids)
+        staggered = phase.kernel == "fill" and span_rows >= LEAST_SPAN_ROWS
         done = number = 0
         tasks: list[Task] = []
         for part in rows:
@@ -337,7 +339,7 @@ class PhaseRunner:
             if len(tasks) < _WAVE_TASKS:
                 missing = finished.spans.missing(part.span)
                 count = part.rows if missing == [part.span] else None
-                spans = cut(self._store, missing, wanted, count, at_once, staggered)
+                spans = cut(self._store, missing, span_rows, count, at_once, staggered)
                 tasks += _tasks(phase.kernel, order, spans, len(tasks))
         if self._finished is None:
             self.spans_skipped += number
@@ -350,10 +352,10 @@ class PhaseRunner:
 
     def _read(self, phase: Phase, rows: list[RowsOf]) -> Ended:
         """Every row looked at; what is wrong with them, all of them counted."""
-        wanted, at_once = self._span_rows(phase, ()), self._executor.at_once
+        span_rows, at_once = self._span_rows(phase, ()), self._executor.at_once
         tasks: list[Task] = []
         for part in rows:
-            spans = cut(self._store, [part.span], wanted, part.rows, at_once)
+            spans = cut(self._store, [part.span], span_rows, part.rows, at_once)
             tasks += _tasks(phase.kernel, part.order, spans, len(tasks))
         outcomes = yield from self._run(tasks, phase.label, self._rows)
         if not phase.verifies:

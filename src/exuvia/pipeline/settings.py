@@ -91,8 +91,7 @@ class Variables:
         return self._known
 
     def _from_store(self) -> PipelineSettings:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             own = read_own(txn, self._job_id)
             return PipelineSettings(
                 own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
@@ -103,8 +102,6 @@ class Variables:
                 _speed(txn, own),
                 variables.read_flag(txn, "tidb_stats_update_during_ddl"),
             )
-        finally:
-            txn.rollback()
 
 
 def _speed(txn: Transaction, own: Own) -> int:

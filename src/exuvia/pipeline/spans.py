@@ -53,18 +53,18 @@ class SpanSet:
 
     def missing(self, whole: Span) -> list[Span]:
         """The parts of `whole` that are not in the set, in order."""
-        found, start = [], whole.start
+        gaps, start = [], whole.start
         for known in self._spans:
             if known.end <= start:
                 continue
             if known.start >= whole.end:
                 break
             if known.start > start:
-                found.append(Span(start, known.start))
+                gaps.append(Span(start, known.start))
             start = known.end
         if start < whole.end:
-            found.append(Span(start, whole.end))
-        return found
+            gaps.append(Span(start, whole.end))
+        return gaps
 
 
 def cut(
@@ -80,17 +80,17 @@ def cut(
     `total`: the rows of all of it, if known. Pieces come in multiples of `at_once`, the tasks that
     run side by side; or `staggered`, where there are enough rows.
     """
-    found: list[Span] = []
+    pieces: list[Span] = []
     for span in spans:
         counted = store.count(span) if total is None or len(spans) > 1 else total
         if staggered and at_once > 1 and counted >= LEAST_STAGGERED:
-            found.extend(_staggered(store, span, -(-counted * (2 * at_once - 1) // rows), at_once))
+            pieces.extend(_staggered(store, span, -(-counted * (2 * at_once - 1) // rows), at_once))
             continue
         parts = -(-counted // max(1, rows))
         if parts > 1:
             parts = -(-parts // at_once) * at_once
-        found.extend(store.split(span, parts) if parts > 1 else [span])
-    return found
+        pieces.extend(store.split(span, parts) if parts > 1 else [span])
+    return pieces
 
 
 def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]:
@@ -105,10 +105,10 @@ def _staggered(store: Store, span: Span, units: int, at_once: int) -> list[Span]
     full = max(0, -(-(units - rising) // largest))
     sizes = [*range(at_once, largest + 1), *[largest] * full]
     pieces = store.split(span, sum(sizes))
-    found, at = [], 0
+    spans, at = [], 0
     for size in sizes:
         taken = pieces[at : at + size]
         if taken:
-            found.append(Span(taken[0].start, taken[-1].end))
+            spans.append(Span(taken[0].start, taken[-1].end))
         at += size
-    return found
+    return spans

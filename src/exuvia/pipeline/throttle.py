@@ -395,12 +395,9 @@ class Traffic(Others):
         super().__init__(monotonic)
 
     def _count(self) -> tuple[int, int]:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             ours = sum(p.batches for p in checkpoint.read_progress(txn, self._order))
             return txn.sequence, ours
-        finally:
-            txn.rollback()
 
 
 class Besides(Others):
@@ -412,11 +409,8 @@ class Besides(Others):
         super().__init__(monotonic)
 
     def _count(self) -> tuple[int, int]:
-        txn = self._store.begin()
-        try:
+        with self._store.read() as txn:
             return txn.sequence, self.ours
-        finally:
-            txn.rollback()
 
 
 # -- one task --------------------------------------------------------------------------------------

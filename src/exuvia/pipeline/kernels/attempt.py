@@ -14,6 +14,7 @@ from collections.abc import Callable
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
+from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import move, rewrite, summary
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.settings import Dial, Variables
@@ -53,6 +54,11 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
     "verify column": rewrite.verify_column,
     "summarize": summary.summarize,
 }
+WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move]] = {
+    "fill": Fill,
+    "rewrite": rewrite.Rewrite,
+    "move": move.Move,
+}
 
 
 class TaskAttempt:
@@ -62,12 +68,8 @@ class TaskAttempt:
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
     ) -> None:
         self.task = task
-        if task.kind == "fill":
-            self._steps = Fill(store, task, dial, monotonic).steps()
-        elif task.kind == "rewrite":
-            self._steps = rewrite.Rewrite(store, task, dial, monotonic).steps()
-        elif task.kind == "move":
-            self._steps = move.Move(store, task, dial, monotonic).steps()
+        if task.kind in WRITERS:
+            self._steps = _written(store, task, dial, monotonic)
         else:
             self._steps = SCANS[task.kind](store, task)
 
@@ -91,6 +93,15 @@ class TaskAttempt:
     def close(self) -> None:
         """Leave it where it is."""
         self._steps.close()
+
+
+def _written(store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]) -> Steps:
+    """A task whose process was killed after its last commit is tried again: not the work."""
+    with store.read() as txn:
+        is_finished = checkpoint.is_finished(txn, task)
+    if is_finished:
+        return Outcome(ordinal=task.ordinal)
+    return (yield from WRITERS[task.kind](store, task, dial, monotonic).steps())
 
 
 # -- in one of Spark's Python workers --------------------------------------------------------------

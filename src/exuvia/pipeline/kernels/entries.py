@@ -134,8 +134,8 @@ def _varying_columns(blocks: list[Array]) -> list[int]:
     varies = np.zeros(blocks[0].shape[1], dtype=bool)
     for block in blocks:
         varies |= (block != blocks[0][0]).any(axis=0)
-    found: list[int] = np.flatnonzero(varies).tolist()
-    return found
+    columns: list[int] = np.flatnonzero(varies).tolist()
+    return columns
 
 
 def _word(matrix: Array, columns: list[int]) -> Array:

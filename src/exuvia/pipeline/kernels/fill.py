@@ -16,6 +16,7 @@ it writes; the tombstones make that harmless.
 """
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +70,8 @@ def sorted_run(index: IndexInfo, parts: list[Entries]) -> Run:
     keys = joined([part.keys for part in parts])
     order = positions(keys)
     keys = take(keys, order)
-    held = [part.suffixes for part in parts if part.suffixes is not None]
-    suffixes = take(joined(held), order)
+    suffix_parts = [part.suffixes for part in parts if part.suffixes is not None]
+    suffixes = take(joined(suffix_parts), order)
     again = repeats(keys)
     if not len(again):
         return Run(index, keys, suffixes, [])
@@ -105,8 +106,6 @@ class Fill:
 
     def steps(self) -> Steps:
         """Read, then write; returns the outcome. Raises Deposed when the epoch is lost."""
-        if self._was_finished():
-            return Outcome(ordinal=self._task.ordinal)
         runs = yield from self._read()
         yield Batch(0, 0.0)
         self._entries = sum(len(run.keys) for run in runs)
@@ -130,16 +129,6 @@ class Fill:
         """What statistics need of a chunk of rows."""
         add_chunk(self._summary, self._parts, columns)
 
-    def _was_finished(self) -> bool:
-        """A task whose process was killed after its last commit is tried again: not the work."""
-        if not self._order.job_id:
-            return False
-        txn = self._store.begin()
-        try:
-            return checkpoint.is_finished(txn, self._task)
-        finally:
-            txn.rollback()
-
     def _read(self) -> Generator[Batch, None, list[Run]]:
         """The span's runs, unique indexes first, so that a plain one's last batch can say
         "finished"."""
@@ -148,10 +137,9 @@ class Fill:
             (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
         )
         parts: list[list[Entries]] = [[] for _ in indexes]
-        snapshot = fresh_snapshot(self._store, self._table)
         began = self._monotonic()
         look = self._look if self._task.samples else None
-        try:
+        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             for chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
                 self._rows += len(chunk[0].keys)
                 for part, entries in zip(parts, chunk, strict=True):
@@ -159,8 +147,6 @@ class Fill:
                 if self._traffic.busy():
                     yield self._pace.read(self._monotonic() - began)
                     began = self._monotonic()
-        finally:
-            snapshot.close()
         return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
 
     def _write(self, run: Run, finishing: bool) -> Iterator[Batch]:
@@ -222,8 +208,8 @@ class Fill:
         return held_back(batch, size, settings, self._order.at_once)
 
 
-def _not_ours(key: bytes, held: bytes, suffixes: Keys | None, position: int) -> Taken:
+def _not_ours(key: bytes, stands: bytes, suffixes: Keys | None, position: int) -> Taken:
     """The taken key, with our handle, if it needs judging: it is a unique one and holds something
     else."""
     suffix = b"" if suffixes is None else as_bytes(suffixes)[position]
-    return [(key, suffix)] if suffix and held != LIVE + suffix else []
+    return [(key, suffix)] if suffix and stands != LIVE + suffix else []

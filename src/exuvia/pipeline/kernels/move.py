@@ -23,6 +23,7 @@ other, and rows that are to become a partition, each of which must belong to it 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from importlib import import_module
 from typing import NamedTuple, Protocol
@@ -93,8 +94,8 @@ def router_named(text: str) -> Router:
     module, _, function = text.partition(":")
     if not function:
         raise Broken("rows are to be moved where no router is wired")
-    found: Router = getattr(import_module(module), function)
-    return found
+    router: Router = getattr(import_module(module), function)
+    return router
 
 
 def under(places: Array, keys: Keys) -> Keys:
@@ -102,7 +103,7 @@ def under(places: Array, keys: Keys) -> Keys:
     ids = places.astype(">u8")
     if isinstance(keys, list):
         pairs = zip(ids.view("V8").tolist(), keys, strict=True)
-        return [b"t" + each + key[9:] for each, key in pairs]
+        return [b"t" + physical_id + key[9:] for physical_id, key in pairs]
     width = keys.dtype.itemsize
     matrix = keys.view(np.uint8).reshape(len(keys), width).copy()
     matrix[:, _ID] = ids.view(np.uint8).reshape(len(keys), 8)
@@ -144,8 +145,8 @@ class Copies(NamedTuple):
 
     def payloads(self) -> bytes | list[bytes]:
         """What is put there."""
-        found = None if self.values is None else take(self.values, self.at)
-        return as_bytes(found) if found is not None and not self.index_id else payloads(found)
+        values = None if self.values is None else take(self.values, self.at)
+        return as_bytes(values) if values is not None and not self.index_id else payloads(values)
 
     def sources(self, prefix: bytes) -> list[bytes]:
         """Keys of the rows they are because of."""
@@ -160,10 +161,10 @@ class Copies(NamedTuple):
 def sorted_copies(parts: Sequence[Copies]) -> Copies:
     """Copies of one index, or rows, as one run in key order."""
     keys = joined([part.keys for part in parts])
-    held = [part.values for part in parts if part.values is not None]
+    values = [part.values for part in parts if part.values is not None]
     return Copies(
         keys,
-        joined(held) if held else None,
+        joined(values) if values else None,
         joined([part.handles for part in parts]),
         np.concatenate([part.sequences for part in parts]),
         positions(keys),
@@ -194,22 +195,20 @@ class Move:
 
     def steps(self) -> Steps:
         """Rows, then entries; returns the outcome. Raises Deposed, Refused."""
-        if self._was_finished():
-            return Outcome(ordinal=self._task.ordinal)
         kept: list[list[Copies]] = [[] for _ in self._indexes]
         start, end = self._task.span
         while True:
             began = self._monotonic()
-            found, raws = self._read(Span(start, end))
-            if not found:
+            keys, raws = self._read(Span(start, end))
+            if not keys:
                 break
-            rows, *entries = copied(self._source, self._way, self._indexes, found, raws)
-            for part, each in zip(kept, entries, strict=True):
-                part.append(each)
+            rows, *entries = copied(self._source, self._way, self._indexes, keys, raws)
+            for kept_of_index, copies in zip(kept, entries, strict=True):
+                kept_of_index.append(copies)
             yield self._has_read(began)
             yield from self._put(rows._replace(at=positions(rows.keys)))
-            self._rows += len(found)
-            start = k.after(found[-1])
+            self._rows += len(keys)
+            start = k.after(keys[-1])
         for part in filter(None, kept):
             began = self._monotonic()
             run = sorted_copies(part)
@@ -219,23 +218,13 @@ class Move:
         yield self._commit(None)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
 
-    def _was_finished(self) -> bool:
-        txn = self._store.begin()
-        try:
-            return checkpoint.is_finished(txn, self._task)
-        finally:
-            txn.rollback()
-
     def _has_read(self, began: float) -> Batch:
         seconds = self._monotonic() - began
         return self._pace.read(seconds) if self._traffic.busy() else Batch(0, seconds)
 
     def _read(self, span: Span) -> tuple[list[bytes], list[bytes]]:
-        snapshot = fresh_snapshot(self._store, self._source)
-        try:
+        with closing(fresh_snapshot(self._store, self._source)) as snapshot:
             return next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
-        finally:
-            snapshot.close()
 
     def _put(self, copies: Copies) -> Iterator[Batch]:
         """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
@@ -257,16 +246,13 @@ class Move:
 
     def _again(self, batch: Copies) -> Copies:
         """A refused batch, of what its rows are now; those that are gone are nobody's any more."""
-        snapshot = fresh_snapshot(self._store, self._source)
-        try:
+        with closing(fresh_snapshot(self._store, self._source)) as snapshot:
             raws = snapshot.get_many(batch.sources(self._source.row_prefix))
-        finally:
-            snapshot.close()
         if not raws:
             return batch._replace(at=batch.at[:0])
-        found = sorted(raws)
-        indexes = [each for each in self._indexes if each.id == batch.index_id]
-        made = copied(self._source, self._way, indexes, found, [raws[key] for key in found])
+        keys = sorted(raws)
+        indexes = [index for index in self._indexes if index.id == batch.index_id]
+        made = copied(self._source, self._way, indexes, keys, [raws[key] for key in keys])
         return made[-1]._replace(at=positions(made[-1].keys))
 
     def _commit(self, batch: Copies | None) -> Batch:
@@ -300,11 +286,11 @@ class Move:
     ) -> None:
         """What stands already is ours, or the same row in another layout. Raises 8223."""
         logical = self._task.order.logical
-        for n, held in present:
+        for n, stands in present:
             value = values if isinstance(values, bytes) else values[n]
-            if held == value:
+            if stands == value:
                 continue
-            if batch.index_id or logical.decode(held) != logical.decode(value):
+            if batch.index_id or logical.decode(stands) != logical.decode(value):
                 raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
 
 
@@ -314,24 +300,24 @@ def indexes_of(table: Table) -> list[IndexInfo]:
 
 
 def copied(
-    source: Table, way: Way, indexes: Sequence[IndexInfo], found: list[bytes], raws: list[bytes]
+    source: Table, way: Way, indexes: Sequence[IndexInfo], keys: list[bytes], raws: list[bytes]
 ) -> list[Copies]:
     """Copies of rows as the store's chunks give them, then of their entries in each index. Raises
     1526."""
     wanted = sorted({*way.positions, *positions_of(source, indexes)})
-    columns = row_batch.decode(source, found, raws, wanted)
+    columns = row_batch.decode(source, keys, raws, wanted)
     places = way.places(columns)
     if not places.all():
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
     sequences = np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
-    at: Array = np.arange(len(found))
-    new = under(places, found if isinstance(columns.handles, list) else _packed(found))
+    at: Array = np.arange(len(keys))
+    new = under(places, keys if isinstance(columns.handles, list) else _packed(keys))
     values = [raw[SEQUENCE_BYTES:] for raw in raws]
     copies = [Copies(new, values, columns.handles, sequences, at)]
     for index in indexes:
         made = of_columns(source, index, columns)
-        keys = under(places, made.keys)
-        copies.append(Copies(keys, made.suffixes, columns.handles, sequences, at, index.id))
+        entry_keys = under(places, made.keys)
+        copies.append(Copies(entry_keys, made.suffixes, columns.handles, sequences, at, index.id))
     return copies
 
 
@@ -349,15 +335,12 @@ def check_moved(store: Store, task: Task) -> Steps:
     ways = router_named(order.router)(order.logical)
     way = ways.other if order.physical_id in order.sources else ways.read
     seen, faults = 0, []
-    snapshot = fresh_snapshot(store, order.table)
-    try:
-        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            bad = _without_twin(snapshot, order.table, way, found, raws)
-            faults += [found[n][HANDLE_AT:].hex() for n in bad]
-            seen += len(found)
-            yield Batch(len(found), 0.0)
-    finally:
-        snapshot.close()
+    with closing(fresh_snapshot(store, order.table)) as snapshot:
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            bad = _without_twin(snapshot, order.table, way, keys, raws)
+            faults += [keys[n][HANDLE_AT:].hex() for n in bad]
+            seen += len(keys)
+            yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
 
 
@@ -373,14 +356,14 @@ def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Ref
 
 
 def _without_twin(
-    snapshot: Snapshot, table: Table, way: Way, found: list[bytes], raws: list[bytes]
+    snapshot: Snapshot, table: Table, way: Way, keys: list[bytes], raws: list[bytes]
 ) -> list[int]:
     """Which rows are not there, or are another row. The same bytes are the same row."""
-    columns = row_batch.decode(table, found, raws, way.positions)
-    keys = as_bytes(under(way.places(columns), found))
-    twins = snapshot.get_many(keys)
+    columns = row_batch.decode(table, keys, raws, way.positions)
+    twin_keys = as_bytes(under(way.places(columns), keys))
+    twins = snapshot.get_many(twin_keys)
     bad = []
-    for n, (key, raw) in enumerate(zip(keys, raws, strict=True)):
+    for n, (key, raw) in enumerate(zip(twin_keys, raws, strict=True)):
         twin = twins.get(key)
         if twin is not None and twin[SEQUENCE_BYTES:] == raw[SEQUENCE_BYTES:]:
             continue
@@ -399,14 +382,11 @@ def check_fits(store: Store, task: Task) -> Steps:
     way = router_named(order.router)(order.logical).read
     (partition,) = order.sources
     seen = 0
-    snapshot = fresh_snapshot(store, order.table)
-    try:
-        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            places: Array = way.places(row_batch.decode(order.table, found, raws, way.positions))
+    with closing(fresh_snapshot(store, order.table)) as snapshot:
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            places: Array = way.places(row_batch.decode(order.table, keys, raws, way.positions))
             if not bool(np.all(places == partition)):
                 raise ErrRowDoesNotMatchPartition()
-            seen += len(found)
-            yield Batch(len(found), 0.0)
-    finally:
-        snapshot.close()
+            seen += len(keys)
+            yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen)

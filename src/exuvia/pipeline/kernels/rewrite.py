@@ -15,6 +15,7 @@ whose hidden value is not their old one converted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -85,57 +86,42 @@ class Rewrite:
 
     def steps(self) -> Steps:
         """Read some, write them, and so on; returns the outcome. Raises Deposed, Refused."""
-        if self._was_finished():
-            return Outcome(ordinal=self._task.ordinal)
         start, end = self._task.span
         while True:
             began = self._monotonic()
-            found, rows = self._read(Span(start, end))
-            if not found:
+            keys, rows = self._read(Span(start, end))
+            if not keys:
                 break
             busy, seconds = self._traffic.busy(), self._monotonic() - began
             yield self._pace.read(seconds) if busy else Batch(0, seconds)
             yield from self._write(rows)
-            self._rows += len(found)
-            start = k.after(found[-1])
+            self._rows += len(keys)
+            start = k.after(keys[-1])
         yield self._commit([], True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
-    def _was_finished(self) -> bool:
-        txn = self._store.begin()
-        try:
-            return checkpoint.is_finished(txn, self._task)
-        finally:
-            txn.rollback()
-
     def _read(self, span: Span) -> tuple[list[bytes], list[Unwritten]]:
         """The first keys of the span, and those of their rows that are to be written."""
-        snapshot = fresh_snapshot(self._store, self._table)
-        try:
-            found, raws = next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
-        finally:
-            snapshot.close()
-        return found, self._prepared(found, raws)
+        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
+            keys, raws = next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
+        return keys, self._prepared(keys, raws)
 
     def _again(self, batch: list[Unwritten]) -> list[Unwritten]:
         """A refused batch as it stands now."""
-        snapshot = fresh_snapshot(self._store, self._table)
-        try:
-            raws = snapshot.get_many([each.key for each in batch])
-        finally:
-            snapshot.close()
-        found = [each.key for each in batch if each.key in raws]
-        return self._prepared(found, [raws[key] for key in found])
+        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
+            raws = snapshot.get_many([row.key for row in batch])
+        keys = [row.key for row in batch if row.key in raws]
+        return self._prepared(keys, [raws[key] for key in keys])
 
-    def _prepared(self, found: list[bytes], raws: list[bytes]) -> list[Unwritten]:
+    def _prepared(self, keys: list[bytes], raws: list[bytes]) -> list[Unwritten]:
         lacking = [n for n, raw in enumerate(raws) if layout_of(raw) not in self._done]
         if not lacking:
             return []
-        found, raws = [found[n] for n in lacking], [raws[n] for n in lacking]
-        new = rewritten(self._table, self._change, found, raws)
+        keys, raws = [keys[n] for n in lacking], [raws[n] for n in lacking]
+        new = rewritten(self._table, self._change, keys, raws)
         return [
             Unwritten(key, sequence_of(raw), payload)
-            for key, raw, payload in zip(found, raws, new, strict=True)
+            for key, raw, payload in zip(keys, raws, new, strict=True)
         ]
 
     def _write(self, rows: list[Unwritten]) -> Iterator[Batch]:
@@ -159,16 +145,16 @@ class Rewrite:
         rows = self._rows + len(batch)
         progress = TaskProgress(rows, self._of, self._batches, len(batch), last)
         puts = checkpoint.pairs_of(self._task, progress)
-        writes = [Write(WriteKind.PUT, each.key, each.payload) for each in batch]
+        writes = [Write(WriteKind.PUT, row.key, row.payload) for row in batch]
         writes += [Write(WriteKind.PUT, key, payload) for key, payload in puts]
         required: list[Requirement] = [
-            Unchanged(each.key, each.sequence, "lost update") for each in batch
+            Unchanged(row.key, row.sequence, "lost update") for row in batch
         ]
         began = self._monotonic()
         self._store.commit(Packet(writes, [*self._task.order.fences, *required], ()))
         self._written += len(batch)
         paced = self._pace.succeeded(len(batch), self._monotonic() - began, self._traffic.busy())
-        size = sum(len(each.key) + len(each.payload) for each in batch)
+        size = sum(len(row.key) + len(row.payload) for row in batch)
         return held_back(paced, size, self._dial.read(), self._task.order.at_once)
 
 
@@ -182,19 +168,19 @@ def layouts_with(table: Table, column_id: int) -> frozenset[int]:
     return frozenset(
         layout.id
         for layout in table.info.exuvia_layouts
-        if any(each.column == column_id for each in layout.columns)
+        if any(stored.column == column_id for stored in layout.columns)
     )
 
 
 def rewritten(
-    table: Table, change: ColumnChange, found: list[bytes], raws: list[bytes]
+    table: Table, change: ColumnChange, keys: list[bytes], raws: list[bytes]
 ) -> list[bytes]:
     """Payloads of the rows with the hidden column. Refused where a value does not fit it."""
-    columns = row_batch.decode(table, found, raws)
+    columns = row_batch.decode(table, keys, raws)
     at = {column.id: n for n, column in enumerate(table.info.cols)}
     arrays = {}
-    for each in table.layout.columns:
-        position = at[each.column]
+    for stored in table.layout.columns:
+        position = at[stored.column]
         if position == change.position:
             made = type_change_batch.changed(change, columns.column(change.source))
         else:
@@ -266,15 +252,12 @@ def refusal_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> R
 def check_column(store: Store, task: Task) -> Steps:
     """How many rows of the span do not fit the new type, the first as text, and the error."""
     table = task.order.table
-    found = Offenders(table, change_of(table, task.order.changing))
-    snapshot = fresh_snapshot(store, table)
-    try:
+    offenders = Offenders(table, change_of(table, task.order.changing))
+    with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            found.look(keys, raws)
+            offenders.look(keys, raws)
             yield Batch(len(raws), 0.0)
-    finally:
-        snapshot.close()
-    return found.outcome(task)
+    return offenders.outcome(task)
 
 
 def verify_column(store: Store, task: Task) -> Steps:
@@ -283,19 +266,16 @@ def verify_column(store: Store, task: Task) -> Steps:
     change = change_of(table, task.order.changing)
     done = layouts_with(table, task.order.changing)
     faults = Offenders(table, change)
-    snapshot = fresh_snapshot(store, table)
-    try:
-        for found, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            columns = row_batch.decode(table, found, raws, [change.source, change.position])
+    with closing(fresh_snapshot(store, table)) as snapshot:
+        for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
+            columns = row_batch.decode(table, keys, raws, [change.source, change.position])
             values = columns.column(change.source)
-            wanted = type_change_batch.changed(change, values)
+            converted = type_change_batch.changed(change, values)
             stands = columns.column(change.position)
             lacking = {n for n, raw in enumerate(raws) if layout_of(raw) not in done}
-            bad = sorted(lacking | set(differing(wanted, stands)))
-            faults.add(found, values, bad)
+            bad = sorted(lacking | set(differing(converted, stands)))
+            faults.add(keys, values, bad)
             yield Batch(len(raws), 0.0)
-    finally:
-        snapshot.close()
     return faults.outcome(task)
 
 

@@ -10,6 +10,7 @@ be. Values are hashed as their collation compares them. Nothing is written, so n
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -332,13 +333,10 @@ def summarize(store: Store, task: Task) -> Steps:
     parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
     found = Summary(len(parts), task.samples, task.span, task.limit)
     wanted = positions_of(parts)
-    snapshot = fresh_snapshot(store, table)
-    try:
+    with closing(fresh_snapshot(store, table)) as snapshot:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
             add_chunk(found, parts, row_batch.decode(table, [], raws, wanted))
             yield Batch(len(raws), 0.0)
-    finally:
-        snapshot.close()
     return Outcome(ordinal=task.ordinal, rows=found.rows, result=found.encode())
 
 

@@ -250,11 +250,8 @@ def check_rule(
 
 
 def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         return _entry_by_entry(txn, table, index, table.row_span(), table.index_span(index), None)
-    finally:
-        txn.rollback()
 
 
 def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
@@ -262,14 +259,11 @@ def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
     faults: list[Fault] = []
     rows = store.split(table.row_span(), _SAMPLES)
     entries = store.split(table.index_span(index), _SAMPLES)
-    txn = store.begin()
-    try:
+    with store.read() as txn:
         for span in rows:
             faults += _entry_by_entry(txn, table, index, span, None, _SAMPLE_ROWS)
         for span in entries:
             faults += _entry_by_entry(txn, table, index, None, span, _SAMPLE_ROWS)
-    finally:
-        txn.rollback()
     return faults[:MOST_FAULTS]
 
 

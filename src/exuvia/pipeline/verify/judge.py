@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from exuvia.base.errors import MOST_LISTED, Conflict, Duplicate, Refused, counted
+from exuvia.base.errors import MOST_LISTED, Duplicate, Refused, counted
 from exuvia.base.mysql_errors import ErrDataInconsistent, ErrDupEntry, ErrInvalidUseOfNull
 from exuvia.base.types import FieldType
 from exuvia.catalog import reader, writer
@@ -60,15 +60,14 @@ class FaultJudge:
     def compare(self, store: Store, should: Iterable[Entry], stand: Iterable[Entry]) -> list[Fault]:
         """The faults among entries that only one of two scans saw, judged in one new snapshot."""
         handles = {(key, suffix): handle for key, suffix, handle in should}
-        found = {(key, suffix) for key, suffix, _ in stand}
-        txn = store.begin()
-        try:
-            faults = {key: self.of_row(txn, handles[key, s]) for key, s in handles.keys() - found}
-            for key, _ in found - handles.keys():
+        standing = {(key, suffix) for key, suffix, _ in stand}
+        with store.read() as txn:
+            faults = {
+                key: self.of_row(txn, handles[key, s]) for key, s in handles.keys() - standing
+            }
+            for key, _ in standing - handles.keys():
                 if faults.get(key) is None:
                     faults[key] = self.of_entry(txn, key)
-        finally:
-            txn.rollback()
         confirmed = (faults[key] for key in sorted(faults))
         return [fault for fault in confirmed if fault is not None][:MOST_FAULTS]
 
@@ -78,26 +77,26 @@ class FaultJudge:
         if row is None:
             return None
         key, unique = key_codec.index_key(self._table, self._index, row, handle)
-        held = txn.get(key)
-        if held == LIVE + (handle if unique else b""):
+        entry = txn.get(key)
+        if entry == LIVE + (handle if unique else b""):
             return None
-        if held is None or not is_live(held):
+        if entry is None or not is_live(entry):
             return self._fault("missing", handle, "", self._row_text(row))
-        return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
+        return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
 
     def of_entry(self, txn: Transaction, key: bytes) -> Fault | None:
         """Whether the entry at this key, if it is live, has its row."""
-        held = txn.get(key)
-        if held is None or not is_live(held):
+        entry = txn.get(key)
+        if entry is None or not is_live(entry):
             return None
-        _, handle = key_codec.split_entry(self._table, self._index, key, held)
+        _, handle = key_codec.split_entry(self._table, self._index, key, entry)
         row = reader.get(txn, self._table, handle)
         if row is None:
-            return self._fault("orphan", handle, self._entry_text(key, held), "")
+            return self._fault("orphan", handle, self._entry_text(key, entry), "")
         wanted, unique = key_codec.index_key(self._table, self._index, row, handle)
-        if wanted == key and held == LIVE + (handle if unique else b""):
+        if wanted == key and entry == LIVE + (handle if unique else b""):
             return None
-        return self._fault("wrong", handle, self._entry_text(key, held), self._row_text(row))
+        return self._fault("wrong", handle, self._entry_text(key, entry), self._row_text(row))
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -129,10 +128,10 @@ def row_name(table: Table, handle: bytes) -> str:
         return f"_tidb_rowid {handle_text(table, handle)}"
     columns = [table.info.cols[position] for position in table.handle_positions]
     name = "-".join(column.name.O for column in columns)
-    found = key_codec.handle_values(table, handle)
-    if found is None:
+    parts = key_codec.handle_values(table, handle)
+    if parts is None:
         return f"{name} {handle.hex()}"
-    pairs = zip(found, columns, strict=True)
+    pairs = zip(parts, columns, strict=True)
     return f"{name} {'-'.join(text_of(value, column.type) for value, column in pairs)}"
 
 
@@ -192,18 +191,9 @@ class DuplicateJudge:
         """Judge one key for the row of `handle`.
 
         Raises Conflict if writers never leave it alone, Deposed."""
-        for _ in range(_TRIES - 1):
-            try:
-                return self._once(key, handle)
-            except Conflict:
-                continue
-        return self._once(key, handle)
 
-    def _once(self, key: bytes, handle: bytes) -> DuplicateVerdict | FoundDuplicate:
-        txn = self.store.begin()
-        try:
-            held = txn.get(key)
-            mine = LIVE + handle
+        def judged(txn: Transaction) -> DuplicateVerdict | FoundDuplicate:
+            held, mine = txn.get(key), LIVE + handle
             if held == mine or not has_key(txn, self.table, self.index, handle, key):
                 return DuplicateVerdict.SETTLED
             if held is not None and is_live(held):
@@ -213,10 +203,9 @@ class DuplicateJudge:
             txn.require(self.table.row_prefix + handle)
             txn.require(key)
             txn.write(WriteKind.CLAIM, key, mine)
-            txn.commit()
             return DuplicateVerdict.PLACED
-        finally:
-            txn.rollback()
+
+        return self.store.transact(judged, _TRIES)
 
     def _against(
         self, txn: Transaction, key: bytes, handle: bytes, other: bytes
@@ -238,22 +227,22 @@ def entry_text(table: Table, key: bytes, handle: bytes) -> str:
 
 
 def duplicates_refusal(
-    table: Table, found: Sequence[FoundDuplicate], number: int, *, at_least: bool = False
+    table: Table, duplicates: Sequence[FoundDuplicate], number: int, *, at_least: bool = False
 ) -> Refused:
     """1062 with MySQL's text for the first, how many there are, and the others as notes."""
-    first = found[0].text
-    pairs = [_pair(table, each) for each in found[:MOST_LISTED]]
-    listing = "\n".join(each.text for each in found if each.text != first)
+    first = duplicates[0].text
+    pairs = [_pair(table, duplicate) for duplicate in duplicates[:MOST_LISTED]]
+    listing = "\n".join(duplicate.text for duplicate in duplicates if duplicate.text != first)
     error = ErrDupEntry.with_text(first)
     noun = "duplicate" if number == 1 else "duplicates"
     return counted(error, number, pairs, listing, noun, at_least=at_least)
 
 
-def _pair(table: Table, found: FoundDuplicate) -> str:
+def _pair(table: Table, duplicate: FoundDuplicate) -> str:
     """'7' of id 3 and id 9."""
-    value = found.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
-    rows = sorted((found.other, found.handle))
-    return f"{value} of {' and '.join(row_name(table, each) for each in rows)}"
+    value = duplicate.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
+    rows = sorted((duplicate.other, duplicate.handle))
+    return f"{value} of {' and '.join(row_name(table, handle) for handle in rows)}"
 
 
 class DuplicateScan:
@@ -263,7 +252,7 @@ class DuplicateScan:
         self._table = table
         self._index = index
         self._holders: dict[bytes, bytes] = {}
-        self.found: list[FoundDuplicate] = []
+        self.duplicates: list[FoundDuplicate] = []
         self.number = 0
         self.nulls: list[str] = []
         self.null_number = 0
@@ -292,14 +281,14 @@ class DuplicateScan:
         if other is handle:
             return
         self.number += 1
-        if len(self.found) < MOST_DUPLICATES:
+        if len(self.duplicates) < MOST_DUPLICATES:
             text = writer.explain_duplicate(self._table, Duplicate(key, other)).message
-            self.found.append(FoundDuplicate(self._index.id, key, handle, other, text))
+            self.duplicates.append(FoundDuplicate(self._index.id, key, handle, other, text))
 
     def refusal(self) -> Refused | None:
         """1138 for a primary key with a NULL, 1062 for keys that are there twice."""
         if self._index.is_primary and self.null_number:
             return counted(ErrInvalidUseOfNull(), self.null_number, self.nulls)
         if self.number:
-            return duplicates_refusal(self._table, self.found, self.number)
+            return duplicates_refusal(self._table, self.duplicates, self.number)
         return None

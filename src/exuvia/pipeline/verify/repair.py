@@ -9,9 +9,8 @@ if row and entry are as it saw them. An entry of a unique index that another row
 that row has not the value, clean up first; if it has, people must decide.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 
-from exuvia.base.errors import Conflict
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
@@ -49,34 +48,26 @@ class Repair:
         return differences(self._store, order, SPAN_ROWS, self._remove_orphans)
 
     def _put_missing(self, should: list[Entry], stand: list[Entry]) -> None:
-        found = {(key, suffix) for key, suffix, _ in stand}
-        missing = [handle for key, suffix, handle in should if (key, suffix) not in found]
-        self._each(missing, self._put)
+        standing = {(key, suffix) for key, suffix, _ in stand}
+        missing = [handle for key, suffix, handle in should if (key, suffix) not in standing]
+        self._repair(missing, self._put)
 
     def _remove_orphans(self, should: list[Entry], stand: list[Entry]) -> None:
         wanted = {(key, suffix) for key, suffix, _ in should}
         orphans = [key for key, suffix, _ in stand if (key, suffix) not in wanted]
-        self._each(orphans, self._remove)
+        self._repair(orphans, self._remove)
 
-    def _each(self, all_of_them: list[bytes], one: Callable[[Transaction, bytes], int]) -> None:
-        for at in range(0, len(all_of_them), _ATOMIC):
-            self._together(all_of_them[at : at + _ATOMIC], one)
+    def _repair(self, wrong: list[bytes], repair_one: Callable[[Transaction, bytes], int]) -> None:
+        """Some in a transaction. `repair_one`: how many entries it has written, 0 or 1."""
+        for at in range(0, len(wrong), _ATOMIC):
+            together = wrong[at : at + _ATOMIC]
 
-    def _together(self, some: Iterable[bytes], one: Callable[[Transaction, bytes], int]) -> None:
-        for attempt in range(_TRIES):
-            txn = self._store.begin()
-            try:
+            def repaired(txn: Transaction, together: list[bytes] = together) -> int:
                 self._guard(txn)
                 writer.fence(txn, self._table)
-                count = sum(one(txn, each) for each in some)
-                txn.commit()
-                self.done += count
-                return
-            except Conflict:
-                if attempt + 1 == _TRIES:
-                    raise
-            finally:
-                txn.rollback()
+                return sum(repair_one(txn, key) for key in together)
+
+            self.done += self._store.transact(repaired, _TRIES)
 
     def _put(self, txn: Transaction, handle: bytes) -> int:
         row = reader.get(txn, self._table, handle)

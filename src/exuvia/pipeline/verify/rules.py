@@ -10,6 +10,7 @@ be fenced or kept: a check that is left begins anew.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
@@ -54,8 +55,8 @@ def judge_named(name: str) -> Judge:
     module, _, function = name.partition(":")
     if not function:
         raise Broken("rows are to be checked where no judge is wired")
-    found: Judge = getattr(import_module(module), function)
-    return found
+    judge: Judge = getattr(import_module(module), function)
+    return judge
 
 
 def refusal(rule: RowRule, number: int, first: Sequence[Sequence[str]]) -> Refused:
@@ -108,13 +109,12 @@ def check_rows(store: Store, task: Task) -> Steps:
     table, plan = task.order.table, task.order.rule
     if plan is None:
         raise Broken("a check without a rule")
-    snapshot = fresh_snapshot(store, table)
-    try:
+    with closing(fresh_snapshot(store, table)) as snapshot:
         rule = judge_named(task.order.judge)(Transaction(store, snapshot), table, plan)
-        found = Breaches(rule, table)
+        breaches = Breaches(rule, table)
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            found.look(keys, raws)
+            breaches.look(keys, raws)
             yield Batch(len(raws), 0.0)
-    finally:
-        snapshot.close()
-    return Outcome(ordinal=task.ordinal, rows=found.seen, result=(found.number, found.first))
+    return Outcome(
+        ordinal=task.ordinal, rows=breaches.seen, result=(breaches.number, breaches.first)
+    )

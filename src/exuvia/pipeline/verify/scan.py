@@ -17,6 +17,7 @@ who chooses keys.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 
@@ -46,10 +47,10 @@ _MASK = (1 << 64) - 1
 
 def buckets_for(rows: int) -> int:
     """How many buckets (a power of two) for so many rows: at least rows / 64, within bounds."""
-    wanted = _LEAST_BUCKETS
-    while wanted * ROWS_PER_BUCKET < rows and wanted < _MOST_BUCKETS:
-        wanted *= 2
-    return wanted
+    buckets = _LEAST_BUCKETS
+    while buckets * ROWS_PER_BUCKET < rows and buckets < _MOST_BUCKETS:
+        buckets *= 2
+    return buckets
 
 
 def hash_keys(keys: Keys) -> Array:
@@ -130,14 +131,11 @@ def sum_rows(store: Store, task: Task) -> Steps:
     indexes = [index_of(task.order, n) for n in task.order.index_ids]
     sums = [Sums(task.buckets) for _ in indexes]
     table = task.order.table
-    snapshot = fresh_snapshot(store, table)
-    try:
+    with closing(fresh_snapshot(store, table)) as snapshot:
         for chunk in of_rows(snapshot, table, indexes, task.span):
             for side, entries in zip(sums, chunk, strict=True):
                 side.add(hash_entries(entries.keys, entries.suffixes))
             yield Batch(len(chunk[0].keys), 0.0)
-    finally:
-        snapshot.close()
     return _summed(task, sums)
 
 
@@ -158,32 +156,26 @@ def _summed(task: Task, sums: list[Sums]) -> Outcome:
 def collect_rows(store: Store, task: Task) -> Steps:
     """The entries of the chosen buckets that the span's rows should have."""
     table = task.order.table
-    found: list[Entry] = []
-    snapshot = fresh_snapshot(store, table)
-    try:
+    entries: list[Entry] = []
+    with closing(fresh_snapshot(store, table)) as snapshot:
         for chunk in of_rows(snapshot, table, [index_of(task.order, task.index_id)], task.span):
-            found.extend(_chosen(task, chunk[0]))
+            entries.extend(_chosen(task, chunk[0]))
             yield Batch(len(chunk[0].keys), 0.0)
-    finally:
-        snapshot.close()
-    return Outcome(ordinal=task.ordinal, rows=len(found), result=found)
+    return Outcome(ordinal=task.ordinal, rows=len(entries), result=entries)
 
 
 def collect_entries(store: Store, task: Task) -> Steps:
     """The live entries of the chosen buckets in a span of one index."""
-    found: list[Entry] = []
+    collected: list[Entry] = []
     for entries in _standing(store, task):
-        found.extend(_chosen(task, entries))
+        collected.extend(_chosen(task, entries))
         yield Batch(len(entries.keys), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=len(found), result=found)
+    return Outcome(ordinal=task.ordinal, rows=len(collected), result=collected)
 
 
 def _standing(store: Store, task: Task) -> Iterator[Entries]:
-    snapshot = fresh_snapshot(store, task.order.table)
-    try:
+    with closing(fresh_snapshot(store, task.order.table)) as snapshot:
         yield from of_index(snapshot, task.span)
-    finally:
-        snapshot.close()
 
 
 def _chosen(task: Task, entries: Entries) -> Iterator[Entry]:
@@ -197,9 +189,9 @@ def _chosen(task: Task, entries: Entries) -> Iterator[Entry]:
 
 def index_of(order: TaskOrder, index_id: int) -> IndexInfo:
     """The order's index of that id."""
-    found = order.info.index_by_id(index_id)
-    assert found is not None, index_id
-    return found
+    index = order.info.index_by_id(index_id)
+    assert index is not None, index_id
+    return index
 
 
 # -- the checksum of a table -----------------------------------------------------------------------
@@ -220,11 +212,11 @@ _MOST_PADDED = 1 << 22
 
 
 def _table() -> Array:
-    found = np.arange(256, dtype=np.uint64)
+    table = np.arange(256, dtype=np.uint64)
     for _ in range(8):
-        odd = found & np.uint64(1)
-        found = (found >> np.uint64(1)) ^ (odd * np.uint64(_POLYNOMIAL))
-    return found
+        odd = table & np.uint64(1)
+        table = (table >> np.uint64(1)) ^ (odd * np.uint64(_POLYNOMIAL))
+    return table
 
 
 _TABLE = _table()
@@ -234,16 +226,16 @@ def crc64(texts: list[bytes]) -> Array:
     """CRC-64/ECMA of each. Shape (n,), uint64."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     order = np.argsort(lengths, kind="stable")
-    found: Array = np.zeros(len(texts), np.uint64)
+    crcs: Array = np.zeros(len(texts), np.uint64)
     at = 0
     while at < len(order):
         end = at + 1
         while end < len(order) and lengths[order[end]] * (end + 1 - at) <= _MOST_PADDED:
             end += 1
         group = order[at:end]
-        found[group] = _sorted(b"".join(texts[n] for n in group), lengths[group])
+        crcs[group] = _sorted(b"".join(texts[n] for n in group), lengths[group])
         at = end
-    return found
+    return crcs
 
 
 def _sorted(joined: bytes, lengths: Array) -> Array:
@@ -262,9 +254,8 @@ def _sorted(joined: bytes, lengths: Array) -> Array:
 
 def checksum(store: Store, task: Task) -> Steps:
     """The kernel: (XOR, pairs, bytes) of a span."""
-    snapshot = fresh_snapshot(store, task.order.table)
     total, pairs, size = np.uint64(0), 0, 0
-    try:
+    with closing(fresh_snapshot(store, task.order.table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             texts = [
                 key + raw[SEQUENCE_BYTES:]
@@ -275,6 +266,4 @@ def checksum(store: Store, task: Task) -> Steps:
             pairs += len(texts)
             size += sum(map(len, texts))
             yield Batch(len(raws), 0.0)
-    finally:
-        snapshot.close()
     return Outcome(ordinal=task.ordinal, rows=pairs, result=(int(total), pairs, size))
