@@ -179,7 +179,7 @@ def test_the_cache_is_bounded_and_drops_what_was_unused_for_longest(store):
     for n in range(101, 120):
         schemas.table(txn, "test", f"t{n}")
         assert schemas.table(txn, "test", "t") is kept
-    assert len(schemas._tables) == 4
+    assert schemas.cached == 4
     before = store.reads
     schemas.table(txn, "test", "t101")
     assert store.reads - before > 2
@@ -198,7 +198,7 @@ def test_the_loader_prepares_changed_tables_that_are_in_use_and_no_other(store):
     before = store.reads
     assert schemas.table(txn, "test", "t").info.comment == "new"
     assert store.reads - before == 2
-    assert len(schemas._tables) == 1
+    assert schemas.cached == 1
 
 
 def test_a_loader_that_slept_too_long_starts_afresh(store):
@@ -211,7 +211,7 @@ def test_a_loader_that_slept_too_long_starts_afresh(store):
     txn.commit()
     loader.version = 1
     loader.step(2.0)
-    assert (loader.version, len(schemas._tables)) == (2, 0)
+    assert (loader.version, schemas.cached) == (2, 0)
     assert schemas.table(store.begin(), "test", "t")
 
 

@@ -58,7 +58,7 @@ def test_everyone_asked_answers_once_and_nothing_is_left() -> None:
 def test_who_has_ended_is_not_waited_for() -> None:
     store, clock = MemoryStore(), SystemClock()
     one, two = (Member.join(store, clock) for _ in range(2))
-    two._presence.release()
+    two.presence.release()
     assert Asking(store, one, clock).ask("a", None, [two.info], patience_s=3600) == {}
 
 

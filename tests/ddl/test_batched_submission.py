@@ -37,7 +37,7 @@ def submit_at_once(cluster, count, changed=lambda n, job: job):
     threads = [threading.Thread(target=session, args=(n,)) for n in range(count)]
     for thread in threads:
         thread.start()
-    while len(cluster.submitter._tickets) + 1 < count:
+    while cluster.submitter.queued + 1 < count:
         threading.Event().wait(0.001)
     gate.set()
     for thread in threads:

@@ -51,7 +51,7 @@ def test_a_name_twice_and_what_is_not_plain_stays_alone(cluster):
 def together(cluster, names):
     """Sessions that submit at one moment; the jobs as each of them was answered."""
     ended: dict[int, object] = {}
-    leading = cluster.submitter._leading
+    leading = cluster.submitter.leading
     leading.acquire()
 
     def ask(at, name):
@@ -60,7 +60,7 @@ def together(cluster, names):
     threads = [threading.Thread(target=ask, args=pair) for pair in enumerate(names)]
     for each in threads:
         each.start()
-    while len(cluster.submitter._tickets) < len(names):
+    while cluster.submitter.queued < len(names):
         pass
     leading.release()
     while any(each.is_alive() for each in threads):

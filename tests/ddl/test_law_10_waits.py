@@ -191,7 +191,7 @@ def test_many_that_wait_are_written_down_now_and_then_so_that_others_can_step():
         cluster.submit(requests.add_column(database, info, column(f"c{n}"))) for n in range(200)
     ]
     cluster.step(100)
-    notes, now = cluster.owner.ddl.manager._notes, cluster.clock.monotonic() + 2
+    notes, now = cluster.owner.ddl.manager.status_writer, cluster.clock.monotonic() + 2
     assert [notes.step(now) for _ in range(3)] == [True, False, False]
     assert cluster.job(waiting[0]).exuvia_wait
     cluster.step(600)

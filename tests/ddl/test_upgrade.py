@@ -133,7 +133,7 @@ def listed(txn):
 
 def forget_rows(cluster, job_id):
     txn = cluster.store.begin()
-    for key, _ in list(txn.scan(checkpoint._handles(job_id))):
+    for key, _ in list(txn.scan(checkpoint.handles_of(job_id))):
         txn.delete(key)
     txn.commit()
 

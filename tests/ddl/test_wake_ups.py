@@ -137,4 +137,4 @@ def test_many_sessions_wait_and_one_of_them_reads_history():
     finally:
         running.stop()
     assert {job.state for job in ended} == {JobState.SYNCED} and len(ended) == 24
-    assert running.submitter._waits == []
+    assert running.submitter.waiting == 0

@@ -18,7 +18,7 @@ def shown(session) -> dict[str, object]:
 def test_an_operator_sees_the_poison_and_skips_it():
     with World() as world:
         session = world.session()
-        feed = world.stats.notifier._handlers[notifier.FEED]
+        feed = world.stats.notifier.handlers[notifier.FEED]
         good = feed.call
 
         def refusing(txn, change):

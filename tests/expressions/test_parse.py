@@ -252,8 +252,8 @@ _PARTS = (
 
 
 def test_a_text_in_pieces_has_the_tokens_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_PIECE", 40)
-    monkeypatch.setattr(tokens, "_LONG_LEXEME", 30)
+    monkeypatch.setattr(tokens, "PIECE", 40)
+    monkeypatch.setattr(tokens, "LONG_LEXEME", 30)
 
     def told(found: Iterable[Token]) -> list[tuple[object, ...]]:
         return [(t.token_type, t.text, t.line, t.col, t.start, t.end) for t in found]
@@ -261,8 +261,8 @@ def test_a_text_in_pieces_has_the_tokens_of_the_whole(monkeypatch: pytest.Monkey
     draw, pieces = random.Random(5), 0
     for _ in range(1000):
         text = " ".join(draw.choices(_PARTS, k=draw.randrange(40)))
-        assert told(tokens._in_pieces(text)) == told(tokens._DIALECT.tokenize(text)), text
-        pieces += len(list(tokens._pieces(text)))
+        assert told(tokens.tokenize_in_pieces(text)) == told(tokens.DIALECT.tokenize(text)), text
+        pieces += len(list(tokens.pieces(text)))
     assert pieces > 3000
 
 
@@ -270,7 +270,7 @@ def test_rows_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [f"({n}, 'a{n}', -{n}, (1), DEFAULT)" for n in range(200)]
     text = "INSERT INTO t VALUES " + ", ".join(rows) + " ON DUPLICATE KEY UPDATE a = 1"
     whole = parse_one(text)
-    monkeypatch.setattr(dml, "_TOKENS_AT_ONCE", 50)
+    monkeypatch.setattr(dml, "TOKENS_AT_ONCE", 50)
     parts = parse_one(text)
     assert isinstance(whole, Insert) and isinstance(parts, Insert)
     assert whole.rows is not None and len(whole.rows) == 200

@@ -186,7 +186,7 @@ def test_a_chain_leaves_what_one_by_one_leaves(seed: int) -> None:
 def test_one_wait_for_the_disk(tmp_path: Path) -> None:
     store = open_store(f"lmdb://{tmp_path}/store")
     put(store, a="1")
-    info = store._environment.lmdb.info  # type: ignore[attr-defined]
+    info = store.environment.lmdb.info  # type: ignore[attr-defined]
     before = info()["last_txnid"]
     chain = Chain(store)
     for n in range(50):

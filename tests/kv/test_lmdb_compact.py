@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[LmdbStore]:
 
 
 def file_bytes(store: LmdbStore) -> int:
-    return os.path.getsize(store._environment.data_path)
+    return os.path.getsize(store.environment.data_path)
 
 
 def put(store: LmdbStore, number: int) -> None:
@@ -57,11 +57,11 @@ def test_a_copy_is_small_and_whole_and_the_store_stays_as_it_is(
     store: LmdbStore, tmp_path: Path
 ) -> None:
     before, count = file_bytes(store), store.count(ALL)
-    copied = copy(store._environment.lmdb, str(tmp_path / "copy"))
+    copied = copy(store.environment.lmdb, str(tmp_path / "copy"))
     assert copied < before / 5
     assert file_bytes(store) == before
     with pytest.raises(Unavailable, match="not empty"):
-        copy(store._environment.lmdb, str(tmp_path / "copy"))
+        copy(store.environment.lmdb, str(tmp_path / "copy"))
     other = open_store(f"lmdb://{tmp_path}/copy")
     assert other.count(ALL) == count
     other.close()
@@ -69,7 +69,7 @@ def test_a_copy_is_small_and_whole_and_the_store_stays_as_it_is(
 
 def test_a_swap_beside_clients_loses_nothing_and_ends_no_process(store: LmdbStore) -> None:
     """A child and this process write and read through the swap, which a third process does."""
-    url = f"lmdb://{store._environment.path}"
+    url = f"lmdb://{store.environment.path}"
     before, old = file_bytes(store), store.begin()
     child = start("write_on_through", url, "w")
     assert hear(child) == "0"
@@ -114,7 +114,7 @@ def test_a_swap_beside_clients_loses_nothing_and_ends_no_process(store: LmdbStor
 def test_a_swap_that_is_killed_leaves_a_whole_store(store: LmdbStore, step: str) -> None:
     before = file_bytes(store)
     put(store, 100_000)
-    swapper = start("swap", f"lmdb://{store._environment.path}", step)
+    swapper = start("swap", f"lmdb://{store.environment.path}", step)
     assert hear(swapper) == step
     swapper.wait(10)
     assert swapper.returncode == -signal.SIGKILL
@@ -123,22 +123,22 @@ def test_a_swap_that_is_killed_leaves_a_whole_store(store: LmdbStore, step: str)
     assert store.count(ALL) == ROWS // 10 + 2
     renamed = step == "renamed"
     assert (file_bytes(store) < before / 3) is renamed
-    other = start("count_all", f"lmdb://{store._environment.path}")
+    other = start("count_all", f"lmdb://{store.environment.path}")
     assert hear(other) == str(ROWS // 10 + 2)
     stop(other)
-    again = start("swap", f"lmdb://{store._environment.path}", "")
+    again = start("swap", f"lmdb://{store.environment.path}", "")
     assert hear(again).startswith("swapped")
     stop(again)
     put(store, 100_002)
     assert store.count(ALL) == ROWS // 10 + 3
     assert file_bytes(store) < before / 3
-    assert not Path(store._environment.file("data.mdb.compact")).exists()
+    assert not Path(store.environment.file("data.mdb.compact")).exists()
 
 
 def test_a_process_that_does_not_close_ends_the_swap_and_nothing_is_changed(
     store: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"lmdb://{store._environment.path}"
+    url = f"lmdb://{store.environment.path}"
     child = start("read_on", url)
     assert hear(child) == "reading"
     os.kill(child.pid, signal.SIGSTOP)
@@ -154,7 +154,7 @@ def test_a_process_that_does_not_close_ends_the_swap_and_nothing_is_changed(
 
 
 def test_a_swap_that_nobody_else_sees(store: LmdbStore) -> None:
-    path = store._environment.path
+    path = store.environment.path
     store.close()
     environment = Environment(path, LmdbSettings(), SystemClock())
     before, after = Swap(environment).run()
@@ -169,11 +169,11 @@ def test_a_swap_that_nobody_else_sees(store: LmdbStore) -> None:
 
 
 def test_stat_shows_sizes_and_who_reads(store: LmdbStore) -> None:
-    store._loop.close()
+    store.caretaker_thread.close()
     reader = store.begin()
     for _ in range(3):
         put(store, 0)
-    store._caretaker.step(store._caretaker._checked_s + 10)
+    store.caretaker.step(time.monotonic() + 10)
     found = command("stat", "--json", store=store)
     assert found["pages_free"] * found["page_bytes"] > 10 << 20
     assert found["file_bytes"] == file_bytes(store)
@@ -186,16 +186,14 @@ def test_stat_shows_sizes_and_who_reads(store: LmdbStore) -> None:
 
 def command(*arguments: str, store: LmdbStore) -> dict:  # type: ignore[type-arg]
     """`exuvia store ...` in a process of its own."""
-    child = start(
-        "run_command", "store", *arguments, "--store", f"lmdb://{store._environment.path}"
-    )
+    child = start("run_command", "store", *arguments, "--store", f"lmdb://{store.environment.path}")
     said = hear(child)
     stop(child)
     return cast(dict, json.loads(said))  # type: ignore[type-arg]
 
 
 def test_compact_says_what_it_did(store: LmdbStore, tmp_path: Path) -> None:
-    path = store._environment.path
+    path = store.environment.path
     store.close()
     runner = CliRunner()
     url = ["--store", f"lmdb://{path}"]

@@ -119,7 +119,7 @@ def test_everybody_in_a_group_is_told_the_same_and_nothing_is_tried_again(
 def test_after_the_folder_is_removed_nothing_is_acknowledged(store: LmdbStore) -> None:
     put(store)
     reader = store.begin()
-    remove(store._environment.path)
+    remove(store.environment.path)
     with pytest.raises(Broken, match=r"data\.mdb was removed while it was open.*stops"):
         put(store)
     with pytest.raises(Broken, match="was removed"):
@@ -135,10 +135,10 @@ def test_the_caretaker_notices_files_that_were_exchanged(
     store: LmdbStore, tmp_path: Path, how: str
 ) -> None:
     put(store)
-    store._environment.look()
+    store.environment.look()
     noticed = threading.Event()
-    store._environment.before_closing = lambda why: noticed.set()
-    data = Path(store._environment.data_path)
+    store.environment.before_closing = lambda why: noticed.set()
+    data = Path(store.environment.data_path)
     if how == "replaced":
         shutil.copy(data, tmp_path / "copy")
         os.replace(tmp_path / "copy", data)
@@ -154,7 +154,7 @@ def test_the_caretaker_notices_files_that_were_exchanged(
 def test_a_store_that_somebody_has_open_is_not_begun_anew_on_the_same_path(
     store: LmdbStore,
 ) -> None:
-    path = store._environment.path
+    path = store.environment.path
     remove(path)
     child = start("open_there", f"lmdb://{path}")
     said = hear(child)

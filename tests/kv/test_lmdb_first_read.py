@@ -27,7 +27,7 @@ def test_the_next_snapshot_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     txn = store.begin()
     txn.put(b"k", b"v")
     txn.commit()
-    environment = store._environment
+    environment = store.environment
     honest, left = environment.read, [Overwritten() for _ in range(bad)]
     monkeypatch.setattr(Overwritten, "ended", 0)
     monkeypatch.setattr(environment, "read", lambda: left.pop() if left else honest())
@@ -41,7 +41,7 @@ def test_the_next_snapshot_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_stays_wrong_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     with monkeypatch.context() as patch:
-        patch.setattr(store._environment, "read", Overwritten)
+        patch.setattr(store.environment, "read", Overwritten)
         with pytest.raises(Broken):
             store.begin()
     store.close()

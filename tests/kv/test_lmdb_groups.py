@@ -43,10 +43,10 @@ def put(store: LmdbStore, number: int) -> int:
 def together(store: LmdbStore, work: Callable[[int], object], numbers: range) -> None:
     """Let `work(number)` run in a thread each, all of them queued before the first may write."""
     threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
-    with store._environment.write():
+    with store.environment.write():
         for thread in threads:
             thread.start()
-        while len(store._committer._queue) < len(threads) - 1:
+        while store.committer.waiting < len(threads) - 1:
             time.sleep(0.001)
     for thread in threads:
         thread.join()
@@ -54,7 +54,7 @@ def together(store: LmdbStore, work: Callable[[int], object], numbers: range) ->
 
 def transactions(store: LmdbStore) -> int:
     """How many LMDB transactions were committed; each cost one wait for the disk."""
-    return cast(int, store._environment.lmdb.info()["last_txnid"])
+    return cast(int, store.environment.lmdb.info()["last_txnid"])
 
 
 def test_commits_that_wait_share_one_fsync(opened: LmdbStore) -> None:
@@ -157,7 +157,7 @@ def fail_at(
     times: int = 1000,
 ) -> None:
     """Plant an error in the middle of writing a packet that has this key."""
-    write = store._environment.write
+    write = store.environment.write
     left = [times]
 
     def planted() -> BaseException:
@@ -169,7 +169,7 @@ def fail_at(
         with write() as transaction:
             yield transaction if left[0] <= 0 else _Failing(transaction, key, planted)
 
-    monkeypatch.setattr(store._environment, "write", failing)
+    monkeypatch.setattr(store.environment, "write", failing)
 
 
 def write_three(store: LmdbStore, number: int) -> int:
@@ -244,7 +244,7 @@ def test_an_interrupted_leader_leaves_its_followers_to_another(
 
 def test_a_group_takes_no_more_than_its_share(opened: LmdbStore) -> None:
     """Small packets share; large ones come one at a time, so that nobody waits for two."""
-    committer = opened._committer
+    committer = opened.committer
     group = [_Ticket(lambda transaction: None, alone=False, size=MOST_KEYS * 9)]
     sizes = [1, 1, MOST_KEYS - 10, 1, MOST_KEYS, 1]
     committer._queue.extend(_Ticket(lambda _: None, alone=False, size=size) for size in sizes)
@@ -258,7 +258,7 @@ def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_tha
 ) -> None:
     """Rows with a plain and a unique index: new, then changed, then deleted."""
     rows, calls, moves = 3_000, 0, 0
-    progress, gate = opened._environment.gate.progress, opened._environment.gate
+    progress, gate = opened.environment.gate.progress, opened.environment.gate
 
     def count(*_: object) -> None:
         nonlocal calls
@@ -305,7 +305,7 @@ def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_tha
 def test_a_large_commit_reads_its_pages_before_the_gate(
     opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, inside = opened._environment.gate, []
+    gate, inside = opened.environment.gate, []
 
     def touch(*given: Any) -> None:
         inside.append(gate.inside)
@@ -321,8 +321,8 @@ def test_a_large_commit_reads_its_pages_before_the_gate(
 
 def test_the_gate_tells_which_thread_writes(opened: LmdbStore) -> None:
     """So that whoever waits sees what it does in the disk."""
-    gate = opened._environment.gate
-    with opened._environment.write():
+    gate = opened.environment.gate
+    with opened.environment.write():
         assert gate.holders().thread == threading.get_native_id()
     assert gate.holders().thread == 0
 
@@ -343,7 +343,7 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     held = threading.Event()
 
     def hold() -> None:
-        with opened._environment.write():
+        with opened.environment.write():
             held.set()
             release.wait()
 
@@ -352,14 +352,14 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     held.wait()
     for writer in writers:
         writer.start()
-    while len(opened._committer._queue) < 3:
+    while opened.committer.waiting < 3:
         time.sleep(0.001)
 
     def interrupt() -> None:
-        while len(opened._committer._queue) < 4:
+        while opened.committer.waiting < 4:
             time.sleep(0.001)
         looks = 0
-        while len(opened._committer._queue) > 3:
+        while opened.committer.waiting > 3:
             if looks % 1000 == 0:  # one that comes just before the wait begins does not end it
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             looks += 1
@@ -376,7 +376,7 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
 
 
 def test_an_interrupted_wait_that_was_given_the_lead_passes_it_on(opened: LmdbStore) -> None:
-    committer = opened._committer
+    committer = opened.committer
     ticket = _Ticket(lambda transaction: None, alone=False)
 
     class Gate:

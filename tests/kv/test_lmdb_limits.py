@@ -17,6 +17,7 @@ from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 from support.kv_children import hear, start, stop
+from support.node_processes import until
 
 ALL = Span(b"t", b"u")
 MB = 1 << 20
@@ -25,7 +26,7 @@ MB = 1 << 20
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[LmdbStore]:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
-    store._loop.close()  # the tests step its caretaker by times of their own
+    store.caretaker_thread.close()  # the tests step its caretaker by times of their own
     yield store
     store.close()
 
@@ -37,7 +38,7 @@ def put(store: LmdbStore, number: int, size: int = 100) -> None:
 
 
 def file_bytes(store: LmdbStore) -> int:
-    return os.path.getsize(store._environment.file("data.mdb"))
+    return os.path.getsize(store.environment.file("data.mdb"))
 
 
 # -- snapshots end -----------------------------------------------------------------------------
@@ -49,9 +50,9 @@ def test_a_snapshot_ends_when_idle_or_old_and_says_so(opened: LmdbStore) -> None
     ended = {}
     for now in range(10_000, 10_700, 5):
         busy_alive = "busy" in ended or busy.get(b"ta") is None
-        opened._caretaker.step(now)
+        opened.caretaker.step(now)
         for name, txn in (("idle", idle), ("busy", busy)):
-            if name not in ended and txn.snapshot._transaction is None:  # type: ignore[attr-defined]
+            if name not in ended and txn.snapshot.transaction_number() is None:
                 ended[name] = now - 10_000
         assert busy_alive
     assert ended == {"idle": 65, "busy": 605}
@@ -69,16 +70,16 @@ def test_a_snapshot_in_use_by_a_statement_is_not_idle_and_yet_ends_when_old(
     short, long = opened.begin(), opened.begin()
     for txn in (short, long):
         txn.snapshot.in_use(True)
-    opened._caretaker.step(10_000)
-    opened._caretaker.step(10_300)
+    opened.caretaker.step(10_000)
+    opened.caretaker.step(10_300)
     for txn in (short, long):
         assert txn.get(b"ta") is None
     short.snapshot.in_use(False)
     for now in (10_310, 10_371):
-        opened._caretaker.step(now)
+        opened.caretaker.step(now)
     with pytest.raises(Unavailable, match="not used for 60 s"):
         short.get(b"ta")
-    opened._caretaker.step(10_601)
+    opened.caretaker.step(10_601)
     with pytest.raises(Unavailable, match="open longer than 600 s"):
         long.get(b"ta")
 
@@ -92,9 +93,9 @@ def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) 
         put(store, 0, MB)
     grown = file_bytes(store)
     assert grown > 35 * MB
-    until = time.monotonic() + 10
-    while forgotten.snapshot._transaction is not None:  # type: ignore[attr-defined]
-        assert time.monotonic() < until
+    deadline = time.monotonic() + 60
+    while forgotten.snapshot.transaction_number() is not None:
+        assert time.monotonic() < deadline
         time.sleep(0.02)
     for _ in range(200):
         put(store, 0, MB)
@@ -106,17 +107,17 @@ def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) 
 
 def kept_by(store: LmdbStore, txn: Transaction) -> int:
     number = txn.snapshot.transaction_number()  # type: ignore[attr-defined]
-    return 0 if number is None else store._caretaker.growth.kept_bytes(number)
+    return 0 if number is None else store.caretaker.growth.kept_bytes(number)
 
 
 def look(store: LmdbStore, now: float) -> None:
     """As the caretaker does it, which is not waited for."""
-    store._caretaker.step(now)
+    store.caretaker.step(now)
 
 
 def test_a_reader_is_ended_for_what_it_keeps_and_told_so(tmp_path: Path) -> None:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0&kept_bytes={8 * MB}"))
-    store._loop.close()
+    store.caretaker_thread.close()
     put(store, 0, MB)
     look(store, 1.0)
     old = store.begin()
@@ -143,7 +144,7 @@ def test_a_reader_is_ended_for_what_it_keeps_and_told_so(tmp_path: Path) -> None
 
 def test_a_reader_is_not_ended_because_data_grows(tmp_path: Path) -> None:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0&kept_bytes={4 * MB}"))
-    store._loop.close()
+    store.caretaker_thread.close()
     put(store, 0)
     look(store, 1.0)
     reader = store.begin()
@@ -164,12 +165,12 @@ def test_a_snapshot_nobody_has_any_more_is_given_back_at_once(opened: LmdbStore)
     put(opened, 0)
     held = opened.begin()
     held.get(b"ta")
-    assert len(opened._caretaker.views()) == 1
+    assert len(opened.caretaker.views()) == 1
     del held
     gc.collect()
-    assert len(opened._caretaker.views()) == 0
-    opened._caretaker.step(1.0)
-    assert opened._caretaker._views == {}
+    assert len(opened.caretaker.views()) == 0
+    opened.caretaker.step(1.0)
+    assert opened.caretaker.views() == []
 
 
 def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
@@ -190,8 +191,8 @@ def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
     for _ in range(5):
         for thread in readers:
             thread.start()
-        time.sleep(0.02)
-        for view in opened._caretaker.views():
+        until(lambda: len(opened.caretaker.views()) == 4)
+        for view in opened.caretaker.views():
             view.end("ended from outside")
         for thread in readers:
             thread.join()
@@ -215,8 +216,8 @@ def test_too_many_snapshots_are_refused_and_harm_nobody(tmp_path: Path) -> None:
 def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store?readers=90"
     store = cast(LmdbStore, open_store(url))
-    store._loop.close()  # stepped by hand below
-    assert store._environment.readers == 96
+    store.caretaker_thread.close()  # stepped by hand below
+    assert store.environment.readers == 96
     kept = [store.snapshot(for_client=True) for _ in range(72)]
     with pytest.raises(Refused, match="hold the 72 snapshots that they may") as refused:
         store.snapshot(for_client=True)
@@ -226,8 +227,8 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
     assert hear(child) == "reading"
     for txn in own:
         txn.rollback()
-    store._caretaker.step(1.0)
-    assert store._caretaker.most_for_clients == 36, "two processes share"
+    store.caretaker.step(1.0)
+    assert store.caretaker.most_for_clients == 36, "two processes share"
     for view in kept[:36]:
         view.close()
     with pytest.raises(Refused):
@@ -238,9 +239,9 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
     del view
     kept.clear()
     gc.collect()
-    store._caretaker.step(2.0)
+    store.caretaker.step(2.0)
     store.snapshot(for_client=True).close()
-    assert not store._caretaker._clients
+    assert not store.caretaker.client_views
     store.close()
 
 
@@ -249,12 +250,12 @@ def test_who_opens_a_store_beside_others_lives_with_their_table_of_readers(tmp_p
     child = start("read_on", f"{url}?readers=90")  # as an older program, whose default was less
     assert hear(child) == "reading"
     beside = cast(LmdbStore, open_store(url))
-    assert beside._environment.readers == 96
-    assert beside._caretaker.most_for_clients == 36
+    assert beside.environment.readers == 96
+    assert beside.caretaker.most_for_clients == 36
     stop(child)
     beside.close()
     alone = cast(LmdbStore, open_store(url))
-    assert alone._environment.readers > 16_000
+    assert alone.environment.readers > 16_000
     alone.close()
 
 
@@ -295,12 +296,12 @@ def test_in_a_full_map_only_the_packet_that_does_not_fit_is_refused(tmp_path: Pa
 
     sizes = {1: 100, 2: 3 * MB, 3: 100, 4: 100}
     threads = [threading.Thread(target=write, args=item) for item in sizes.items()]
-    with store._environment.write():
+    with store.environment.write():
         hold = threading.Thread(target=put, args=(store, 9))
         hold.start()
         for thread in threads:
             thread.start()
-        while len(store._committer._queue) < 4:
+        while store.committer.waiting < 4:
             time.sleep(0.001)
     for thread in [hold, *threads]:
         thread.join()
@@ -329,8 +330,8 @@ def test_the_size_of_the_map_is_the_first_opener_s_while_it_is_open(tmp_path: Pa
     child = start("open_there", url)
     assert hear(child) == "opened"
     stop(child)
-    assert '"map_bytes":4194304' in Path(store._environment.file("environment.json")).read_text()
+    assert '"map_bytes":4194304' in Path(store.environment.file("environment.json")).read_text()
     store.close()
     again = cast(LmdbStore, open_store(f"{url}?map_bytes={8 * MB}"))
-    assert again._environment.lmdb.info()["map_size"] == 8 * MB
+    assert again.environment.lmdb.info()["map_size"] == 8 * MB
     again.close()

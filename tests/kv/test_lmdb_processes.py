@@ -123,7 +123,7 @@ def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: 
     waited = put(store, b"tb")
     assert child.wait(5) == -signal.SIGKILL
     assert STALL_S * 0.8 < waited < STALL_S + SOON_S
-    assert [process.pid for process in store._caretaker.watchdog.ended] == [pid]
+    assert [process.pid for process in store.caretaker.watchdog.ended] == [pid]
     assert put(store, b"tc") < SOON_S
     store.close()
 
@@ -135,7 +135,7 @@ def test_a_process_that_runs_in_a_circle_at_the_gate_is_ended(url: str, children
     child = start("stop_inside", url, "in a circle")
     children.append(child)
     hear(child)
-    gate = store._environment.gate
+    gate = store.environment.gate
     while not gate.holders().writer:
         time.sleep(0.01)
     put(store, b"tb")
@@ -152,7 +152,7 @@ def test_a_long_commit_that_moves_is_waited_for(url: str, children: Children) ->
     assert hear(child) == "begun"
     waited = put(store, b"tb")
     assert waited > 1.5 * STALL_S
-    assert store._caretaker.watchdog.ended == []
+    assert store.caretaker.watchdog.ended == []
     assert store.count(Span(b"tm", b"tn")) == 300
     assert hear(child) == "done"
     store.close()
@@ -185,7 +185,7 @@ def test_a_large_commit_is_waited_for_and_others_lose_nothing(
     longest_s = max(max(waits) for waits in written.values())
     print(f"\n{rows} rows, {size} bytes: held {hold_s} s, {used_s} s of it computing;", end=" ")
     print(f"the others waited for {longest_s:.3f} s at most")
-    assert stores[0]._caretaker.watchdog.ended == []
+    assert stores[0].caretaker.watchdog.ended == []
     assert float(used_s) < 2 * HOLD_S  # twice, for machines that are busy with others
     spans = [Span(b"tx%d-" % name, b"tx%d." % name) for name in written]
     assert [stores[0].count(span) for span in spans] == [len(waits) for waits in written.values()]
@@ -208,7 +208,7 @@ def test_a_busy_process_is_not_taken_for_a_stopped_one(url: str, children: Child
         for child in children:
             hear(child)
         waits.append(put(store, b"tz"))
-    assert store._caretaker.watchdog.ended == []
+    assert store.caretaker.watchdog.ended == []
     assert all(child.poll() is None for child in children)
     assert max(waits) < SOON_S
     store.close()
@@ -219,7 +219,7 @@ def test_who_waits_is_not_overtaken_by_a_busy_process(url: str, children: Childr
     child = start("keep_writing", url)
     children.append(child)
     hear(child)
-    gate = store._environment.gate
+    gate = store.environment.gate
     overtaken = []
     for _ in range(200):
         before = gate.holders().tenures
@@ -237,11 +237,11 @@ def test_the_readers_of_a_dead_process_are_freed(url: str, children: Children) -
     child = start("read_on", url)
     children.append(child)
     assert hear(child) == "reading"
-    assert str(child.pid) in store._environment.lmdb.readers()
+    assert str(child.pid) in store.environment.lmdb.readers()
     child.kill()
     child.wait()
-    store._caretaker.overdue.step(0, 600, store._caretaker.growth, 1 << 30)
-    assert str(child.pid) not in store._environment.lmdb.readers()
+    store.caretaker.overdue.step(0, 600, store.caretaker.growth, 1 << 30)
+    assert str(child.pid) not in store.environment.lmdb.readers()
     store.close()
 
 
@@ -252,10 +252,10 @@ def test_a_stopped_process_with_an_old_snapshot_is_ended(url: str, children: Chi
     children += [child, running]
     assert (hear(child), hear(running)) == ("0", "reading")
     assert child.wait(10) == -signal.SIGKILL
-    assert [process.pid for process in store._caretaker.overdue.ended] == [child.pid]
+    assert [process.pid for process in store.caretaker.overdue.ended] == [child.pid]
     assert running.poll() is None
     until = time.monotonic() + 5
-    while str(child.pid) in store._environment.lmdb.readers():
+    while str(child.pid) in store.environment.lmdb.readers():
         assert time.monotonic() < until
         time.sleep(0.01)
     store.close()
@@ -283,7 +283,7 @@ def test_the_socket_of_a_dead_waiter_is_removed(url: str, children: Children) ->
     child = start("wait_for", url, "job", 1)
     children.append(child)
     hear(child)
-    folder = Path(store._environment.file("wake"))
+    folder = Path(store.environment.file("wake"))
     while not list(folder.iterdir()):
         time.sleep(0.01)
     child.kill()
@@ -369,7 +369,7 @@ def test_a_store_is_opened_once_a_process_and_may_be_opened_again(url: str) -> N
 
 def test_another_pid_namespace_or_host_is_refused(url: str, children: Children) -> None:
     store = opened(url)
-    record = Path(store._environment.file("environment.json"))
+    record = Path(store.environment.file("environment.json"))
     ours = record.read_text()
     namespace = os.readlink("/proc/self/ns/pid")
     for change, message in (

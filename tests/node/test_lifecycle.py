@@ -156,11 +156,11 @@ def test_a_node_that_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         node = NodeProcess(f"lmdb://{tmp_path}/s", tmp_path / "log", options=("--port", port))
         assert node.process.wait(20) == 1
-        node._close()
+        node.close()
     assert "address already in use" in (tmp_path / "log").read_text()
     wrong = NodeProcess("nosuch:store", tmp_path / "log2")
     assert wrong.process.wait(20) == 1
-    wrong._close()
+    wrong.close()
     assert "lmdb:///path" in (tmp_path / "log2").read_text()
 
 

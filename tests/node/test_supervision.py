@@ -171,8 +171,8 @@ def serves(node: NodeProcess) -> bool:
 
 def test_a_process_that_a_damaged_file_ended_is_told_what_to_do() -> None:
     for number in (signal.SIGABRT, signal.SIGBUS):
-        reason = str(supervise._end(-number, 0.1)["reason"])
+        reason = str(supervise.described_end(-number, 0.1)["reason"])
         assert number.name in reason
         assert "data.mdb may be damaged" in reason
-    assert "reason" not in supervise._end(70, 0.1)
-    assert "reason" not in supervise._end(-signal.SIGKILL, 0.1)
+    assert "reason" not in supervise.described_end(70, 0.1)
+    assert "reason" not in supervise.described_end(-signal.SIGKILL, 0.1)

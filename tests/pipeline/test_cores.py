@@ -75,7 +75,7 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
 def test_where_the_system_does_not_say_what_a_thread_got_it_never_idles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(throttle, "_SCHEDULE", tmp_path / "none")
+    monkeypatch.setattr(throttle, "SCHEDULE", tmp_path / "none")
     mine, seen = throttle.allowed(), []
 
     def work() -> None:

@@ -18,7 +18,7 @@ class Hall:
     """A store with clients, two tasks, and a clock moved by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(throttle, "_SEATS", 1)
+        monkeypatch.setattr(throttle, "SEATS", 1)
         self.now, self.store = 0.0, MemoryStore()
         self.put(keys.meta("reorg", JOB), keys.number(EPOCH))
         order = order_for(planned(abc()), (), JOB, EPOCH)

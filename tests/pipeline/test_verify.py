@@ -46,7 +46,7 @@ def filled() -> tuple[MemoryStore, Table]:
 
 
 def test_a_scan_can_be_made_to_rest_after_every_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "_NEAR_ROWS", 100)
+    monkeypatch.setattr(entries, "NEAR_ROWS", 100)
     store, table = filled()
     order = order_for(table, (PLAIN.id,))
     rows, standing = next(verification(store, order, ROWS))

@@ -76,12 +76,12 @@ def few(tmp_path: Path) -> Iterator[World]:
 def test_clients_beyond_their_share_get_1637_and_the_node_goes_on(few: World) -> None:
     store = few.store
     assert isinstance(store, LmdbStore)
-    assert store._caretaker.most_for_clients == 30
+    assert store.caretaker.most_for_clients == 30
     run(few.session(), "CREATE TABLE t (a INT PRIMARY KEY)")
     sessions = [few.session() for _ in range(50)]
     for each in sessions:
         run(each, "BEGIN")
-    assert not store._caretaker._clients, "nobody has read"
+    assert not store.caretaker.client_views, "nobody has read"
     for each in sessions[:30]:
         assert rows(each, "SELECT * FROM t") == []
     for each in sessions[30:]:

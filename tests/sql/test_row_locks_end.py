@@ -233,7 +233,7 @@ def test_transfers_between_few_rows_keep_the_sum(
     assert {code for code, _ in codes} <= {1213, 1205}
     assert "COMMIT" not in {text for _, text in codes}, "locks leave no conflict for the commit"
     assert rows(session, "SELECT SUM(amount) FROM account") == [[400]]
-    assert len(locks) == 0 and not locks._waiting
+    assert len(locks) == 0 and not locks.waiting
     assert len(done) > 100
 
 

@@ -35,10 +35,10 @@ def together(world: World, meanwhile: Callable[[list[Session]], object]) -> list
 
     submitter = world.services.submitter
     threads = [threading.Thread(target=create, args=(at,)) for at in range(len(NAMES))]
-    with submitter._leading:
+    with submitter.leading:
         for each in threads:
             each.start()
-        until(lambda: len(submitter._tickets) == len(NAMES))
+        until(lambda: submitter.queued == len(NAMES))
         meanwhile(sessions)
     for each in threads:
         each.join(30)

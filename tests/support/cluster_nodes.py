@@ -74,7 +74,7 @@ class Node:
 
     def dies(self) -> None:
         """Its process ends: the presence is free, nothing else happens."""
-        self.member._presence.release()
+        self.member.presence.release()
 
 
 def put(key: str) -> Callable[[Transaction], None]:

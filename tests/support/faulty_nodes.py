@@ -77,13 +77,13 @@ def hurried() -> None:
     assert exuvia.node.back and exuvia.node.front and exuvia.pipeline.phase_runner
     supervise.FIRST_PAUSE_S = 0.05
     supervise.LONGEST_PAUSE_S = 0.3
-    honest = serve._front
+    honest = serve.serve_front
 
     def front(*arguments: Any) -> int:
         supervise.subprocess.Popen = Nursery().begin  # type: ignore[misc,assignment]
         return honest(*arguments)
 
-    serve._front = front
+    serve.serve_front = front
 
 
 class Nursery:
@@ -94,7 +94,7 @@ class Nursery:
         self._asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             try:
-                supervise._end_with(front, signal.SIGKILL)
+                supervise.end_with(front, signal.SIGKILL)
                 self._asks.close()
                 while True:
                     _bear(answers)

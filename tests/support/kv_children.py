@@ -104,7 +104,7 @@ def write_on(url: str, name: str) -> None:
 def stop_inside(url: str, where: str) -> None:
     """Be stopped inside a write transaction, or on the way to it."""
     store = cast(LmdbStore, open_store(url))
-    environment = store._environment
+    environment = store.environment
     say(os.getpid())
 
     def freeze(*_: object) -> None:
@@ -123,12 +123,12 @@ def stop_inside(url: str, where: str) -> None:
         gate.progress = lambda: _circle()  # type: ignore[method-assign]
         committer.STRIDE, committer.SMALL = 1, 0  # small packets show no progress
         _put_many(store, 100)
-    take = gate._locks.take
+    take = gate.locks.take
     if where == "turn taken":
-        gate._locks.take = lambda byte: (take(byte), freeze())[0]  # type: ignore[method-assign]
+        gate.locks.take = lambda byte: (take(byte), freeze())[0]  # type: ignore[method-assign]
     if where == "not yet counted":
         steps = iter((lambda: None, freeze))
-        gate._locks.take = lambda byte: (take(byte), next(steps)())[0]  # type: ignore[method-assign]
+        gate.locks.take = lambda byte: (take(byte), next(steps)())[0]  # type: ignore[method-assign]
     with environment.write():
         say("was not stopped")
 
@@ -149,7 +149,7 @@ def commit_slowly(url: str, keys: int, pause_s: float) -> None:
     """Commit so many keys, with a pause before each."""
     store = cast(LmdbStore, open_store(url))
     committer.STRIDE = 1
-    gate = store._environment.gate
+    gate = store.environment.gate
     progress = gate.progress
     said: list[str] = []
 
@@ -170,7 +170,7 @@ def commit_table(url: str, rows: int) -> None:
     """Commit so many rows of 70 bytes with two plain indexes and a unique one; say how long the
     write lock was held and the processor time of that, in seconds."""
     store = cast(LmdbStore, open_store(url))
-    gate, numbers = store._environment.gate, random.Random(35)
+    gate, numbers = store.environment.gate, random.Random(35)
     used: list[float] = []
     enter, leave = gate.enter, gate.leave
     gate.enter = lambda: (enter(), used.append(time.thread_time()))[0]  # type: ignore[method-assign]
@@ -306,7 +306,7 @@ def stop_while_reading(url: str) -> None:
 
 def keep_writing(url: str) -> None:
     """Pass the gate again and again, without a pause between two tenures."""
-    gate = cast(LmdbStore, open_store(url))._environment.gate
+    gate = cast(LmdbStore, open_store(url)).environment.gate
     say("open")
     while True:
         gate.enter()
@@ -396,10 +396,10 @@ def commit_together_under_faults(url: str) -> None:
         said[number] = _error_of(partial(_put, store, b"tk%d" % number)).split()[0]
 
     threads = [threading.Thread(target=committer, args=(n,)) for n in range(4)]
-    with store._environment.write():
+    with store.environment.write():
         for thread in threads:
             thread.start()
-        while len(store._committer._queue) < 3:
+        while store.committer.waiting < 3:
             time.sleep(0.001)
         # Before the gate is let go: the first of them may sync at once.
         faults.fail(1, errno.EIO, kinds=SYNC)
@@ -508,6 +508,6 @@ def stand_in_the_gate(url: str) -> None:
     store = cast(LmdbStore, open_store(url))
     say("ready")
     sys.stdin.readline()
-    store._environment.gate.enter()
+    store.environment.gate.enter()
     say("in")
     sys.stdin.readline()

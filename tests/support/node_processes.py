@@ -118,7 +118,7 @@ class NodeProcess:
             self.kill()
             raise AssertionError(f"no end in {STOP_S} s: {self.log.read_text()[-3000:]}") from None
         finally:
-            self._close()
+            self.close()
         return time.monotonic() - began
 
     def kill(self) -> None:
@@ -127,9 +127,9 @@ class NodeProcess:
         self.send(signal.SIGKILL)
         self.process.wait(STOP_S)
         until(lambda: not front or not is_alive(front), STOP_S)
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -204,4 +204,4 @@ def end_all(nodes: list[NodeProcess]) -> None:
             node.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             node.kill()
-        node._close()
+        node.close()

@@ -491,9 +491,9 @@ class Checkpoint:
 
 
 def _reorg_table() -> Table:
-    from exuvia.pipeline.checkpoint import _table
+    from exuvia.pipeline.checkpoint import reorg_table
 
-    return _table()
+    return reorg_table()
 
 
 def _rows_of(job_id: int) -> Span:

@@ -176,9 +176,8 @@ class Later(threading.Thread):
 
     def _is_queued(self) -> bool:
         """Whether the table of locks has it among those who wait."""
-        seat = self._session.services.row_locks._seat
-        me = seat._id(self._session.transactions.locker.number)
-        return any(waiter == me for _, waiter, _, _, _ in seat._table.waits())
+        locks = self._session.services.row_locks
+        return locks.is_queued(self._session.transactions.locker)
 
     def run(self) -> None:
         try:

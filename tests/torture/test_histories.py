@@ -79,24 +79,24 @@ class Client(threading.Thread):
         self._nodes, self._mode, self._history = nodes, mode, history
         self._process = number
         self._random = Random(seed * 1000 + number)
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self.stopping.set()
         self.join(60)
         assert not self.is_alive()
 
     def run(self) -> None:
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             try:
                 living: list[NodeProcess] = self._nodes.living()
                 connection = living[self._process % len(living)].connect("test", autocommit=True)
             except (pymysql.err.MySQLError, OSError, ZeroDivisionError):
-                self._stopping.wait(0.05)
+                self.stopping.wait(0.05)
                 continue
             try:
                 with connection.cursor() as cursor:
-                    while not self._stopping.is_set() and self._transact(cursor):
+                    while not self.stopping.is_set() and self._transact(cursor):
                         pass
             finally:
                 connection._force_close()
@@ -169,11 +169,11 @@ class Changer(threading.Thread):
     def __init__(self, node: NodeProcess) -> None:
         super().__init__(daemon=True)
         self.done, self.errors = 0, list[str]()
-        self._node, self._stopping = node, threading.Event()
+        self._node, self.stopping = node, threading.Event()
 
     def run(self) -> None:
         for change in itertools.cycle(CHANGES):
-            if self._stopping.wait(1.0):
+            if self.stopping.wait(1.0):
                 return
             try:
                 run(self._node, f"ALTER TABLE lists {change}")
@@ -183,7 +183,7 @@ class Changer(threading.Thread):
                 return
 
     def stop(self) -> None:
-        self._stopping.set()
+        self.stopping.set()
         self.join(90)
         assert not self.is_alive()
 
@@ -217,7 +217,7 @@ def play(nodes: Nodes, mode: str, seconds: float, seed: int, accidents: bool) ->
     until(lambda: len(history.lines) > 2 * LEAST, 90)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        clients[0]._stopping.wait(min(PAUSE_S, max(0.0, end - time.monotonic())))
+        clients[0].stopping.wait(min(PAUSE_S, max(0.0, end - time.monotonic())))
         if accidents and time.monotonic() < end:
             nodes.kill_node(1)
             nodes.begin_again(1).wait_ready()

@@ -60,7 +60,7 @@ def stop(pid: int, store: Any) -> None:
     while True:
         end_by_pid(pid, signal.SIGSTOP)
         until(lambda: is_stopped(pid))
-        if store._environment.gate.holders().blamed != pid:
+        if store.environment.gate.holders().blamed != pid:
             return
         end_by_pid(pid, signal.SIGCONT)
         threading.Event().wait(0.03)  # let it finish what it was stopped in
@@ -166,7 +166,7 @@ def test_a_process_stopped_inside_a_write_transaction_is_ended_before_leases_run
 
 def stop_writing(pid: int, store: Store) -> None:
     """SIGSTOP at a moment in which the process keeps the store's write lock."""
-    gate = store._environment.gate  # type: ignore[attr-defined]
+    gate = store.environment.gate  # type: ignore[attr-defined]
 
     def caught() -> bool:
         if gate.holders().writer != pid:

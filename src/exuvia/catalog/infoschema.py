@@ -48,6 +48,11 @@ class Schemas:
         self._tables: LRUCache[int, tuple[Table, ...]] = LRUCache(capacity)
         self._databases: LRUCache[str, tuple[Fingerprint, DatabaseInfo]] = LRUCache(capacity)
 
+    @property
+    def cached(self) -> int:
+        """Tables that it keeps."""
+        return len(self._tables)
+
     def database(self, txn: Transaction, name: str) -> DatabaseInfo:
         """The public database of that name in the transaction's snapshot. Refused 1049."""
         return self._database(txn, name)[1]

@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 def run(options: Options) -> int:
     """The exit code; 1 with one clear line when the node cannot start."""
     logs.to_stderr("keeper")
-    return Keeper(partial(_front, options), SystemClock()).run()
+    return Keeper(partial(serve_front, options), SystemClock()).run()
 
 
-def _front(options: Options, before: str, ready: Ready) -> int:
+def serve_front(options: Options, before: str, ready: Ready) -> int:
     """A front's life. `before`: ports and store of the front before it, which clients know."""
     logs.to_stderr("front")
     from exuvia.node.front import serve  # not in the keeper: a second, threads, and 100 MB

@@ -121,7 +121,7 @@ class Member:
     def __init__(self, store: Store, clock: Clock, info: MemberInfo, presence: Presence) -> None:
         self._store = store
         self.clock = clock
-        self._presence = presence
+        self.presence = presence
         self._epoch = b""
         self._renewed_at = float("-inf")
         self._loaded_at = float("-inf")
@@ -265,7 +265,7 @@ class Member:
         with suppress(Conflict, Deposed):  # it was fenced already
             self._store.transact(leave)
         self._epoch = b""
-        self._presence.release()
+        self.presence.release()
 
 
 # -- lease -----------------------------------------------------------------------------------------

@@ -203,6 +203,15 @@ class RowLocks:
         held = self._seat.other(0, hash_of(key))
         return None if held is None else held[1]
 
+    @property
+    def waiting(self) -> int:
+        """Lockers of this process that wait, or are about to."""
+        return len(self._waiting)
+
+    def is_queued(self, locker: Locker) -> bool:
+        """Whether others see in the table that it waits."""
+        return self._seat.is_queued(locker.number)
+
     # -- waiting ---------------------------------------------------------------------------------
 
     def wait(

@@ -230,7 +230,7 @@ class JobManager:
         self._ready = policy
         self._newest = 0
         self._parked: dict[int, float] = {}  # jobs that need no worker until then
-        self._notes = QueueStatusWriter(self._store, self._campaign, policy, self._busy)
+        self.status_writer = QueueStatusWriter(self._store, self._campaign, policy, self._busy)
         for worker in (*self._all_workers(), self._aside):
             worker.assign(0)
 
@@ -252,7 +252,7 @@ class JobManager:
                 if self._has_reason(now):
                     self._look(now)
                     self._dispatch()
-                if self._notes.step(now):
+                if self.status_writer.step(now):
                     return 0.0
                 return min(self._step_worker(now), self._tick_s, IDLE_S)
             except Deposed:
@@ -290,7 +290,7 @@ class JobManager:
             for job in queue.unfinished(txn, self._newest):
                 self._ready.add(job)
                 self._newest = job.id
-                self._notes.add(job.id, now)
+                self.status_writer.add(job.id, now)
             self._give_back([each for each, due in self._parked.items() if due <= now])
             if self._fixed is None:
                 self._limits = _limits(txn)

@@ -142,7 +142,7 @@ class Submitter:
         self._notice = notice
         self._poll_s = poll_s
         self._lock = threading.Lock()
-        self._leading = threading.Lock()
+        self.leading = threading.Lock()
         self._tickets: deque[_Ticket] = deque()
         self._watching = threading.Lock()
         self._waits: list[_Wait] = []
@@ -155,6 +155,16 @@ class Submitter:
         if failed_with_others(job, ended):
             return self.wait(self.submit_alone(job), timeout_s, look)
         return ended
+
+    @property
+    def queued(self) -> int:
+        """Jobs that wait for whoever leads (holds `leading`) to insert them."""
+        return len(self._tickets)
+
+    @property
+    def waiting(self) -> int:
+        """Sessions that wait for the end of a job."""
+        return len(self._waits)
 
     # -- into the queue ----------------------------------------------------------------------------
 
@@ -171,7 +181,7 @@ class Submitter:
         with self._lock:
             self._tickets.append(ticket)
         while not ticket.settled:
-            with self._leading:
+            with self.leading:
                 if not ticket.settled:
                     self._insert_batch()
         if ticket.error is not None:

@@ -263,7 +263,7 @@ class Notifier:
     def __init__(self, store: Store, campaign: Campaign) -> None:
         self._store = store
         self._campaign = campaign
-        self._handlers: dict[int, _Registered] = {}
+        self.handlers: dict[int, _Registered] = {}
         self._started = False
         self.mask = 0  # the bits of all handlers
         self._page: list[Event] = []
@@ -277,15 +277,15 @@ class Notifier:
             raise Broken(f"handler '{name}' came after the notifier was started")
         if not 0 <= number < MOST_HANDLERS:
             raise Broken(f"handler '{name}' has the id {number}; ids are 0 to {MOST_HANDLERS - 1}")
-        if number in self._handlers:
-            raise Broken(f"handler '{name}' wants the id of '{self._handlers[number].name}'")
-        self._handlers[number] = _Registered(number, name, handler)
+        if number in self.handlers:
+            raise Broken(f"handler '{name}' wants the id of '{self.handlers[number].name}'")
+        self.handlers[number] = _Registered(number, name, handler)
         self.mask |= 1 << number
 
     def step(self, now: float) -> float:
         """At most one chain of transactions; seconds until the next."""
         self._started = True
-        if not self._campaign.is_owner or not self._handlers:
+        if not self._campaign.is_owner or not self.handlers:
             self._page = []
             return NO_OWNER_S
         try:
@@ -303,7 +303,7 @@ class Notifier:
             if event.flag & self.mask == self.mask and event.flag != _GONE:
                 self._purge(event)
                 return 0.0
-            for handler in self._handlers.values():
+            for handler in self.handlers.values():
                 run = list(self._run(handler, now))
                 if run:
                     self._deliver(handler, run, now)
@@ -423,7 +423,7 @@ class Notifier:
         """Read on, or from the beginning when something new may be there; seconds to wait."""
         counter = self._store.counter(self.channel)
         after = self._page[-1].place if len(self._page) == PAGE else None
-        due = [each.again_at for each in self._handlers.values() if each.held is not None]
+        due = [each.again_at for each in self.handlers.values() if each.held is not None]
         news = counter != self._seen or now - self._looked_at >= POLL_S
         if after is None and not news and not any(at <= now for at in due):
             return max(0.0, min([POLL_S, *(at - now for at in due)]))
@@ -439,7 +439,7 @@ class Notifier:
 
     def _release(self, txn: Transaction) -> None:
         """Nobody waits for an event that an operator had passed over."""
-        for handler in self._handlers.values():
+        for handler in self.handlers.values():
             if handler.held is not None:
                 event = get(txn, handler.held)
                 if event is None or event.flag & 1 << handler.number:
@@ -450,5 +450,5 @@ class Notifier:
             event.flag & self.mask == self.mask
             or (not event.flag & 1 << handler.number and self._may(handler, event, now))
             for event in self._page
-            for handler in self._handlers.values()
+            for handler in self.handlers.values()
         )

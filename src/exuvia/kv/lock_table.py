@@ -443,6 +443,11 @@ class Seat:
         """Give the seat back; all it holds is free."""
         self._table.leave(self._number)
 
+    def is_queued(self, number: int) -> bool:
+        """Whether the table has one of its lockers among those who wait. For who looks on."""
+        me = self._id(number)
+        return any(waiter & _WHO == me for _, waiter, _, _, _ in self._table.waits())
+
     def _id(self, number: int) -> int:
         return self._base | number
 

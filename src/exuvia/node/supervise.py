@@ -48,7 +48,7 @@ def _next_pause(pause_s: float, lived_s: float) -> float:
     return FIRST_PAUSE_S if lived_s >= QUIET_S else min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-def _end(code: int, pause_s: float) -> dict[str, object]:
+def described_end(code: int, pause_s: float) -> dict[str, object]:
     """What is logged of a life that ended: LMDB ends its process where it meets a page that is none
     (an assertion), and the kernel where the disk cannot read one."""
     found: dict[str, object] = {"exit_code": code, "again_in_s": pause_s}
@@ -88,7 +88,7 @@ class Keeper:
             if code == 0 or not before:
                 return abs(code)
             pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
-            _log.error("the front ended", extra=_end(code, pause_s))
+            _log.error("the front ended", extra=described_end(code, pause_s))
             try:
                 self._stops.get(timeout=pause_s)
             except Empty:
@@ -125,7 +125,7 @@ class Keeper:
         try:
             for number in _ASKED_TO_STOP:
                 signal.signal(number, signal.SIG_DFL)
-            _end_with(keeper, signal.SIGKILL)
+            end_with(keeper, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
 
             def ready(line: str) -> None:
@@ -176,7 +176,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
-            _log.warning("the back ended", extra=_end(code, pause_s))
+            _log.warning("the back ended", extra=described_end(code, pause_s))
             self._stopping.wait(pause_s)
 
     def _one_life(self) -> int:
@@ -218,11 +218,11 @@ def end_with_parent(parent_pid: int, stop: Callable[[], None]) -> None:
     """Call `stop` when the parent ends, however it ends, and end by force GRACE_S later.
 
     For the child's main thread, before anything else. Exits at once if the parent is gone."""
-    _end_with(parent_pid, signal.SIGTERM)
+    end_with(parent_pid, signal.SIGTERM)
     threading.Thread(target=_watch_input, args=(stop,), name="parent-watch", daemon=True).start()
 
 
-def _end_with(parent_pid: int, number: int) -> None:
+def end_with(parent_pid: int, number: int) -> None:
     """The kernel sends this process that signal when its parent ends. Exits if it has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent_pid:

@@ -95,12 +95,12 @@ class _Nowhere:
         raise Broken("rows encoded for a checkpoint are not committed here")
 
 
-def _table() -> Table:
+def reorg_table() -> Table:
     database = next(d for d in DATABASES if d.id == MYSQL_ID)
     return Table(SYSTEM["tidb_ddl_reorg"], 1, database, 1)
 
 
-def _handles(job_id: int) -> Span:
+def handles_of(job_id: int) -> Span:
     prefix = k.row_prefix(SYSTEM["tidb_ddl_reorg"].id)
     return Span(prefix + k.i64(job_id << _HASH_BITS), prefix + k.i64((job_id + 1) << _HASH_BITS))
 
@@ -119,7 +119,7 @@ def _handle_of(job_id: int, table_id: int, element_id: int, kind: bytes, span: S
 
 def pairs(order: TaskOrder, span: Span, rows: int) -> list[tuple[bytes, bytes]]:
     """The store's keys and payloads that say "this span of the order is finished"."""
-    table, element = _table(), order.remembered_as
+    table, element = reorg_table(), order.remembered_as
     values = {
         "job_id": order.job_id,
         "curr_ele_id": element.ids[0],
@@ -180,16 +180,16 @@ def finished_among(rows: list[SpanRow], order: TaskOrder, count: Callable[[Span]
 
 def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
     """Everything that is finished for a job."""
-    table = _table()
+    table = reorg_table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
     places = [at[each] for each in SpanRow.__struct_fields__]
-    found = reader.scan(txn, table, _handles(job_id))
+    found = reader.scan(txn, table, handles_of(job_id))
     return [SpanRow(*(row[place] for place in places)) for _, row in found]
 
 
 def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:
     """Remember a finished span that was kept elsewhere."""
-    table = _table()
+    table = reorg_table()
     values = msgspec.structs.asdict(span) | {
         "job_id": job_id,
         "curr_ele_id": span.ele_id,
@@ -217,7 +217,7 @@ def is_finished(txn: Transaction, task: Task) -> bool:
     """Whether the very span of the task is finished; never without a job."""
     if not task.order.job_id:
         return False
-    table, order, span = _table(), task.order, task.span
+    table, order, span = reorg_table(), task.order, task.span
     row = reader.get(txn, table, _handle(order, span))
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
     return row is not None and (row[at["start_key"]], row[at["end_key"]]) == span
@@ -225,7 +225,7 @@ def is_finished(txn: Transaction, task: Task) -> bool:
 
 def forget(txn: Transaction, job_id: int) -> None:
     """Remove all that is remembered for the job, in the transaction that ends it."""
-    for span in (_handles(job_id), k.span_of(k.meta("progress", job_id))):
+    for span in (handles_of(job_id), k.span_of(k.meta("progress", job_id))):
         for key, _ in list(txn.scan(span)):
             txn.delete(key)
 

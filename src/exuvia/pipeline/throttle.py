@@ -141,7 +141,7 @@ class UnhurriedStore(ForwardingStore):
 # start, is told those of the driver.
 
 _LOOK_NS = 200_000_000
-_SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
+SCHEDULE = Path("/proc/thread-self/schedstat")  # not every kernel and sandbox has it
 
 Cores = tuple[int, ...]
 
@@ -165,13 +165,13 @@ def move_to(cores: Sequence[int]) -> None:
 
 def may_idle() -> bool:
     """Whether a thread may go to the idle class and come back, and sees what it gets there."""
-    return _SCHEDULE.exists() and can_idle()
+    return SCHEDULE.exists() and can_idle()
 
 
 def ran_and_waited_ns() -> tuple[int, int]:
     """How long the calling thread computed, and how long it could have and did not (proc(5),
     schedstat)."""
-    ran, waited, _ = _SCHEDULE.read_text().split()
+    ran, waited, _ = SCHEDULE.read_text().split()
     return int(ran), int(waited)
 
 
@@ -416,7 +416,7 @@ class Besides(Others):
 # -- one task --------------------------------------------------------------------------------------
 
 
-_SEATS = max(1, (os.cpu_count() or 1) // 2)
+SEATS = max(1, (os.cpu_count() or 1) // 2)
 _MOST_REST_S = 0.5
 
 
@@ -444,7 +444,7 @@ class Courtesy:
         if not busy:
             self._seat.release()
             return True
-        return self._seat.taken(_SEATS)
+        return self._seat.taken(SEATS)
 
     def rest_s(self, batch: Batch) -> float:
         """How long to rest after what was just done. Unit: s."""

@@ -196,6 +196,11 @@ class Caretaker:
         self._views.pop(number, None)
         self._clients.discard(number)
 
+    @property
+    def client_views(self) -> int:
+        """Snapshots that clients hold."""
+        return len(self._clients)
+
     def views(self) -> list[LmdbSnapshot]:
         """The snapshots still open."""
         return [view for known in list(self._views.values()) if (view := known()) is not None]

@@ -291,6 +291,11 @@ class GroupCommitter:
         self._committing = False  # LMDB has been asked to commit it
         self._closed = ""
 
+    @property
+    def waiting(self) -> int:
+        """Commits that wait for the one under way."""
+        return len(self._queue)
+
     def run(self, work: Work, alone: bool = False, size: int = 1) -> Any:
         """`size`: how many keys it writes. Work may be run more than once, and stands once.
 

@@ -60,7 +60,7 @@ class Gate:
     """The callers of one process exclude each other; `waiting` may be read by any thread."""
 
     def __init__(self, locks: LockFile, notes_path: str, clock: Callable[[], float]) -> None:
-        self._locks = locks
+        self.locks = locks
         self._clock = clock
         self._entered_s = 0.0
         self.longest_s = self.held_s = 0.0
@@ -80,18 +80,18 @@ class Gate:
         """Return when this process may write."""
         notes, self.waiting = self._notes, True
         try:
-            self._locks.take(TURN)
+            self.locks.take(TURN)
             notes[_TURNS] += 1
-            self._locks.take(WRITER)
+            self.locks.take(WRITER)
             notes[_THREAD] = threading.get_native_id()
             notes[_TENURES] += 1
             self.inside = True
             self._entered_s = self._clock()
         except BaseException:
-            self._locks.release(WRITER)
+            self.locks.release(WRITER)
             raise
         finally:
-            self._locks.release(TURN)
+            self.locks.release(TURN)
             self.waiting = False
 
     def begun(self) -> None:
@@ -106,7 +106,7 @@ class Gate:
             self._notes[_OPEN] = 0
         self._notes[_THREAD] = 0
         self.inside = self._begun = False
-        self._locks.release(WRITER)
+        self.locks.release(WRITER)
         lasted_s = self._clock() - self._entered_s
         self.tenures += 1
         self.held_s += lasted_s
@@ -119,8 +119,8 @@ class Gate:
 
     def holders(self) -> Holders:
         """Who keeps the gate now."""
-        turn = self._locks.holder(TURN)
-        writer = self._locks.holder(WRITER)
+        turn = self.locks.holder(TURN)
+        writer = self.locks.holder(WRITER)
         turns, tenures, _, progress, thread, _ = self._notes
         return Holders(
             turn[0] if turn else 0, writer[0] if writer else 0, turns, tenures, progress, thread
@@ -133,7 +133,7 @@ class Gate:
         tenure = self._notes[_OPEN]
         if tenure == 0 or self._begun:
             return False
-        holder = self._locks.holder(WRITER)
+        holder = self.locks.holder(WRITER)
         if holder is not None and holder[0] == self._notes[_PROCESS]:
             return False
         return self._notes[_OPEN] == tenure and not self._begun

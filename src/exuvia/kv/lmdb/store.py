@@ -46,20 +46,19 @@ log = logging.getLogger(__name__)
 
 
 class LmdbStore(TransactionalStore):
-    """One per process and folder. Thread-safe."""
+    """One per process and folder. Thread-safe. Its parts (`environment`, `caretaker`, `committer`)
+    are for who looks after the store; who uses it needs none of them."""
 
     def __init__(self, path: str, settings: LmdbSettings, clock: Clock) -> None:
-        self._environment = Environment(path, settings, clock)
-        self._environment.before_closing = self._end_views
-        self._caretaker = Caretaker(self._environment)
-        self._committer = GroupCommitter(self._environment)
-        self._presences = Presences(self._environment.file("presence"))
-        self._wake = Wake(
-            self._environment.file("wake"), self._counters, clock, settings.fallback_s
-        )
-        if self._environment.alone:
+        self.environment = Environment(path, settings, clock)
+        self.environment.before_closing = self._end_views
+        self.caretaker = Caretaker(self.environment)
+        self.committer = GroupCommitter(self.environment)
+        self._presences = Presences(self.environment.file("presence"))
+        self._wake = Wake(self.environment.file("wake"), self._counters, clock, settings.fallback_s)
+        if self.environment.alone:
             self._wake.sweep()
-        self._loop = CaretakerThread(self._caretaker.step, clock)
+        self.caretaker_thread = CaretakerThread(self.caretaker.step, clock)
         self._closed = self._forked = False
         self._opening = threading.Lock()
         self._table: LockTable | None = None
@@ -73,11 +72,11 @@ class LmdbStore(TransactionalStore):
         """A view of all that is committed. Ended by the caretaker when it is forgotten."""
         self._require_open()
         if for_client:
-            self._caretaker.require_room()
+            self.caretaker.require_room()
         transaction, sequence = self._fresh()
-        path = self._environment.data_path
-        view = LmdbSnapshot(transaction, sequence, self._caretaker.forget, path)
-        self._caretaker.watch(view, for_client)
+        path = self.environment.data_path
+        view = LmdbSnapshot(transaction, sequence, self.caretaker.forget, path)
+        self.caretaker.watch(view, for_client)
         if self._closed:  # meanwhile: whoever closed may not have met it
             view.end(CLOSED)
             raise Unavailable(CLOSED)
@@ -92,10 +91,10 @@ class LmdbStore(TransactionalStore):
         Engine 1.0 may show a new reader a root that is being overwritten, in the moment after a
         writer was killed (measured: up to 5 in 340 kills, never twice in a row; engine 0.9: none).
         The first read tells; a new transaction is right."""
-        if self._environment.gate.abandoned:
-            self._committer.run(recover)
+        if self.environment.gate.abandoned:
+            self.committer.run(recover)
         for attempt in range(1, FRESH_ATTEMPTS + 1):
-            transaction = self._environment.read()
+            transaction = self.environment.read()
             try:
                 return transaction, read_sequence(transaction)
             except lmdb.Error as error:
@@ -103,9 +102,9 @@ class LmdbStore(TransactionalStore):
                 failure = error
                 self._require_open()
                 if not isinstance(error, lmdb.CorruptedError):
-                    raise translate(error, self._environment.data_path) from error
+                    raise translate(error, self.environment.data_path) from error
                 log.warning("a fresh snapshot was not readable", extra={"attempt": attempt})
-        raise translate(failure, self._environment.data_path)
+        raise translate(failure, self.environment.data_path)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -114,24 +113,24 @@ class LmdbStore(TransactionalStore):
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
         """Change how long snapshots live, unused and at all."""
-        self._caretaker.idle_s, self._caretaker.query_s = idle_s, query_s
+        self.caretaker.idle_s, self.caretaker.query_s = idle_s, query_s
 
     # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
         """Validate and apply; returns once it is on disk."""
         self._require_open()
-        moved = self._environment.gate.progress
+        moved = self.environment.gate.progress
         sequence: int
         if is_small(packet):
             work = partial(apply_packet, packet=packet, moved=moved)
-            sequence = self._committer.run(work, size=len(packet.writes))
+            sequence = self.committer.run(work, size=len(packet.writes))
         else:
             with uncollected(len(packet.writes)):
                 arranged = arrange(packet)
                 self._touch(arranged)
             work = partial(apply_arranged, arranged=arranged, moved=moved)
-            sequence = self._committer.run(work, size=arranged.size)
+            sequence = self.committer.run(work, size=arranged.size)
         if packet.channels:
             self._wake.announce(packet.channels)
         return sequence
@@ -140,21 +139,21 @@ class LmdbStore(TransactionalStore):
         if arranged.size < TOUCHED:
             return
         try:
-            transaction = self._environment.read()
+            transaction = self.environment.read()
         except Unavailable:
             return  # no snapshot is to be had: it commits without
         try:
             touch(transaction, arranged)
         except lmdb.Error as error:
-            raise translate(error, self._environment.data_path) from error
+            raise translate(error, self.environment.data_path) from error
         finally:
             transaction.abort()
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
         """See Store.commit_chain; they share a transaction with whatever else has queued up."""
         self._require_open()
-        sequences, refusal = self._committer.run(
-            partial(apply_chain, packets=packets, moved=self._environment.gate.progress),
+        sequences, refusal = self.committer.run(
+            partial(apply_chain, packets=packets, moved=self.environment.gate.progress),
             size=sum(len(packet.writes) for packet in packets),
         )
         told = {name for packet in packets[: len(sequences)] for name in packet.channels}
@@ -174,16 +173,16 @@ class LmdbStore(TransactionalStore):
         overwrite: bool = False,
     ) -> BulkResult:
         self._require_open()
-        self._environment.require_room()
+        self.environment.require_room()
         bulk = Bulk(keys, payloads, requirements, puts, report, overwrite)
-        work = partial(apply_bulk, bulk=bulk, moved=self._environment.gate.progress)
-        result: BulkResult = self._committer.run(work, alone=True)
+        work = partial(apply_bulk, bulk=bulk, moved=self.environment.gate.progress)
+        result: BulkResult = self.committer.run(work, alone=True)
         return result
 
     @property
     def write_holds(self) -> tuple[int, float, float]:
         """How often this process held the write lock, how long in all, and at most. Unit: s."""
-        gate = self._environment.gate
+        gate = self.environment.gate
         return gate.tenures, gate.held_s, gate.longest_s
 
     # -- waking and presence ---------------------------------------------------------------------
@@ -199,7 +198,7 @@ class LmdbStore(TransactionalStore):
         try:
             raws = [transaction.get(k.meta("channel", channel)) for channel in channels]
         except lmdb.Error as error:
-            raise translate(error, self._environment.data_path) from error
+            raise translate(error, self.environment.data_path) from error
         finally:
             transaction.abort()
         return [k.read_number(raw and raw[SEQUENCE_BYTES:]) for raw in raws]
@@ -223,9 +222,9 @@ class LmdbStore(TransactionalStore):
         self._require_open()
         with self._opening:
             if self._table is None:
-                file = self._environment.file
+                file = self.environment.file
                 table = mapped(file("rowlocks"))
-                guard = RecordGuard(self._environment.locks, file("rowlocks.wake"))
+                guard = RecordGuard(self.environment.locks, file("rowlocks.wake"))
                 guard.sweep()
                 inbox = Inbox(guard)
                 self._table = LockTable(table, guard, self._payload, inbox.name.encode)
@@ -275,22 +274,22 @@ class LmdbStore(TransactionalStore):
     def measures(self) -> dict[str, float]:
         self._require_open()
         try:
-            return self._caretaker.measures()
+            return self.caretaker.measures()
         except lmdb.Error as error:
-            raise translate(error, self._environment.data_path) from error
+            raise translate(error, self.environment.data_path) from error
 
     def close(self) -> None:
         """Finish the commit under way, end all snapshots, leave. Twice is harmless."""
         if self._closed:
             return
-        self._committer.close(CLOSED)
+        self.committer.close(CLOSED)
         self._closed = True
-        self._loop.close()
+        self.caretaker_thread.close()
         self._wake.close(CLOSED)
         self._close_table()
         self._end_views(CLOSED)
         self._presences.close()
-        self._environment.close()
+        self.environment.close()
         _stores.discard(self)
 
     def _close_table(self) -> None:
@@ -300,15 +299,15 @@ class LmdbStore(TransactionalStore):
             self._guard.close(self._inbox.name)
 
     def _end_views(self, why: str) -> None:
-        for view in self._caretaker.views():
+        for view in self.caretaker.views():
             view.end(why)
 
     def orphan(self) -> None:
         """In a forked child: nothing of the parent's may be used, or given back."""
         self._closed = self._forked = True
-        for view in self._caretaker.views():
+        for view in self.caretaker.views():
             view.orphan()
-        self._environment.orphan()
+        self.environment.orphan()
         self._wake.orphan()
 
 

@@ -90,7 +90,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
     ]
     rows: list[list[Tree]] = []
     for comma in [*commas, cursor.position]:
-        if comma - start < _TOKENS_AT_ONCE and comma != cursor.position:
+        if comma - start < TOKENS_AT_ONCE and comma != cursor.position:
             continue
         check()
         tree = read(cursor.text, [*before, *cursor.tokens[start:comma]])
@@ -103,7 +103,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
     return rows
 
 
-_TOKENS_AT_ONCE = 8192
+TOKENS_AT_ONCE = 8192
 
 
 def _empty_row(cursor: TokenCursor) -> list[Tree]:

@@ -406,7 +406,7 @@ def _read_placeholder(parser: Any) -> exp.Placeholder:
 
 
 MySQLParser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
-_DIALECT = Exuvia()
+DIALECT = Exuvia()
 
 _LEXEMES = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
@@ -439,7 +439,7 @@ def _open_one(match: "re.Match[str]") -> str:
 def tokenize(text: str) -> list[Token]:
     """Tokens of the text. Raises Refused 1064 where a string or comment does not end."""
     try:
-        tokens = list(_DIALECT.tokenize(text) if len(text) <= _PIECE else _in_pieces(text))
+        tokens = list(DIALECT.tokenize(text) if len(text) <= PIECE else tokenize_in_pieces(text))
     except TokenError as error:
         raise syntax_error(text, _last_quote(text)) from error
     if text.count("(") > NESTING_LIMIT:
@@ -450,15 +450,15 @@ def tokenize(text: str) -> list[Token]:
 # sqlglot's tokenizer is compiled: it holds the interpreter until it is done. So a long text is
 # given to it in pieces that end behind a comma or a bracket: no word of several parts has one.
 
-_PIECE = 1 << 14
-_LONG_LEXEME = 1 << 12
+PIECE = 1 << 14
+LONG_LEXEME = 1 << 12
 _CUT = re.compile(r"[,()]")
 _STRING_SIGN = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 
 
-def _in_pieces(text: str) -> Iterator[Token]:
+def tokenize_in_pieces(text: str) -> Iterator[Token]:
     line, line_start = 1, 0
-    for start, end, is_lexeme in _pieces(text):
+    for start, end, is_lexeme in pieces(text):
         check()
         if is_lexeme and text[start] in "'\"":
             column = end - 1 - max(line_start - 1, text.rfind("\n", start, end))
@@ -467,7 +467,7 @@ def _in_pieces(text: str) -> Iterator[Token]:
                 TokenType.STRING, _unescaped(text, start, end), last, column, start, end - 1
             )
         elif not is_lexeme or not _is_comment(text, start):
-            for token in _DIALECT.tokenize(text[start:end]):
+            for token in DIALECT.tokenize(text[start:end]):
                 if token.line == 1:
                     token.col += start - line_start
                 token.line += line - 1
@@ -484,14 +484,14 @@ def _is_comment(text: str, start: int) -> bool:
     return text.startswith(("/*", "--", "#"), start) and not text.startswith("/*+", start)
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
+def pieces(text: str) -> Iterator[tuple[int, int, bool]]:
     """Where the pieces of a text begin and end; whether one is a string, a name or a comment that
     is long in itself."""
     start = cut = 0
     for lexeme in _LEXEMES.finditer(text):
         begin, end = lexeme.span()
-        while begin - start >= _PIECE:
-            sign = _CUT.search(text, max(cut, start + _PIECE), begin) or _CUT.search(
+        while begin - start >= PIECE:
+            sign = _CUT.search(text, max(cut, start + PIECE), begin) or _CUT.search(
                 text, cut, begin
             )
             if sign is None or sign.end() <= start:
@@ -500,13 +500,13 @@ def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
             start = cut = sign.end()
         cut = end
         has_head = begin > 0 and (text[begin - 1].isalnum() or text[begin - 1] == "_")  # x'41'
-        if end - begin > _LONG_LEXEME and not has_head:
+        if end - begin > LONG_LEXEME and not has_head:
             if begin > start:
                 yield start, begin, False
             yield begin, end, True
             start = end
-    while len(text) - start >= _PIECE:
-        sign = _CUT.search(text, max(cut, start + _PIECE))
+    while len(text) - start >= PIECE:
+        sign = _CUT.search(text, max(cut, start + PIECE))
         if sign is None:
             break
         yield start, sign.end(), False
@@ -569,7 +569,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     if TokenType.LIMIT in kinds:
         check_limits(text, tokens)
     try:
-        trees = _DIALECT.parser().parse(tokens, text)
+        trees = DIALECT.parser().parse(tokens, text)
     except ParseError as error:
         raise syntax_error(text, _position(error, text, tokens)) from error
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError) as error:
