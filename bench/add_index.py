@@ -136,11 +136,8 @@ def run(
         for n, index in enumerate(info.indexes)
     )
     table = publish(store, evolve(info, index_info=filling), revision)
-    reorg = PhaseRunner(
-        store, revision, 1, table, fill_indexes((info.indexes[position].id,)), spark
-    )
-    reorg.keep = NewIndexes(store)
-    return _timed(reorg)
+    work = fill_indexes((info.indexes[position].id,))
+    return _timed(PhaseRunner(store, revision, 1, table, work, spark, keep=NewIndexes(store)))
 
 
 def _timed(reorg: PhaseRunner) -> Timing:
