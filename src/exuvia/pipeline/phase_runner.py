@@ -136,6 +136,7 @@ class PhaseRunner:
         self._rows = 0
         self._total = 0  # of the phase under way
         self._table_rows = 0
+        self._counts: dict[int, int] = {}  # by physical id: a count reads thousands of keys
         self._rate = Rate()
         self._now = 0.0
         self._again_at = 0.0
@@ -188,9 +189,8 @@ class PhaseRunner:
         self._check_epoch()
         settings = self._dial.read()
         physical = self._reorg.over or self._table.info.physical_ids
-        self._table_rows = sum(
-            self._store.count(_row_span(physical_id)) for physical_id in physical
-        )
+        self._counts.clear()
+        self._table_rows = sum(map(self._count_of, physical))
         self._executor.choose(self._table_rows <= settings.inline_rows)
         while self._stage < len(self._stages):
             stage = self._stages[self._stage]
@@ -263,15 +263,18 @@ class PhaseRunner:
     def _rows_of(self, phase: Phase) -> list[RowsOf]:
         """Of each physical table that the phase is about."""
         table = self._stages[self._stage].table
-        orders = [replace(self.order, physical_id=physical) for physical in phase.over]
-        if not orders:
-            every = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
-            orders = [self.order] * len(every)
-        spans = [_row_span(physical_id) for physical_id in phase.over or every]
-        return [
-            RowsOf(order, span, self._store.count(span))
-            for order, span in zip(orders, spans, strict=True)
-        ]
+        own = table.info.physical_ids if table.is_partitioned else (table.physical_id,)
+        rows = []
+        for physical_id in phase.over or own:
+            order = replace(self.order, physical_id=physical_id) if phase.over else self.order
+            rows.append(RowsOf(order, _row_span(physical_id), self._count_of(physical_id)))
+        return rows
+
+    def _count_of(self, physical_id: int) -> int:
+        """Rows of a physical table, about: as many as there were when the walk was begun."""
+        if physical_id not in self._counts:
+            self._counts[physical_id] = self._store.count(_row_span(physical_id))
+        return self._counts[physical_id]
 
     def _span_rows(self, phase: Phase, index_ids: tuple[int, ...]) -> int:
         """Of one task: less where it keeps the entries of several indexes, for memory's sake."""
