@@ -242,7 +242,7 @@ class PhaseRunner:
     def _phase_done(self, phase: Phase) -> Ended:
         if phase.verifies and self._dial.read().verify == "off":
             return None
-        self.order = self._order(phase)
+        self.order, self._rate = self._order(phase), Rate()
         rows = self._rows_of(phase)
         self._total = sum(part.rows for part in rows)
         if phase.element is not None:

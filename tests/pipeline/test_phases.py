@@ -1,0 +1,119 @@
+"""A reorg is a tuple of phases: what each one is remembered as, and where a walk goes on."""
+
+import pytest
+from msgspec.structs import replace
+
+from exuvia.base.errors import Unavailable
+from exuvia.catalog import writer
+from exuvia.catalog.state import SchemaState
+from exuvia.catalog.table import Table
+from exuvia.kv.memory import MemoryStore
+from exuvia.kv.packet import Snapshot, Span
+from exuvia.pipeline import checkpoint
+from exuvia.pipeline.phase_runner import PhaseRunner, order_of
+from exuvia.pipeline.reorg import (
+    Done,
+    Phase,
+    Reorg,
+    Running,
+    Waiting,
+    change_column,
+    exchange_rows,
+    fill_indexes,
+    move_rows,
+)
+from exuvia.pipeline.settings import Fixed, PipelineSettings
+from exuvia.pipeline.task import Task, decode_task, encode, order_for
+from support.tables import DATABASE, JOB, begin_reorg, publish, table_info, with_states
+
+SEVENTH = 7
+INFO = table_info("id int", "k int", table_id=5, primary="id", plain={"ik": "k"})
+TABLE = Table(INFO, 1, DATABASE, 1)
+FILL, REWRITE = fill_indexes((2, 3)), change_column(2, 9, (3,))
+READ, MOVE = change_column(2, 0, ()), move_rows("module:router", (11, 12), (13,))
+
+AT_REST = [  # as versions before 0.2.0 wrote them
+    (FILL, False, 5, b"_idx_", 2, "800000072704797f"),
+    (FILL, True, 5, b"_idx_whole_", 2, "80000007026f108e"),
+    (REWRITE, False, 5, b"_col_", 9, "800000078163c61b"),
+    (REWRITE, True, 5, b"_col_whole_", 9, "80000007f77c1114"),
+    (READ, True, 5, b"_col_whole_", 2, "80000007394b99e9"),
+    (MOVE, False, 11, b"_par_", 1, "80000007d2babe49"),
+]
+
+
+@pytest.mark.parametrize(("reorg", "whole", "physical_id", "type_", "element", "handle"), AT_REST)
+def test_finished_spans_are_found_under_the_names_that_older_versions_gave_them(
+    reorg: Reorg, whole: bool, physical_id: int, type_: bytes, element: int, handle: str
+) -> None:
+    phase = reorg.phases[0]
+    order = replace(order_of(order_for(TABLE, (), SEVENTH, 1), phase), physical_id=physical_id)
+    if whole:
+        assert reorg.by_partition is not None
+        order = replace(order, element=reorg.by_partition.whole)
+    pairs = checkpoint.pairs(order, Span(b"a", b"m"), 17)
+    assert pairs[0][0][-8:].hex() == handle
+    store = MemoryStore()
+    store.bulk([], b"", (), pairs)
+    with store.read() as txn:
+        (row,) = checkpoint.rows_of(txn, SEVENTH)
+    assert (row.ele_type, row.ele_id, row.physical_id) == (type_, element, physical_id)
+
+
+def test_every_phase_crosses_to_the_workers_unchanged() -> None:
+    exchange = exchange_rows("module:router", 5, 6, checks=True)
+    phases = [phase for reorg in (FILL, REWRITE, READ, MOVE, exchange) for phase in reorg.phases]
+    explained = [phase.explained_by for phase in phases if phase.explained_by is not None]
+    for phase in (*phases, *explained):
+        order = order_of(order_for(TABLE, (), SEVENTH, 1), phase)
+        task = Task(kind=phase.kernel, order=order, span=Span(b"a", b"b"))
+        assert decode_task(encode(task)) == task
+
+
+class Refusing(MemoryStore):
+    """A store that has no snapshot when it is told so, once."""
+
+    refuses = False
+
+    def snapshot(self, for_client: bool = False) -> Snapshot:
+        if self.refuses:
+            self.refuses = False
+            raise Unavailable("no snapshot")
+        return super().snapshot(for_client)
+
+
+def test_after_a_wait_the_phase_under_way_goes_on() -> None:
+    store = Refusing()
+    before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
+    txn = store.begin()
+    for n in range(50):
+        writer.insert(txn, before, [n, n])
+    txn.commit()
+    table = publish(store, with_states(INFO, ik=SchemaState.WRITE_REORG), 2)
+    begin_reorg(store, 1)
+    index = table.info.index("ik")
+    assert index is not None
+    dial = Fixed(PipelineSettings(span_rows=10, batch_rows=5))
+    work = fill_indexes((index.id,))
+    runner = PhaseRunner(store, JOB, 1, table, work, dial=dial)
+    labels: list[str] = []
+    for n in range(1000):
+        reached = runner.step(float(n))
+        if isinstance(reached, Done):
+            break
+        assert isinstance(reached, Running | Waiting)
+        labels.append(reached.phase if isinstance(reached, Running) else "wait")
+        if labels.count("verify") == 2:
+            store.refuses = True
+    assert labels.count("wait") == 1
+    assert set(labels[labels.index("wait") + 1 :]) == {"verify"}
+    assert reached == Done(50, spans_done=5, spans_skipped=0), "what was filled is not looked at"
+
+
+def test_a_phase_that_keeps_nothing_writes_nothing() -> None:
+    """What is remembered is exactly what is written: a read is begun anew."""
+    exchange = exchange_rows("module:router", 5, 6, checks=True)
+    writers: list[Phase] = []
+    for reorg in (FILL, REWRITE, READ, MOVE, exchange):
+        writers += [phase for phase in reorg.phases if phase.element is not None]
+    assert {phase.kernel for phase in writers} == {"fill", "rewrite", "move"}
