@@ -131,7 +131,12 @@ class Executor:
             raise Unavailable(f"a wave of tasks failed and is tried again: {wave.error}")
         self._fruitless = 0
         for outcome in wave.outcomes:
-            _raise(outcome)
+            if outcome.kind == task.DEPOSED:
+                raise Deposed("a task found that the reorg was left")
+            if outcome.kind == task.UNAVAILABLE:
+                raise Unavailable(outcome.text)
+            if outcome.kind == task.FAILED:
+                raise Refused(outcome.code, outcome.state, outcome.text)
         return sorted(wave.outcomes, key=lambda outcome: outcome.ordinal)
 
     def moved(self) -> None:
@@ -159,12 +164,3 @@ class Executor:
             f"tasks read and sort before they write, at most {settings.workers} at once "
             f"(tidb_ddl_reorg_worker_cnt), or the store's writer is taken"
         )
-
-
-def _raise(outcome: Outcome) -> None:
-    if outcome.kind == task.DEPOSED:
-        raise Deposed("a task found that the reorg was left")
-    if outcome.kind == task.UNAVAILABLE:
-        raise Unavailable(outcome.text)
-    if outcome.kind == task.FAILED:
-        raise Refused(outcome.code, outcome.state, outcome.text)

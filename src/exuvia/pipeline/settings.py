@@ -87,27 +87,21 @@ class Variables:
     def read(self) -> PipelineSettings:
         now = self._monotonic()
         if self._known is None or now - self._read_at >= _EVERY_S:
-            self._known, self._read_at = self._from_store(), now
+            with self._store.read() as txn:
+                own, speed = read_own(txn, self._job_id), "tidb_ddl_reorg_max_write_speed"
+                self._known = PipelineSettings(
+                    own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
+                    own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
+                    variables.read_int(txn, "exuvia_pipeline_inline_rows"),
+                    self._span_rows or variables.read_int(txn, "exuvia_ddl_reorg_span_rows"),
+                    variables.get_global(txn, "exuvia_ddl_verify").lower(),
+                    int(variables.get_global(txn, speed))
+                    if own.max_write_speed is None
+                    else own.max_write_speed,
+                    variables.read_flag(txn, "tidb_stats_update_during_ddl"),
+                )
+            self._read_at = now
         return self._known
-
-    def _from_store(self) -> PipelineSettings:
-        with self._store.read() as txn:
-            own = read_own(txn, self._job_id)
-            return PipelineSettings(
-                own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
-                own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
-                variables.read_int(txn, "exuvia_pipeline_inline_rows"),
-                self._span_rows or variables.read_int(txn, "exuvia_ddl_reorg_span_rows"),
-                variables.get_global(txn, "exuvia_ddl_verify").lower(),
-                _speed(txn, own),
-                variables.read_flag(txn, "tidb_stats_update_during_ddl"),
-            )
-
-
-def _speed(txn: Transaction, own: Own) -> int:
-    if own.max_write_speed is not None:
-        return own.max_write_speed
-    return int(variables.get_global(txn, "tidb_ddl_reorg_max_write_speed"))
 
 
 def read_own(txn: Transaction, job_id: int) -> Own:

@@ -21,7 +21,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -242,28 +242,17 @@ class Slot:
             return True
         self.release()
         for n in range(workers):
-            if self._take((self._first + n) % workers):
+            number = (self._first + n) % workers
+            with suppress(Unavailable):
+                self._presence = self._store.hold(f"{self._name}/{number}")
+                self._number = number
                 return True
-        self._still_ours()
-        return False
-
-    def _take(self, number: int) -> bool:
-        try:
-            self._presence = self._store.hold(f"{self._name}/{number}")
-        except Unavailable:
-            return False
-        self._number = number
-        return True
-
-    def _still_ours(self) -> None:
-        snapshot = self._store.snapshot()
-        try:
+        with closing(self._store.snapshot()) as snapshot:
             for fence in self._order.fences:
                 raw = snapshot.get(fence.key)
                 if raw is None or raw[SEQUENCE_BYTES:] != fence.payload:
                     raise Deposed("the reorg was left while a task waited for a worker slot")
-        finally:
-            snapshot.close()
+        return False
 
     def release(self) -> None:
         """Let others have it. Twice is harmless."""

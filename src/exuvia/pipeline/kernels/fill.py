@@ -18,11 +18,12 @@ it writes; the tombstones make that harmless.
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from exuvia.base.errors import Conflict
-from exuvia.catalog.columns import Columns, Keys
+from exuvia.catalog.columns import Keys
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import LIVE
@@ -125,10 +126,6 @@ class Fill:
             result=self._summary.encode() if self._task.samples else None,
         )
 
-    def _look(self, columns: Columns) -> None:
-        """What statistics need of a chunk of rows."""
-        add_chunk(self._summary, self._parts, columns)
-
     def _read(self) -> Generator[Batch, None, list[Run]]:
         """The span's runs, unique indexes first, so that a plain one's last batch can say
         "finished"."""
@@ -138,7 +135,7 @@ class Fill:
         )
         parts: list[list[Entries]] = [[] for _ in indexes]
         began = self._monotonic()
-        look = self._look if self._task.samples else None
+        look = partial(add_chunk, self._summary, self._parts) if self._task.samples else None
         with closing(fresh_snapshot(self._store, self._table)) as snapshot:
             for chunk in of_rows(snapshot, self._table, indexes, self._task.span, look):
                 self._rows += len(chunk[0].keys)
@@ -164,14 +161,15 @@ class Fill:
                 self._pace.refused()
                 yield Batch(0, 0.0, 0.0)
                 continue
-            for position, payload in present:
-                taken.extend(_not_ours(keys[position], payload, suffixes, position))
+            if suffixes is not None and present:
+                handles = as_bytes(suffixes)
+                for position, payload in present:
+                    handle = handles[position]
+                    if handle and payload != LIVE + handle:  # not ours
+                        taken.append((keys[position], handle))
             start = end
             yield batch
-        yield from self._judge(run.index, taken)
-
-    def _judge(self, index: IndexInfo, taken: Taken) -> Iterator[Batch]:
-        judge = DuplicateJudge(self._store, self._order, self._table, index)
+        judge = DuplicateJudge(self._store, self._order, self._table, run.index)
         for key, handle in taken:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 return
@@ -197,19 +195,12 @@ class Fill:
         self._placed += result.placed
         seconds = self._monotonic() - began
         batch = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
-        return result.present, self._held_back(batch, keys, payload)
-
-    def _held_back(self, batch: Batch, keys: list[bytes], payload: bytes | list[bytes]) -> Batch:
         settings = self._dial.read()
-        if not settings.write_speed:
-            return batch
-        values = len(payload) * len(keys) if isinstance(payload, bytes) else sum(map(len, payload))
-        size = sum(map(len, keys)) + values
-        return held_back(batch, size, settings, self._order.at_once)
-
-
-def _not_ours(key: bytes, stands: bytes, suffixes: Keys | None, position: int) -> Taken:
-    """The taken key, with our handle, if it needs judging: it is a unique one and holds something
-    else."""
-    suffix = b"" if suffixes is None else as_bytes(suffixes)[position]
-    return [(key, suffix)] if suffix and stands != LIVE + suffix else []
+        if settings.write_speed:
+            size = sum(map(len, keys))
+            if isinstance(payload, bytes):
+                size += len(payload) * len(keys)
+            else:
+                size += sum(map(len, payload))
+            batch = held_back(batch, size, settings, self._order.at_once)
+        return result.present, batch

@@ -38,7 +38,7 @@ from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import SEQUENCE_BYTES, Snapshot, Span, Standing
+from exuvia.kv.packet import SEQUENCE_BYTES, Span, Standing
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.checkpoint import TaskProgress
@@ -185,7 +185,8 @@ class Move:
         self._task = task
         self._source = task.order.table
         self._indexes = indexes_of(self._source)
-        self._way = router_named(task.order.router)(task.order.logical).other
+        self._logical = task.order.logical
+        self._way = router_named(task.order.router)(self._logical).other
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows)
@@ -199,7 +200,8 @@ class Move:
         start, end = self._task.span
         while True:
             began = self._monotonic()
-            keys, raws = self._read(Span(start, end))
+            with closing(fresh_snapshot(self._store, self._source)) as snapshot:
+                keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
             if not keys:
                 break
             rows, *entries = copied(self._source, self._way, self._indexes, keys, raws)
@@ -222,10 +224,6 @@ class Move:
         seconds = self._monotonic() - began
         return self._pace.read(seconds) if self._traffic.busy() else Batch(0, seconds)
 
-    def _read(self, span: Span) -> tuple[list[bytes], list[bytes]]:
-        with closing(fresh_snapshot(self._store, self._source)) as snapshot:
-            return next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
-
     def _put(self, copies: Copies) -> Iterator[Batch]:
         """All of them, batch by batch; a refused batch is made anew of the rows as they stand."""
         waiting = [copies]
@@ -240,20 +238,16 @@ class Move:
                 done = self._commit(batch)
             except Conflict:
                 self._pace.refused()
-                waiting.append(self._again(batch))
+                with closing(fresh_snapshot(self._store, self._source)) as snapshot:
+                    raws = snapshot.get_many(batch.sources(self._source.row_prefix))
+                if raws:  # rows that are gone are nobody's any more
+                    keys = sorted(raws)
+                    indexes = [index for index in self._indexes if index.id == batch.index_id]
+                    values = [raws[key] for key in keys]
+                    made = copied(self._source, self._way, indexes, keys, values)[-1]
+                    waiting.append(made._replace(at=positions(made.keys)))
                 done = Batch(0, 0.0, 0.0)
             yield done
-
-    def _again(self, batch: Copies) -> Copies:
-        """A refused batch, of what its rows are now; those that are gone are nobody's any more."""
-        with closing(fresh_snapshot(self._store, self._source)) as snapshot:
-            raws = snapshot.get_many(batch.sources(self._source.row_prefix))
-        if not raws:
-            return batch._replace(at=batch.at[:0])
-        keys = sorted(raws)
-        indexes = [index for index in self._indexes if index.id == batch.index_id]
-        made = copied(self._source, self._way, indexes, keys, [raws[key] for key in keys])
-        return made[-1]._replace(at=positions(made[-1].keys))
 
     def _commit(self, batch: Copies | None) -> Batch:
         """One transaction; none: the last of a task, which says that its span is finished."""
@@ -271,27 +265,15 @@ class Move:
         seconds = self._monotonic() - began
         self._puts = puts
         self._placed += done.placed
-        if batch and done.present:
-            self._compare(batch, keys, values, done.present)
+        logical, is_entry = self._logical, batch is not None and batch.index_id
+        for n, stands in done.present:
+            value = values if isinstance(values, bytes) else values[n]
+            same = stands == value  # ours, or the same row in another layout
+            if not same and (is_entry or logical.decode(stands) != logical.decode(value)):
+                raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
         paced = self._pace.succeeded(len(keys), seconds, self._traffic.busy())
         size = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))
         return held_back(paced, size, self._dial.read(), order.at_once)
-
-    def _compare(
-        self,
-        batch: Copies,
-        keys: list[bytes],
-        values: bytes | list[bytes],
-        present: Sequence[tuple[int, bytes]],
-    ) -> None:
-        """What stands already is ours, or the same row in another layout. Raises 8223."""
-        logical = self._task.order.logical
-        for n, stands in present:
-            value = values if isinstance(values, bytes) else values[n]
-            if stands == value:
-                continue
-            if batch.index_id or logical.decode(stands) != logical.decode(value):
-                raise unlike(logical, keys[n][k.HANDLE_AT :].hex())
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:
@@ -311,7 +293,9 @@ def copied(
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
     sequences = np.frombuffer(b"".join([raw[:SEQUENCE_BYTES] for raw in raws]), "<u8")
     at: Array = np.arange(len(keys))
-    new = under(places, keys if isinstance(columns.handles, list) else _packed(keys))
+    vary = isinstance(columns.handles, list)
+    old = keys if vary else np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
+    new = under(places, old)
     values = [raw[SEQUENCE_BYTES:] for raw in raws]
     copies = [Copies(new, values, columns.handles, sequences, at)]
     for index in indexes:
@@ -319,10 +303,6 @@ def copied(
         entry_keys = under(places, made.keys)
         copies.append(Copies(entry_keys, made.suffixes, columns.handles, sequences, at, index.id))
     return copies
-
-
-def _packed(keys: list[bytes]) -> Array:
-    return np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
 
 
 # -- what reads only -------------------------------------------------------------------------------
@@ -334,11 +314,19 @@ def check_moved(store: Store, task: Task) -> Steps:
     order = task.order
     ways = router_named(order.router)(order.logical)
     way = ways.other if order.physical_id in order.sources else ways.read
-    seen, faults = 0, []
-    with closing(fresh_snapshot(store, order.table)) as snapshot:
+    table, seen = order.table, 0
+    faults: list[str] = []
+    with closing(fresh_snapshot(store, table)) as snapshot:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
-            bad = _without_twin(snapshot, order.table, way, keys, raws)
-            faults += [keys[n][HANDLE_AT:].hex() for n in bad]
+            columns = row_batch.decode(table, keys, raws, way.positions)
+            twin_keys = as_bytes(under(way.places(columns), keys))
+            twins = snapshot.get_many(twin_keys)
+            for key, twin_key, raw in zip(keys, twin_keys, raws, strict=True):
+                twin = twins.get(twin_key)
+                if twin is not None and twin[SEQUENCE_BYTES:] == raw[SEQUENCE_BYTES:]:
+                    continue  # the same bytes are the same row
+                if twin is None or _row(table, twin) != _row(table, raw):
+                    faults.append(key[HANDLE_AT:].hex())
             seen += len(keys)
             yield Batch(len(keys), 0.0)
     return Outcome(ordinal=task.ordinal, rows=seen, result=(len(faults), faults[:MOST_LISTED]))
@@ -353,23 +341,6 @@ def fault_of(store: Store, order: TaskOrder, outcomes: Sequence[Outcome]) -> Ref
     """8223, where tasks of `check moved` found rows without a twin."""
     handles = [handle for outcome in outcomes for handle in outcome.result[1]]
     return unlike(order.logical, handles[0]) if handles else None
-
-
-def _without_twin(
-    snapshot: Snapshot, table: Table, way: Way, keys: list[bytes], raws: list[bytes]
-) -> list[int]:
-    """Which rows are not there, or are another row. The same bytes are the same row."""
-    columns = row_batch.decode(table, keys, raws, way.positions)
-    twin_keys = as_bytes(under(way.places(columns), keys))
-    twins = snapshot.get_many(twin_keys)
-    bad = []
-    for n, (key, raw) in enumerate(zip(twin_keys, raws, strict=True)):
-        twin = twins.get(key)
-        if twin is not None and twin[SEQUENCE_BYTES:] == raw[SEQUENCE_BYTES:]:
-            continue
-        if twin is None or _row(table, twin) != _row(table, raw):
-            bad.append(n)
-    return bad
 
 
 def _row(table: Table, raw: bytes) -> object:

@@ -89,9 +89,11 @@ class Rewrite:
         start, end = self._task.span
         while True:
             began = self._monotonic()
-            keys, rows = self._read(Span(start, end))
+            with closing(fresh_snapshot(self._store, self._table)) as snapshot:
+                keys, raws = next(iter(snapshot.chunks(Span(start, end), CHUNK_ROWS)), ([], []))
             if not keys:
                 break
+            rows = self._prepared(keys, raws)
             busy, seconds = self._traffic.busy(), self._monotonic() - began
             yield self._pace.read(seconds) if busy else Batch(0, seconds)
             yield from self._write(rows)
@@ -100,20 +102,8 @@ class Rewrite:
         yield self._commit([], True)
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._written)
 
-    def _read(self, span: Span) -> tuple[list[bytes], list[Unwritten]]:
-        """The first keys of the span, and those of their rows that are to be written."""
-        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-            keys, raws = next(iter(snapshot.chunks(span, CHUNK_ROWS)), ([], []))
-        return keys, self._prepared(keys, raws)
-
-    def _again(self, batch: list[Unwritten]) -> list[Unwritten]:
-        """A refused batch as it stands now."""
-        with closing(fresh_snapshot(self._store, self._table)) as snapshot:
-            raws = snapshot.get_many([row.key for row in batch])
-        keys = [row.key for row in batch if row.key in raws]
-        return self._prepared(keys, [raws[key] for key in keys])
-
     def _prepared(self, keys: list[bytes], raws: list[bytes]) -> list[Unwritten]:
+        """Those of the rows that are to be written."""
         lacking = [n for n, raw in enumerate(raws) if layout_of(raw) not in self._done]
         if not lacking:
             return []
@@ -125,6 +115,7 @@ class Rewrite:
         ]
 
     def _write(self, rows: list[Unwritten]) -> Iterator[Batch]:
+        """Batch by batch; what is left of a refused one is written as it stands now."""
         start = 0
         while start < len(rows):
             self._pace.bounded(self._dial.read().batch_rows)
@@ -133,7 +124,11 @@ class Rewrite:
                 done = self._commit(batch, False)
             except Conflict:
                 self._pace.refused()
-                rows[start : start + len(batch)] = self._again(batch)
+                with closing(fresh_snapshot(self._store, self._table)) as snapshot:
+                    raws = snapshot.get_many([row.key for row in batch])
+                keys = [row.key for row in batch if row.key in raws]
+                now = self._prepared(keys, [raws[key] for key in keys])
+                rows[start : start + len(batch)] = now
                 yield Batch(0, 0.0, 0.0)
                 continue
             start += len(batch)

@@ -193,20 +193,15 @@ def check_index(
     faults: list[Fault] = []
     for part in table.parts:
         if mode == "fast":
-            faults += _fast(store, part, index, monotonic)
+            waves = verification(store, order_for(part, (index.id,)), SPAN_ROWS)
+            faults += done_here(store, waves, monotonic)
         elif mode == "slow":
-            faults += _slow(store, part, index)
+            sides = part.row_span(), part.index_span(index)
+            with store.read() as txn:
+                faults += _entry_by_entry(txn, part, index, *sides, None)
         else:
             faults += sample(store, part, index)
     return Report(index.idx_name.O, faults)
-
-
-def _fast(
-    store: Store, table: Table, index: IndexInfo, monotonic: Callable[[], float]
-) -> list[Fault]:
-    return done_here(
-        store, verification(store, order_for(table, (index.id,)), SPAN_ROWS), monotonic
-    )
 
 
 def done_here(
@@ -247,11 +242,6 @@ def check_rule(
         return (yield _numbered(list(tasks)))
 
     return refusal_of(store, order, done_here(store, wave(), monotonic))
-
-
-def _slow(store: Store, table: Table, index: IndexInfo) -> list[Fault]:
-    with store.read() as txn:
-        return _entry_by_entry(txn, table, index, table.row_span(), table.index_span(index), None)
 
 
 def sample(store: Store, table: Table, index: IndexInfo) -> list[Fault]:

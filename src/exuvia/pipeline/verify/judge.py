@@ -197,7 +197,11 @@ class DuplicateJudge:
             if held == mine or not has_key(txn, self.table, self.index, handle, key):
                 return DuplicateVerdict.SETTLED
             if held is not None and is_live(held):
-                return self._against(txn, key, handle, held[1:])
+                other = held[1:]
+                if not has_key(txn, self.table, self.index, other, key):
+                    return DuplicateVerdict.SETTLED
+                text = entry_text(self.table, key, other)
+                return FoundDuplicate(self.index.id, key, handle, other, text)
             for fence in self.order.fences:
                 txn.require_equal(*fence)
             txn.require(self.table.row_prefix + handle)
@@ -206,13 +210,6 @@ class DuplicateJudge:
             return DuplicateVerdict.PLACED
 
         return self.store.transact(judged, _TRIES)
-
-    def _against(
-        self, txn: Transaction, key: bytes, handle: bytes, other: bytes
-    ) -> DuplicateVerdict | FoundDuplicate:
-        if not has_key(txn, self.table, self.index, other, key):
-            return DuplicateVerdict.SETTLED
-        return FoundDuplicate(self.index.id, key, handle, other, entry_text(self.table, key, other))
 
 
 def has_key(txn: Transaction, table: Table, index: IndexInfo, handle: bytes, key: bytes) -> bool:
@@ -231,18 +228,15 @@ def duplicates_refusal(
 ) -> Refused:
     """1062 with MySQL's text for the first, how many there are, and the others as notes."""
     first = duplicates[0].text
-    pairs = [_pair(table, duplicate) for duplicate in duplicates[:MOST_LISTED]]
+    pairs = []  # '7' of id 3 and id 9
+    for duplicate in duplicates[:MOST_LISTED]:
+        value = duplicate.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
+        rows = sorted((duplicate.other, duplicate.handle))
+        pairs.append(f"{value} of {' and '.join(row_name(table, handle) for handle in rows)}")
     listing = "\n".join(duplicate.text for duplicate in duplicates if duplicate.text != first)
     error = ErrDupEntry.with_text(first)
     noun = "duplicate" if number == 1 else "duplicates"
     return counted(error, number, pairs, listing, noun, at_least=at_least)
-
-
-def _pair(table: Table, duplicate: FoundDuplicate) -> str:
-    """'7' of id 3 and id 9."""
-    value = duplicate.text.removeprefix("Duplicate entry ").rsplit(" for key ", 1)[0]
-    rows = sorted((duplicate.other, duplicate.handle))
-    return f"{value} of {' and '.join(row_name(table, handle) for handle in rows)}"
 
 
 class DuplicateScan:
@@ -266,24 +260,20 @@ class DuplicateScan:
             made, nulls = row_batch.index_keys(self._table, self._index, columns)
             empty = [False] * len(keys) if nulls is None else nulls.tolist()
             for key, row_key, is_null in zip(as_bytes(made), keys, empty, strict=True):
+                handle = row_key[HANDLE_AT:]
                 if is_null:
-                    self._null(row_key[HANDLE_AT:])
-                else:
-                    self._key(key, row_key[HANDLE_AT:])
-
-    def _null(self, handle: bytes) -> None:
-        self.null_number += 1
-        if len(self.nulls) < MOST_LISTED:
-            self.nulls.append(row_name(self._table, handle))
-
-    def _key(self, key: bytes, handle: bytes) -> None:
-        other = self._holders.setdefault(key, handle)
-        if other is handle:
-            return
-        self.number += 1
-        if len(self.duplicates) < MOST_DUPLICATES:
-            text = writer.explain_duplicate(self._table, Duplicate(key, other)).message
-            self.duplicates.append(FoundDuplicate(self._index.id, key, handle, other, text))
+                    self.null_number += 1
+                    if len(self.nulls) < MOST_LISTED:
+                        self.nulls.append(row_name(self._table, handle))
+                    continue
+                other = self._holders.setdefault(key, handle)
+                if other is handle:
+                    continue
+                self.number += 1
+                if len(self.duplicates) < MOST_DUPLICATES:
+                    text = entry_text(self._table, key, other)
+                    twice = FoundDuplicate(self._index.id, key, handle, other, text)
+                    self.duplicates.append(twice)
 
     def refusal(self) -> Refused | None:
         """1138 for a primary key with a NULL, 1062 for keys that are there twice."""
