@@ -110,7 +110,7 @@ def test_spark_moves_what_this_process_moves_and_its_executors_did_it(
     assert sum(map(len, moved)) == 3 * ROWS, "a row and two entries each"
     assert all(len(each) > ROWS // 2 for each in moved)
     assert tasks_completed(spark_store, before) >= 12 + 5 + 3, "spans moved, compared, verified"
-    for physical in other.targets:
+    for physical in other.phases[0].targets:
         for index in there.info.indexes:
             if not index.is_primary:
                 faults = check_index(store, there.part(physical), index, "slow").faults
