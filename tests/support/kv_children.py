@@ -80,7 +80,7 @@ def count_up(url: str, times: int, threads: int = 1) -> None:
             except Conflict:
                 continue
 
-    workers = [threading.Thread(target=committer) for _ in range(threads)]
+    workers = [threading.Thread(target=work) for _ in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -395,7 +395,7 @@ def commit_together_under_faults(url: str) -> None:
     def work(number: int) -> None:
         said[number] = _error_of(partial(_put, store, b"tk%d" % number)).split()[0]
 
-    threads = [threading.Thread(target=committer, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     with store.environment.write():
         for thread in threads:
             thread.start()
