@@ -410,7 +410,6 @@ class _Cluster:
             locks=front.locks,
             member=front.member,
             clock=self.cluster.clock,
-            pause=lambda attempt: None,
         )
         self._connections = 0
 
