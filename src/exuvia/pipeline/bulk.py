@@ -132,7 +132,7 @@ def _index(store: Store, order: TaskOrder, monotonic: Callable[[], float]) -> No
             raise Unavailable(outcome.text)
         if outcome.kind == FAILED:
             raise Refused(outcome.code, outcome.state, outcome.text)
-        for found in outcome.duplicates:
-            error = Duplicate(found.key, found.other)
-            error.message, error.args = found.text, (found.text,)
+        for twice in outcome.duplicates:
+            error = Duplicate(twice.key, twice.other)
+            error.message, error.args = twice.text, (twice.text,)
             raise error

@@ -182,9 +182,9 @@ def rows_of(txn: Transaction, job_id: int) -> list[SpanRow]:
     """Everything that is finished for a job."""
     table = reorg_table()
     at = {c.name.L: n for n, c in enumerate(table.info.cols)}
-    places = [at[each] for each in SpanRow.__struct_fields__]
-    found = reader.scan(txn, table, handles_of(job_id))
-    return [SpanRow(*(row[place] for place in places)) for _, row in found]
+    places = [at[field] for field in SpanRow.__struct_fields__]
+    rows = reader.scan(txn, table, handles_of(job_id))
+    return [SpanRow(*(row[place] for place in places)) for _, row in rows]
 
 
 def restore(txn: Transaction, job_id: int, span: SpanRow) -> None:

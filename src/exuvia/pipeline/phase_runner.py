@@ -31,7 +31,7 @@ from exuvia.pipeline import checkpoint, task
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels import move, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
-from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, Together
+from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
 from exuvia.pipeline.reorg import (
     COMPARE,
     Done,
@@ -128,7 +128,7 @@ class PhaseRunner:
         self._dial = dial or Variables(store, monotonic, job_id=job_id)
         self._executor = Executor(store, spark, self._dial, monotonic)
         self._stages = stages_of(reorg, table)
-        self._together = Together()
+        self._merged = MergedSummary()
         self._gathered: Gathered | None = None
         self._stage = self._phase = 0  # under way
         self._finished: int | None = None  # spans of the phase under way; None: nobody has looked
@@ -204,12 +204,12 @@ class PhaseRunner:
                     self._phase, self._finished = self._phase + 1, None
                 done = self._stage_done(stage)
             else:
-                self._together.take(None)
+                self._merged.take(None)
             self._go_on_behind(done)
             if self._stage < len(self._stages):
                 note = f"partition {self._stage + 1} of {len(self._stages)}"
                 yield Running(self._rows_done, 0.0, None, "fill", note, 0.0)
-        summary = self._together.summary
+        summary = self._merged.summary
         if self._keep is not None and self._stages[-1].is_part and summary is not None:
             self._keep(self.order, self.order.logical, summary)
         yield self._earlier
@@ -231,7 +231,7 @@ class PhaseRunner:
         if stage.is_part:
             order, rows = self._order_of_all(), self._rows
             self._store.transact(lambda txn: checkpoint.put_whole(txn, order, span, rows))
-        self._together.take(summary)
+        self._merged.take(summary)
         return Done(self._rows, self.spans_done, self.spans_skipped)
 
     def _go_on_behind(self, done: Done) -> None:

@@ -37,8 +37,8 @@ def java() -> Path | None:
     """The Java that Spark's launcher will take: of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
-        found = Path(home) / "bin" / "java"
-        return found if found.exists() else None
+        program = Path(home) / "bin" / "java"
+        return program if program.exists() else None
     path = shutil.which("java")
     return Path(path) if path else None
 
@@ -58,8 +58,8 @@ def java_version() -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    return int(found[1]) if found else None
+    release = _VERSION.search(answer.stderr + answer.stdout)
+    return int(release[1]) if release else None
 
 
 def java_obstacle() -> str | None:
@@ -119,8 +119,8 @@ def archive() -> Path:
 
 def options() -> str:
     """The JVM's options."""
-    found = archive()
-    known = (f"-XX:SharedArchiveFile={found}",) if found.exists() else ()
+    classes = archive()
+    known = (f"-XX:SharedArchiveFile={classes}",) if classes.exists() else ()
     return " ".join((*FRUGAL, *SILENT, *known))
 
 
@@ -224,10 +224,10 @@ class Spark:
     @property
     def at_once(self) -> int:
         """How many tasks a local master runs side by side; 1 where that is not known."""
-        found = _LOCAL.match(self.master)
-        if found is None:
+        cores = _LOCAL.match(self.master)
+        if cores is None:
             return 1
-        return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+        return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
     def obstacle(self) -> str | None:
         """Why nothing can run now and what would help; None when it can."""

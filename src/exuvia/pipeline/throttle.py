@@ -192,10 +192,10 @@ class Processors:
         """Make room, or take all."""
         if not self._cores:
             return
-        wanted = half_of(self._cores) if there_are_some else self._cores
-        if wanted != self._now:
-            move_to(wanted)
-            self._now = wanted
+        cores = half_of(self._cores) if there_are_some else self._cores
+        if cores != self._now:
+            move_to(cores)
+            self._now = cores
         idles = there_are_some and may_idle() and not self._is_starved()
         if idles != self._idles:
             run_idle(idles)

@@ -138,7 +138,7 @@ class Sample:
     def packed(self) -> PackedSample:
         self.cut()
         whole = self._piece()
-        values = [packed(each) for each in whole.values]
+        values = [packed(column) for column in whole.values]
         return self._limit, self._rows, whole.lots.tobytes(), whole.places.tobytes(), values
 
     def unpack(self, sample: PackedSample, fields: Sequence[FieldType]) -> None:
@@ -157,22 +157,24 @@ class _Piece(NamedTuple):
 
     def take(self, kept: Array) -> "_Piece":
         """Those at these places among them."""
-        return _Piece(self.lots[kept], self.places[kept], [each.take(kept) for each in self.values])
+        return _Piece(
+            self.lots[kept], self.places[kept], [column.take(kept) for column in self.values]
+        )
 
     @property
     def bytes(self) -> int:
         """About how many its values take."""
-        return sum(int(each.values.nbytes) for each in self.values)
+        return sum(int(column.values.nbytes) for column in self.values)
 
 
 _NOTHING = _Piece(np.zeros(0), np.zeros(0, np.int64), [])
 
 
 def _joined(pieces: list[_Piece]) -> _Piece:
-    pieces = [each for each in pieces if len(each.lots)] or [_NOTHING]
-    lots = np.concatenate([each.lots for each in pieces])
-    places = np.concatenate([each.places for each in pieces])
-    values = [joined(each) for each in zip(*(each.values for each in pieces), strict=True)]
+    pieces = [piece for piece in pieces if len(piece.lots)] or [_NOTHING]
+    lots = np.concatenate([piece.lots for piece in pieces])
+    places = np.concatenate([piece.places for piece in pieces])
+    values = [joined(column) for column in zip(*(piece.values for piece in pieces), strict=True)]
     return _Piece(lots, places, values)
 
 
@@ -292,14 +294,14 @@ class Summary:
     def decode(cls, raw: bytes, samples: int, span: Span, fields: Sequence[FieldType]) -> "Summary":
         """Inverse of `encode`. `fields`: the types of the columns at the parts' positions."""
         rows, parts, sample = msgspec.msgpack.decode(raw, type=_Encoded)
-        found = cls(0, samples, span)
-        found.rows = rows
-        found.parts = [
+        summary = cls(0, samples, span)
+        summary.rows = rows
+        summary.parts = [
             PartSummary(nulls, size, Distinct(smallest=np.frombuffer(words, np.uint64)))
             for nulls, size, words in parts
         ]
-        found.sample.unpack(sample, fields)
-        return found
+        summary.sample.unpack(sample, fields)
+        return summary
 
 
 _Encoded = tuple[int, list[tuple[int, int, bytes]], PackedSample]
@@ -317,27 +319,27 @@ def types_of(table: Table, parts: Iterable[Part]) -> list[FieldType]:
 
 def parts_of(table: Table, columns: Sequence[int], index_ids: Iterable[int]) -> list[Part]:
     """The columns at these positions, then the indexes."""
-    found = [Part((position,), (-1,)) for position in columns]
+    parts = [Part((position,), (-1,)) for position in columns]
     for index_id in index_ids:
-        (index,) = (each for each in table.info.indexes if each.id == index_id)
+        index = next(index for index in table.info.indexes if index.id == index_id)
         positions = (
             table.handle_positions if index.exuvia_clustered else table.form(index).positions
         )
-        found.append(Part(tuple(positions), tuple(part.length for part in index.idx_cols)))
-    return found
+        parts.append(Part(tuple(positions), tuple(part.length for part in index.idx_cols)))
+    return parts
 
 
 def summarize(store: Store, task: Task) -> Steps:
     """The kernel: `result` is the span's Summary, encoded."""
     table = task.order.table
     parts = list(dict.fromkeys(parts_of(table, task.positions, task.order.index_ids)))
-    found = Summary(len(parts), task.samples, task.span, task.limit)
-    wanted = positions_of(parts)
+    summary = Summary(len(parts), task.samples, task.span, task.limit)
+    needed = positions_of(parts)
     with closing(fresh_snapshot(store, table)) as snapshot:
         for _, raws in snapshot.chunks(task.span, _chunk_rows(snapshot, task.span)):
-            add_chunk(found, parts, row_batch.decode(table, [], raws, wanted))
+            add_chunk(summary, parts, row_batch.decode(table, [], raws, needed))
             yield Batch(len(raws), 0.0)
-    return Outcome(ordinal=task.ordinal, rows=found.rows, result=found.encode())
+    return Outcome(ordinal=task.ordinal, rows=summary.rows, result=summary.encode())
 
 
 def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
@@ -347,16 +349,16 @@ def _chunk_rows(snapshot: Snapshot, span: Span) -> int:
     return int(max(CHUNK_ROWS / 10, min(_MOST_ROWS, _CHUNK_BYTES / max(1.0, average))))
 
 
-def add_chunk(found: Summary, parts: Sequence[Part], columns: Columns) -> None:
+def add_chunk(whole: Summary, parts: Sequence[Part], columns: Columns) -> None:
     """Look at a chunk of rows, of which there are the columns of all parts."""
-    found.rows += columns.rows
-    for part, summary in zip(parts, found.parts, strict=True):
+    whole.rows += columns.rows
+    for part, summary in zip(parts, whole.parts, strict=True):
         words = _words(part, columns)
         nulls = columns.column(part.positions[0]).nulls if len(part.positions) == 1 else None
         summary.nulls += 0 if nulls is None else int(nulls.sum())
         summary.bytes += sum(_bytes(columns.column(position)) for position in part.positions)
         summary.distinct.add(words if nulls is None else words[~nulls])
-    found.sample.add([columns.column(n) for n in positions_of(parts)], columns.rows)
+    whole.sample.add([columns.column(n) for n in positions_of(parts)], columns.rows)
 
 
 def _bytes(values: Vector) -> int:
@@ -408,10 +410,10 @@ def _compared(values: Vector, field: FieldType, length: int) -> pa.Array:
     """Texts so that those that are equal have equal bytes."""
     if length >= 0:
         return part_bytes(values, length)
-    found = collation(field.Collate) if field.family == Family.STRING else None
-    if found is None or found.fold is None:
+    rules = collation(field.Collate) if field.family == Family.STRING else None
+    if rules is None or rules.fold is None:
         texts = values.values
-        return pc.utf8_rtrim(texts, " ") if found is not None and found.pads else texts
+        return pc.utf8_rtrim(texts, " ") if rules is not None and rules.pads else texts
     return part_bytes(values, length)
 
 
@@ -468,32 +470,32 @@ class Gathered:
         self._parts = list(dict.fromkeys(parts_of(order.table, (), order.index_ids)))
         self._fields = types_of(order.table, self._parts)
         self._limit = limit_of(ROWS, rows)
-        self._found: dict[bytes, tuple[Span, bytes]] = {}
+        self._by_start: dict[bytes, tuple[Span, bytes]] = {}
 
     def asking(self, tasks: Sequence[Task]) -> list[Task]:
         """The fill's tasks, which are to look at their rows too."""
         asked = {"samples": ROWS, "limit": self._limit}
-        return [msgspec.structs.replace(each, **asked) for each in tasks]
+        return [msgspec.structs.replace(task, **asked) for task in tasks]
 
     def take(self, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
         """Take in what tasks found."""
         for outcome in outcomes:
             if outcome.kind == DONE and isinstance(outcome.result, bytes):
                 span = tasks[outcome.ordinal].span
-                self._found[span.start] = span, outcome.result
+                self._by_start[span.start] = span, outcome.result
 
     def whole(self, span: Span) -> Summary | None:
         """Of all rows of the span, None where some were not looked at."""
-        if span not in SpanSet(each for each, _ in self._found.values()):
+        if span not in SpanSet(seen for seen, _ in self._by_start.values()):
             return None
-        found = Summary(len(self._parts), ROWS, span, self._limit)
-        for start in sorted(self._found):
-            each, raw = self._found[start]
-            found.merge(Summary.decode(raw, ROWS, each, self._fields))
-        return found
+        summary = Summary(len(self._parts), ROWS, span, self._limit)
+        for start in sorted(self._by_start):
+            of_span, raw = self._by_start[start]
+            summary.merge(Summary.decode(raw, ROWS, of_span, self._fields))
+        return summary
 
 
-class Together:
+class MergedSummary:
     """Summaries of partitions as one, as long as each has one."""
 
     def __init__(self) -> None:

@@ -210,14 +210,14 @@ def done_here(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """What a conversation of waves returns, all of them run in this process."""
-    crew = Executor(store, None, Fixed(), monotonic)
+    executor = Executor(store, None, Fixed(), monotonic)
     try:
         tasks = next(waves)
         while True:
-            crew.start("check", tasks)
-            while not crew.done():
-                crew.step()
-            tasks = waves.send(crew.outcomes())
+            executor.start("check", tasks)
+            while not executor.done():
+                executor.step()
+            tasks = waves.send(executor.outcomes())
     except StopIteration as end:
         answer: Answer = end.value
         return answer
