@@ -36,7 +36,7 @@ from exuvia.catalog.table import Table
 from exuvia.ddl import admin, gc_worker, queue
 from exuvia.ddl.codes import JobState
 from exuvia.ddl.job import Job, evolve
-from exuvia.ddl.reorg_runner import ReorgFactory
+from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.packet import is_live
 from exuvia.kv.store import Store

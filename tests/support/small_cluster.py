@@ -29,8 +29,8 @@ from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job
 from exuvia.ddl.manager import TICK_S, Pools
 from exuvia.ddl.owner import Ddl
-from exuvia.ddl.reorg_runner import ReorgFactory
 from exuvia.ddl.submit import Submitter
+from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE, Equal

@@ -19,8 +19,16 @@ from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.manager import TICK_S, JobManager, Pools
-from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
-from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, Unforeseen, WorkerContext
+from exuvia.ddl.worker import (
+    IDLE_S,
+    HistoryListener,
+    JobWorker,
+    ReorgFactory,
+    ReorgRunner,
+    Unforeseen,
+    WorkerContext,
+    raise_it,
+)
 from exuvia.kv.store import Store
 
 

@@ -24,6 +24,7 @@ from exuvia.base.clock import Clock, Then
 from exuvia.base.errors import (
     Broken,
     Conflict,
+    Deposed,
     ExuviaError,
     OutcomeUnknown,
     OutOfSpace,
@@ -31,21 +32,122 @@ from exuvia.base.errors import (
     StorageFailed,
     Unavailable,
 )
-from exuvia.base.mysql_errors import ErrUnknown
+from exuvia.base.mysql_errors import ErrDupEntry, ErrUnknown
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
+from exuvia.catalog.table import Table
 from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.apply import apply, read_snapshot, take_epoch
 from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, failed, timestamp
-from exuvia.ddl.reorg_runner import ReorgFactory, ReorgRunner, raise_it
 from exuvia.ddl.state_machine import decide, give_up, reason_to_end
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction, Work
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Running, Waiting
+
+# -- a job's reorg ---------------------------------------------------------------------------------
+#
+# As its worker sees it: run by one thread, looked at by another.
+#
+#     Running      rows and a note to show       Waiting, Unavailable   likewise, and what for
+#     Done         filled and verified           Conflict       again
+#     Duplicates   1062, all of them, capped     Deposed        its epoch moved on: see the step
+#     Failed       the error that ends the job   any other      loudly; the error that ends the job
+
+AGAIN_S = 1.0
+
+
+def raise_it(job_id: int, error: Exception) -> None:
+    """What to do with an error nobody foresaw, where no node is: tests must see it."""
+    raise error
+
+
+class RunningReorg(Protocol):
+    """The pipeline's part of a job."""
+
+    def step(self, now: float) -> Progress:
+        """Go on for a while. Raises Deposed."""
+
+    def stop(self) -> None:
+        """Let everything go, tasks too."""
+
+
+class ReorgFactory(Protocol):
+    """How a worker gets one: wired by node/, or by a test."""
+
+    def __call__(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
+        """The reorg of a job at that epoch of it."""
+
+
+class ReorgRunner:
+    """Written by one thread only."""
+
+    def __init__(self, reorg: RunningReorg, unforeseen: Callable[[Exception], None]) -> None:
+        self._reorg = reorg
+        self._unforeseen = unforeseen
+        self._left = False
+        self.rows = 0
+        self.note = ""
+        self.filled = False
+        self.failure: Refused | None = None
+        self.lost = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to run."""
+        return self.filled or self.lost or self.failure is not None
+
+    def leave(self) -> None:
+        """The job went on without it: the thread that runs it lets everything go."""
+        self._left = True
+
+    def step(self, now: float) -> float:
+        """Run the reorg for a while; seconds until it wants to go on."""
+        if self._left:
+            self._reorg.stop()
+            self.lost = True
+            return 0.0
+        try:
+            return self._hear(self._reorg.step(now))
+        except Conflict:
+            return 0.0
+        except Unavailable as error:
+            self.note = f"waiting: {error}"
+            return AGAIN_S
+        except Deposed:
+            self.lost = True
+            return 0.0
+        except Exception as error:  # a fault in one job's reorg must not stop all others
+            self._unforeseen(error)
+            text = f"the reorganisation broke: {type(error).__name__}: {error}"
+            self.failure = ErrUnknown(text)
+            return 0.0
+
+    def _hear(self, progress: Progress) -> float:
+        match progress:
+            case Running(rows, rows_per_s, eta_s, phase, note, wake_s):
+                rate = f"{rows_per_s:.0f} rows/s" if rows_per_s else ""
+                eta = "" if eta_s is None else f"{eta_s:.0f} s left"
+                self.rows = rows
+                self.note = ", ".join(filter(None, (phase, rate, eta, note)))
+                return wake_s
+            case Waiting(reason, rows, wake_s):
+                self.rows, self.note = rows, f"waiting: {reason}"
+                return wake_s
+            case Done(rows):
+                self.rows, self.note, self.filled = rows, "", True
+            case Duplicates(texts, error):
+                others = "\n".join(text for text in texts if text != texts[0])
+                self.failure = ErrDupEntry.with_text(error.message, others)
+            case Failed(error):
+                self.failure = error
+        return 0.0
+
+
+# -- the worker ------------------------------------------------------------------------------------
 
 IDLE_S = 1.0
 LAG_POLL_S = 0.05

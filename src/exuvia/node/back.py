@@ -21,9 +21,9 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl.owner import Ddl
-from exuvia.ddl.reorg_runner import RunningReorg
 from exuvia.ddl.submit import Submitter
 from exuvia.ddl.upgrade import Upgrade
+from exuvia.ddl.worker import RunningReorg
 from exuvia.kv.store import Store
 from exuvia.node import logs
 from exuvia.node.assemble import JUDGE, Base, Options, assemble
