@@ -77,6 +77,93 @@ def test_logic_calls_no_clock_and_sleeps_nowhere() -> None:
     assert not found
 
 
+SLEEPS_MAY = {
+    "tests/support/node_processes.py": "`until`, the one wait for a condition, looks now and then",
+    "tests/support/kv_children.py": "a process that is slow is what it plays",
+    "tests/support/spark.py": "a driver's own pace, as the owner steps",
+    "tests/kv/test_lmdb_processes.py": "a pause between commits whose wake-ups are measured singly",
+    "tests/kv/test_lmdb_groups.py": "an interrupt is sent again until it meets its wait",
+    "tests/spark/test_spark_fill.py": "what moves between two looks",
+    "tests/stats/test_shown.py": "that nothing comes in a while",
+    "tests/wire/test_hostile_statements.py": "statements are under way for a while",
+    "tests/expressions/record_answers.py": "a program that waits for another server",
+}
+
+
+def test_tests_wait_by_condition_and_do_not_sleep() -> None:
+    found = {
+        relative(path)
+        for path in TESTS
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and dotted(node.func) in ("time.sleep", "sleep")
+    }
+    assert found == set(SLEEPS_MAY)
+
+
+PRIVATE_MAY = {
+    # a planted bug: the rule that is taken away has no switch
+    "_find": "planted: a parent that is not fenced",
+    "_find_blocker": "planted: what a job waits for, counted",
+    "_move_epoch": "planted: an undo keeps the epoch",
+    "_changed": "planted: a row that is not rewritten; how much is remembered of changed keys",
+    "_prepared": "planted: a rewrite that prepares nothing",
+    "_facts": "planted: what a table's facts are",
+    "_shift": "planted: counts of a whole",
+    "_whole_before": "planted: whose counts a whole takes over",
+    "_one": "planted: an analysis that fails",
+    "_place": "planted: the table changes between two looks",
+    "_begin_statement": "planted: an interrupt at the moment a statement begins",
+    "_apply": "noted: which writes are of loops, and of no client",
+    "_tables": "planted: a newer layout, met in the middle of a transaction",
+    "_versions": "planted: a chain of versions is shortened while it is read",
+    # room that has a bound is not seen from outside
+    "_changed_before": "how much is remembered of changed keys",
+    "_heap": "how much longer the list is than its elements",
+    "_columns": "what is kept of tables that are gone",
+    "_recent": "what is kept of tables that are gone",
+    # a race of two instructions
+    "_Ticket": "which commits share a group, and an interrupt between two instructions",
+    "_busy": "the same",
+    "_join": "the same",
+    "_follow": "the same",
+    "_queue": "the same",
+    "_table": "what a process of the time before shared locks reads of the table",
+    "_number": "the same",
+    "_id": "the same",
+    "_seat": "that another process waits in the table",
+    "_rescore": "the due time of a score is years of a test's clock",
+}
+OPEN_NAMES = {"_replace", "_asdict", "_fields", "_make", "_exit"}
+
+
+def private_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Private members of others that are named: (line, name)."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            own |= isinstance(node.value, ast.Call) and dotted(node.value.func) == "super"
+            if not own:
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and dotted(node.func).endswith(("setattr", "replaced")):
+            texts = [a.value for a in node.args[:2] if isinstance(a, ast.Constant)]
+            yield from ((node.lineno, str(each).rpartition(".")[2]) for each in texts)
+
+
+def test_tests_name_no_private_members_of_others() -> None:
+    found = [
+        (f"{relative(path)}:{line} {name}", name)
+        for path in TESTS
+        if path.name != "test_tidy.py"
+        for line, name in private_names(path)
+        if name.startswith("_") and not name.startswith("__") and name not in OPEN_NAMES
+    ]
+    assert [place for place, name in found if name not in PRIVATE_MAY] == []
+    assert set(PRIVATE_MAY) <= {name for _, name in found}, "named in the list, and by no test"
+    assert len(found) < 50
+
+
 def test_nothing_is_left_unfinished() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError|HACK)\b")
     found = [

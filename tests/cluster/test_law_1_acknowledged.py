@@ -2,7 +2,7 @@
 
 import pytest
 
-from exuvia.cluster.versions import ack_key
+from exuvia.cluster.versions import Acknowledger, ack_key
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import ForwardingStore
@@ -10,14 +10,14 @@ from support.cluster_nodes import Node, acks, read, sequence
 
 
 class Late(ForwardingStore):
-    """Shows what was there when it was made."""
+    """Shows what was there when it was made, until it is no longer late."""
 
     def __init__(self, shared):
         super().__init__(shared)
-        self._view = shared.snapshot()
+        self.view = shared.snapshot()
 
     def snapshot(self, for_client=False):
-        return self._view
+        return self.view or self.shared.snapshot()
 
 
 @pytest.fixture
@@ -151,11 +151,12 @@ def test_a_front_that_joins_after_the_announcement_answers_and_harms_nothing(nod
 def test_a_finished_job_leaves_nothing_behind(nodes, store):
     owner, front = nodes
     owner.acknowledges()
-    front.acknowledger._store = Late(store)  # it acknowledges while the job finishes
+    late = Late(store)
+    front.acknowledger = Acknowledger(late, front.member, front.locks)
     owner.finishes(7)
-    front.acknowledges()
+    front.acknowledges()  # while the job finishes
     assert len(acks(store, 7)) == 1
-    front.acknowledger._store = store
+    late.view = None
     front.acknowledges()
     assert acks(store, 7) == []
     assert read(store, keys.meta("sync", 7)) is None

@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
-from exuvia.cluster.owner import owner_of
+from exuvia.cluster.owner import Campaign, owner_of
 from exuvia.kv.store import ForwardingStore
 from support.cluster_nodes import Node, live_ids, put, read
 
@@ -84,7 +84,8 @@ def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
             return view
 
     first, second = Node(store, "first", clock), Node(store, "second", clock)
-    second.campaign._store = interleaved = Interleaved(store)
+    interleaved = Interleaved(store)
+    second.campaign = Campaign(interleaved, second.member)
     interleaved.rival = first
     assert second.campaign.step(clock.monotonic()) == 0.0
     assert not second.campaign.is_owner

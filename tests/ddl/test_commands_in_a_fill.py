@@ -5,6 +5,7 @@ The fill is slow by tidb_ddl_reorg_max_write_speed, so a batch lasts longer than
 
 import pytest
 
+from support.node_processes import until
 from support.world import Later, World, rows, run
 
 ROWS = 900
@@ -13,8 +14,6 @@ SHOWN = (
     "SELECT state, comments FROM information_schema.ddl_jobs WHERE table_name = 't'"
     " AND job_type = 'add index'"
 )
-WAIT_S = 0.02
-LOOKS = 1000
 
 
 @pytest.fixture
@@ -42,20 +41,11 @@ def batches(world, monkeypatch):
     return found
 
 
-def until(world, holds):
-    seen = world.store.counter("ack")
-    for _ in range(LOOKS):
-        if holds():
-            return
-        world.store.wait("ack", seen, WAIT_S)
-    raise AssertionError(rows(world.session(), "ADMIN SHOW DDL JOBS 1"))
-
-
 @pytest.fixture
 def filling(world, batches):
     """(the statement that waits for its index, the job's id), once two batches are written."""
     statement = Later(world.session(), INDEX)
-    until(world, lambda: len(batches) >= 2)
+    until(lambda: len(batches) >= 2)
     ((job_id,),) = rows(
         world.session(), "SELECT job_id FROM information_schema.ddl_jobs WHERE state = 'running'"
     )
@@ -79,7 +69,7 @@ def test_a_cancel_is_obeyed_within_a_batch_and_all_of_it_is_removed(world, batch
     assert len(batches) <= before + 1
     assert {row[2] for row in rows(world.session(), "SHOW INDEX FROM t")} == {"PRIMARY"}
     left = "SELECT COUNT(*) FROM mysql.gc_delete_range"
-    until(world, lambda: rows(world.session(), left) == [[0]])
+    until(lambda: rows(world.session(), left) == [[0]])
     assert rows(world.session(), "SELECT COUNT(*) FROM mysql.tidb_ddl_reorg") == [[0]]
 
 
@@ -87,7 +77,7 @@ def test_a_pause_is_obeyed_within_a_batch_and_a_resume_goes_on(world, batches, f
     statement, job_id = filling
     assert told(world, "PAUSE", job_id) == "successful"
     before = len(batches)
-    until(world, lambda: state(world) == "paused")
+    until(lambda: state(world) == "paused")
     assert len(batches) <= before + 1
     paused = len(batches)
     assert (

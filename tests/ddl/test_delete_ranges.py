@@ -153,7 +153,7 @@ def test_law_2_who_is_deposed_between_its_look_and_its_commit_deletes_nothing():
     cluster.run(requests.drop_table(cluster.database(), t.info))
     commit = cluster.store.commit
     left = cluster.store.count(keys.table_span(t.info.id))
-    assert gc._campaign.is_owner and left > 0
+    assert cluster.owner.ddl.gc_campaign.is_owner and left > 0
 
     def overtaken(packet):
         cluster.store.commit = commit
@@ -166,7 +166,7 @@ def test_law_2_who_is_deposed_between_its_look_and_its_commit_deletes_nothing():
     cluster.store.commit = overtaken
     gc.step(cluster.clock.monotonic())
     assert cluster.store.count(keys.table_span(t.info.id)) == left
-    assert not gc._campaign.is_owner
+    assert not cluster.owner.ddl.gc_campaign.is_owner
 
 
 def test_the_end_of_a_job_wakes_who_deletes():

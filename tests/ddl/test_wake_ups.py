@@ -63,7 +63,7 @@ class Running:
             member,
             clock,
             notice=self.notice if "local notice" in sources else lambda: None,
-            poll_s=0.05 if ticker or "local notice" in sources else NEVER_S,
+            poll_s=0.05 if ticker or "local notice" in sources or not sources else NEVER_S,
         )
         self.stopped = False
         self.thread = threading.Thread(target=self.loop)
@@ -112,7 +112,6 @@ def test_a_job_finishes_with_one_wake_up_alone(only):
 def test_without_any_wake_up_it_does_not():
     """Else the tests above prove nothing."""
     running = Running([])
-    running.submitter._poll_s = 0.05
     time_up = pytest.raises(Unavailable, match="goes on")
     try:
         with time_up:

@@ -1,8 +1,7 @@
 """An event that a handler cannot take: seen by people, and passed over when one of them says so."""
 
-import time
-
 from exuvia.events import notifier, subscribe
+from support.node_processes import until
 from support.world import World, error, rows, run
 
 NOTIFIER = "ADMIN SHOW DDL NOTIFIER"
@@ -29,9 +28,7 @@ def test_an_operator_sees_the_poison_and_skips_it():
         feed.call = refusing
         run(session, "CREATE TABLE poison (a INT)")
         run(session, "CREATE TABLE t (a INT)")
-        deadline = time.monotonic() + 20
-        while shown(session)["ATTEMPTS"] < 2 and time.monotonic() < deadline:
-            pass
+        until(lambda: shown(session)["ATTEMPTS"] >= 2)
         line = shown(session)
         assert (line["LAST_ERROR"], line["LAG"]) == ("ValueError: cannot take it", 2)
         job = line["WAITS_FOR"]
@@ -40,13 +37,10 @@ def test_an_operator_sees_the_poison_and_skips_it():
         assert error(session, f"{skip} 2") == (1105, "HY000")  # that one has no trouble
         assert error(session, f"ADMIN SKIP DDL EVENT {job} PART 0 FOR HANDLER 3")[0] == 1105
         run(session, f"{skip} 3")
-        while shown(session)["LAG"] and time.monotonic() < deadline:
-            pass
+        until(lambda: not shown(session)["LAG"])
         line = shown(session)
         assert (line["LAG"], line["WAITS_FOR"], line["ATTEMPTS"]) == (0, "", 0)
         assert line["SKIPPED"] == f"{job} by root@localhost"
         kinds = [repr(entry.change) for entry in subscribe(world.store, follow=False)]
         assert kinds == ["SchemaChange(create table t)"]
-        while rows(session, "SELECT * FROM mysql.ddl_notifier") and time.monotonic() < deadline:
-            pass
-        assert rows(session, "SELECT * FROM mysql.ddl_notifier") == []
+        until(lambda: rows(session, "SELECT * FROM mysql.ddl_notifier") == [])

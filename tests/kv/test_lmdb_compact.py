@@ -23,6 +23,7 @@ from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
 from support.kv_children import hear, start, stop, tell
+from support.node_processes import until
 
 ALL = Span(b"t", b"u")
 ROWS = 4000
@@ -91,8 +92,7 @@ def test_a_swap_beside_clients_loses_nothing_and_ends_no_process(store: LmdbStor
     swapper = start("swap", url, "")
     assert hear(swapper).startswith("swapped")
     done = len(acknowledged)
-    while len(acknowledged) < done + 20:
-        time.sleep(0.01)
+    until(lambda: len(acknowledged) >= done + 20)
     over.set()
     writer.join()
     stop(swapper)

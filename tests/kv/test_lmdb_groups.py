@@ -20,6 +20,7 @@ from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.validate import STRIDE
+from support.node_processes import until
 
 ALL = Span(b"t", b"u")
 
@@ -46,8 +47,7 @@ def together(store: LmdbStore, work: Callable[[int], object], numbers: range) ->
     with store.environment.write():
         for thread in threads:
             thread.start()
-        while store.committer.waiting < len(threads) - 1:
-            time.sleep(0.001)
+        until(lambda: store.committer.waiting >= len(threads) - 1, every_s=0.001)
     for thread in threads:
         thread.join()
 
@@ -352,12 +352,10 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
     held.wait()
     for writer in writers:
         writer.start()
-    while opened.committer.waiting < 3:
-        time.sleep(0.001)
+    until(lambda: opened.committer.waiting >= 3, every_s=0.001)
 
     def interrupt() -> None:
-        while opened.committer.waiting < 4:
-            time.sleep(0.001)
+        until(lambda: opened.committer.waiting >= 4, every_s=0.001)
         looks = 0
         while opened.committer.waiting > 3:
             if looks % 1000 == 0:  # one that comes just before the wait begins does not end it
@@ -407,8 +405,7 @@ def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> Non
     waiting = threading.Thread(target=lambda: ends.append(_wait_is_refused(store)))
     for thread in [*threads, waiting]:
         thread.start()
-    while len(acknowledged) <= 10:
-        time.sleep(0.001)
+    until(lambda: len(acknowledged) > 10, every_s=0.001)
     store.close()
     for thread in [*threads, waiting]:
         thread.join()
@@ -420,6 +417,7 @@ def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> Non
 
 def test_who_begins_while_the_store_is_closed_does_not_open_it_anew(tmp_path: Path) -> None:
     ends: list[str] = []
+    have_read: set[int] = set()
 
     def read(store: LmdbStore) -> None:
         try:
@@ -427,6 +425,7 @@ def test_who_begins_while_the_store_is_closed_does_not_open_it_anew(tmp_path: Pa
                 txn = store.begin()
                 txn.get(b"m")
                 txn.rollback()
+                have_read.add(threading.get_ident())
         except Unavailable as error:
             ends.append(str(error))
 
@@ -435,10 +434,11 @@ def test_who_begins_while_the_store_is_closed_does_not_open_it_anew(tmp_path: Pa
         threads = [threading.Thread(target=read, args=(store,)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(0.02)
+        until(lambda: len(have_read) == 4, every_s=0.001)
         store.close()
         for thread in threads:
             thread.join()
+        have_read.clear()
     open_store(f"lmdb://{tmp_path}/store?sync=0").close()
     assert ends == ["the store is closed"] * 80
 

@@ -3,7 +3,6 @@
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -94,10 +93,7 @@ def test_a_forgotten_reader_is_ended_and_the_file_stops_growing(tmp_path: Path) 
         put(store, 0, MB)
     grown = file_bytes(store)
     assert grown > 35 * MB
-    deadline = time.monotonic() + 60
-    while forgotten.snapshot.transaction_number() is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: forgotten.snapshot.transaction_number() is None)
     for _ in range(200):
         put(store, 0, MB)
     assert file_bytes(store) <= grown + 3 * MB
@@ -308,8 +304,7 @@ def test_in_a_full_map_only_the_packet_that_does_not_fit_is_refused(tmp_path: Pa
         hold.start()
         for thread in threads:
             thread.start()
-        while store.committer.waiting < 4:
-            time.sleep(0.001)
+        until(lambda: store.committer.waiting >= 4)
     for thread in [hold, *threads]:
         thread.join()
     assert outcomes == {1: "done", 2: "1114", 3: "done", 4: "done"}

@@ -18,6 +18,7 @@ from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
 from support.kv_children import hear, start, stop
+from support.node_processes import until
 from support.store_faults import META_PAGES, WRITE, Faults
 
 Children = list[Popen[str]]
@@ -115,8 +116,7 @@ def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: 
     child = start("stop_inside", url, where)
     children.append(child)
     pid = int(hear(child))
-    while stopped(pid) is False:
-        time.sleep(0.01)
+    until(lambda: stopped(pid) is not False)
     reader = store.begin()
     assert reader.get(b"ta") == b"x"
     reader.rollback()
@@ -136,8 +136,7 @@ def test_a_process_that_runs_in_a_circle_at_the_gate_is_ended(url: str, children
     children.append(child)
     hear(child)
     gate = store.environment.gate
-    while not gate.holders().writer:
-        time.sleep(0.01)
+    until(lambda: gate.holders().writer)
     put(store, b"tb")
     assert child.wait(5) == -signal.SIGKILL
     assert store.count(Span(b"tm", b"tn")) == 0
@@ -202,9 +201,9 @@ def test_a_busy_process_is_not_taken_for_a_stopped_one(url: str, children: Child
     children += [start("write_on", url, name) for name in "ab"]
     for child in children:
         hear(child)
-    until = time.monotonic() + 2
+    enough = time.monotonic() + 2
     waits = []
-    while time.monotonic() < until:
+    while time.monotonic() < enough:
         for child in children:
             hear(child)
         waits.append(put(store, b"tz"))
@@ -254,10 +253,7 @@ def test_a_stopped_process_with_an_old_snapshot_is_ended(url: str, children: Chi
     assert child.wait(10) == -signal.SIGKILL
     assert [process.pid for process in store.caretaker.overdue.ended] == [child.pid]
     assert running.poll() is None
-    until = time.monotonic() + 5
-    while str(child.pid) in store.environment.lmdb.readers():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: str(child.pid) not in store.environment.lmdb.readers())
     store.close()
 
 
@@ -284,8 +280,7 @@ def test_the_socket_of_a_dead_waiter_is_removed(url: str, children: Children) ->
     children.append(child)
     hear(child)
     folder = Path(store.environment.file("wake"))
-    while not list(folder.iterdir()):
-        time.sleep(0.01)
+    until(lambda: list(folder.iterdir()))
     child.kill()
     child.wait()
     txn = store.begin()

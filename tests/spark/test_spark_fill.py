@@ -2,7 +2,6 @@
 and cancelled."""
 
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -16,12 +15,13 @@ from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Duplicates, Progress, Running, Waiting, fill_indexes
+from exuvia.pipeline.reorg import Done, Duplicates, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task, TaskOrder, decode_task, encode
 from exuvia.pipeline.verify.compare import check_index
-from support.spark import SparkStore
+from support.node_processes import until
+from support.spark import SparkStore, has_ended, step_until
 from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 
 LINES = ("id int not null", "k int", "u varchar(20)")
@@ -64,21 +64,6 @@ def on_spark(world: SparkStore, table: Table, ids: list[int], span_rows: int) ->
     return PhaseRunner(
         world.store, table.info.id, 1, table, fill_indexes(tuple(ids)), world.spark, dial=dial
     )
-
-
-def step_until(reorg: PhaseRunner, wanted: Callable[[Progress], bool]) -> list[Progress]:
-    seen: list[Progress] = []
-    end = time.monotonic() + BOUND_S
-    while time.monotonic() < end:
-        seen.append(reorg.step(time.monotonic()))
-        if wanted(seen[-1]):
-            return seen
-        time.sleep(0.02)
-    raise AssertionError(f"not within {BOUND_S} s: {seen[-1]}")
-
-
-def has_ended(progress: Progress) -> bool:
-    return not isinstance(progress, Running | Waiting)
 
 
 def entries(store: Store, table: Table) -> list[tuple[bytes, bytes]]:
@@ -202,7 +187,8 @@ def test_a_left_reorg_writes_nothing_more_and_its_tasks_end_soon(spark_store: Sp
     with pytest.raises(Deposed):
         step_until(reorg, has_ended)
     reorg.stop()
-    time.sleep(0.5)
+    tracker = spark_store.spark.session().sparkContext.statusTracker()
+    until(lambda: not tracker.getActiveStageIds())
     assert len(entries(store, table)) == written
     settle(store, tidb_ddl_reorg_batch_size=256)
 

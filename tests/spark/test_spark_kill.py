@@ -16,23 +16,15 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Running, Waiting, fill_indexes
+from exuvia.pipeline.reorg import Done, fill_indexes
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.verify.compare import check_index
 from support import spark
-from support.spark import SparkStore
+from support.node_processes import is_alive, until
+from support.spark import SparkStore, ended
 from support.tables import begin_reorg, publish, table_info, with_states
 
-GONE_S = 20.0
 ROWS = 40_000
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def set_batch(world: SparkStore, rows: int) -> None:
@@ -71,12 +63,9 @@ def test_nothing_of_a_killed_driver_stays_and_another_finishes(
 ) -> None:
     assert driver.stdout
     told = json.loads(driver.stdout.readline())
-    assert sum(map(alive, told["pids"])) >= 3, "a JVM, its Python daemon, a worker"
+    assert sum(map(is_alive, told["pids"])) >= 3, "a JVM, its Python daemon, a worker"
     driver.send_signal(signal.SIGKILL)
-    end = time.monotonic() + GONE_S
-    while any(alive(pid) for pid in told["pids"]) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert [pid for pid in told["pids"] if alive(pid)] == []
+    until(lambda: not any(map(is_alive, told["pids"])))
 
     set_batch(spark_store, 10240)
     begin_reorg(spark_store.store, 2, 300)
@@ -86,10 +75,7 @@ def test_nothing_of_a_killed_driver_stays_and_another_finishes(
     reorg = PhaseRunner(
         spark_store.store, 300, 2, table, fill_indexes((2,)), spark_store.spark, dial=dial
     )
-    reached = reorg.step(time.monotonic())
-    while isinstance(reached, Running | Waiting):
-        time.sleep(0.05)
-        reached = reorg.step(time.monotonic())
+    reached = ended(reorg)
     assert isinstance(reached, Done)
     assert reached.rows == ROWS
     assert reached.spans_skipped >= 1

@@ -12,11 +12,11 @@ from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, Waiting, move_rows
+from exuvia.pipeline.reorg import Done, Failed, Reorg, Running, move_rows
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from exuvia.sql.access.partition_mover import MOVER
-from support.spark import SparkStore
+from support.spark import SparkStore, ended
 from support.tables import begin_reorg, publish, table_info
 
 LINES = ("id int not null", "k int not null", "u varchar(20)")
@@ -61,16 +61,6 @@ def reorg_of(world: SparkStore, table: Table, plan: Reorg, spark: bool) -> Phase
         PipelineSettings(span_rows=600, inline_rows=0 if spark else ROWS * 2, batch_rows=100)
     )
     return PhaseRunner(world.store, table.info.id, 1, table, plan, world.spark, dial=dial)
-
-
-def ended(reorg: PhaseRunner) -> Progress:
-    end = time.monotonic() + 60.0
-    while time.monotonic() < end:
-        reached = reorg.step(time.monotonic())
-        if not isinstance(reached, Running | Waiting):
-            return reached
-        time.sleep(0.01)
-    raise AssertionError("not within 60 s")
 
 
 def content(store: Store, table: Table, plan: Reorg) -> list[list[tuple[bytes, bytes]]]:

@@ -23,10 +23,10 @@ from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Failed, Progress, Reorg, Running, Waiting, change_column
+from exuvia.pipeline.reorg import Done, Failed, Reorg, change_column
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
-from support.spark import SparkStore
+from support.spark import SparkStore, ended
 from support.tables import begin_reorg, publish, table_info
 
 LINES = ("id int not null", "k int", "u varchar(20)")
@@ -71,16 +71,6 @@ def cut_in_two(store: Store, table_id: int) -> tuple[Table, Reorg]:
         rows = [[i, i if i % 7 else None, f"u{i}"] for i in range(n, ROWS, PARTS)]
         bulk.load(store, table.part(each.id), [rows])
     return changing(store, table.info)
-
-
-def ended(reorg: PhaseRunner) -> Progress:
-    end = time.monotonic() + 60.0
-    while time.monotonic() < end:
-        reached = reorg.step(time.monotonic())
-        if not isinstance(reached, Running | Waiting):
-            return reached
-        time.sleep(0.01)
-    raise AssertionError("not within 60 s")
 
 
 def reorg_of(world: SparkStore, table: Table, plan: Reorg, inline: bool) -> PhaseRunner:

@@ -27,7 +27,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Say on which nodes a test's client sits."""
     if "client" in metafunc.fixturenames:
         name = metafunc.module.__name__.rpartition(".")[2]
-        sides = ["owner", "other"] if name in ON_BOTH_NODES else ["owner"]
+        at_owner = pytest.param("owner", marks=pytest.mark.long)  # as all other tests have it
+        sides = [at_owner, "other"] if name in ON_BOTH_NODES else ["owner"]
         metafunc.parametrize("side", sides, scope="module")
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from exuvia.base.errors import Refused
+from support.node_processes import until
 from support.world import World, rows
 
 
@@ -14,16 +15,6 @@ from support.world import World, rows
 def world():
     with World() as world:
         yield world
-
-
-def until(look):
-    """What `look` finds, once it finds anything."""
-    for _ in range(2000):
-        found = look()
-        if found:
-            return found
-        threading.Event().wait(0.005)
-    raise AssertionError("it does not come")
 
 
 @contextmanager

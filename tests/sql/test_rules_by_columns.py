@@ -124,7 +124,7 @@ def test_the_same_rows_have_no_parent(session, world, kind):
         finder = Finder(parent, [parent.info.cols[0].id])
         parents = Parents(finder)
         missing = parents.missing(txn, own)
-        assert missing == parents._one_by_one(txn, own)
+        assert missing == parents.one_by_one(txn, own)
         assert missing == [n for n, each in enumerate(wanted) if each in ("3", "8", "9")]
     finally:
         txn.rollback()

@@ -52,7 +52,7 @@ def test_keyed_and_bare_tables_answer_alike(session, zone, key):
         run(session, f"INSERT INTO {table} VALUES {values}, (-1, 1, NULL)")
     run(session, f"SET time_zone = '{zone}'")
     found = 0
-    for _ in range(60):
+    for _ in range(25):
         where = condition(rng)
         text = f"SELECT id FROM {{}} WHERE {where} ORDER BY id"
         keyed, bare = (rows(session, text.format(table)) for table in ("t", "bare"))

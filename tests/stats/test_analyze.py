@@ -1,11 +1,11 @@
 """ANALYZE TABLE through a session, and statistics that follow definitions."""
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import pytest
 
+from support.node_processes import until
 from support.world import World, rows, run
 
 
@@ -18,14 +18,13 @@ def world() -> Iterator[World]:
 def counted(world: World, table: str, wanted: list[list[Any]]) -> None:
     """(partition, rows, modified) of a table as SHOW STATS_META has it, before long."""
     s = world.session()
-    deadline = monotonic() + 10
-    while True:
+
+    def found() -> list[list[Any]]:
         world.deltas.flush()
         shown = rows(s, f"SHOW STATS_META WHERE table_name = '{table}'")
-        found = [[row[2], row[5], row[4]] for row in shown]
-        if found == wanted or monotonic() > deadline:
-            assert found == wanted
-            return
+        return [[row[2], row[5], row[4]] for row in shown]
+
+    until(lambda: found() == wanted, about=f"{wanted} did not come")
 
 
 def test_small_tables_are_known_exactly(world: World) -> None:
@@ -132,9 +131,7 @@ def test_statistics_follow_definitions(world: World) -> None:
     rows(s, "INSERT INTO f VALUES (1), (2), (3)")
     counted(world, "f", [["", 3, 3]])
     rows(s, "ALTER TABLE f ADD COLUMN d INT NOT NULL DEFAULT 5")
-    deadline = monotonic() + 10
-    while not (found := rows(s, "SHOW STATS_BUCKETS WHERE table_name = 'f'")):
-        assert monotonic() < deadline
+    found = until(lambda: rows(s, "SHOW STATS_BUCKETS WHERE table_name = 'f'"))
     assert [row[3:] for row in found] == [["d", 0, 0, 3, 3, "5", "5", 0]]
     rows(s, "TRUNCATE TABLE f")
     counted(world, "f", [["", 0, 0]])

@@ -1,13 +1,12 @@
 """Plans of every front are made anew after an analysis, whoever asked for it."""
 
-from time import monotonic
-
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import meta, records
 from exuvia.stats.analyze_requests import AnalyzeOrder
 from exuvia.stats.cache import LEASE_S, FreshStatistics
 from exuvia.stats.records import Statistics
+from support.node_processes import until
 from support.world import World, rows
 
 
@@ -46,9 +45,7 @@ def test_an_analysis_asked_elsewhere_changes_the_index_that_is_read() -> None:
         table_id = world.services.schemas.table(world.store.begin(), "test", "t").info.id
         before = rows(s, f"EXPLAIN {query}")
         world.stats.analyst.analyze(AnalyzeOrder(table_id=table_id), lambda: False)
-        deadline = monotonic() + 20
-        while len(world.services.plans):
-            assert monotonic() < deadline
+        until(lambda: not len(world.services.plans))
         after = rows(s, f"EXPLAIN {query}")
         assert "index:ka" in str(before) and "index:kb" in str(after)
         assert rows(s, query) == [[7]]

@@ -3,12 +3,12 @@
 import random
 import sys
 import threading
-import time
 from itertools import count
 
 import pytest
 
 from exuvia.stats.queue import Empty, Heap
+from support.node_processes import until
 from support.stats_owners import Element, heap, of
 
 THREADS, STEPS = 4, 4000
@@ -32,9 +32,8 @@ class Shared:
     def forget(self, key: int) -> None:
         """What was there is gone: somebody has it, or will have told of it in a moment."""
         expected = self.model.pop(key, None)
-        deadline = time.monotonic() + 10
-        while expected is not None and expected not in self.gone:
-            assert time.monotonic() < deadline, f"{expected} is lost"
+        if expected is not None:
+            until(lambda: expected in self.gone, about=f"{expected} is lost", every_s=0.0)
 
     def look(self, key: int) -> None:
         self.agree(key, self.heap.get_key(key))

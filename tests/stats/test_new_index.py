@@ -1,7 +1,6 @@
 """Statistics of a new index, made by its fill (tidb_stats_update_during_ddl)."""
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from exuvia.kv.packet import Span
 from exuvia.pipeline.kernels.summary import Gathered, Summary
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.stats import meta
+from support.node_processes import until
 from support.world import World, rows
 
 ROWS = 3000
@@ -67,9 +67,7 @@ def test_a_fill_leaves_statistics_of_its_indexes(world: World) -> None:
     assert len(known(world, "t").index_ids) == 2
     top = rows(s, "SHOW STATS_TOPN WHERE table_name = 't' AND column_name = 'kv'")
     assert len(top) == 70 and sum(row[6] for row in top) == ROWS
-    deadline = monotonic() + 20  # told of exactly once: then nobody needs the marks
-    while marks(world):
-        assert monotonic() < deadline
+    until(lambda: not marks(world))  # told of exactly once: then nobody needs the marks
 
 
 def test_they_estimate_when_the_table_is_analyzed_too(world: World) -> None:

@@ -8,8 +8,6 @@ Benchmark Tests              bench/queue_memory.py, bench/notifier.py, bench/pri
 import contextlib
 import random
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -25,6 +23,7 @@ from exuvia.stats.analysis_jobs import AnalysisJob, Indicators, score
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta
 from exuvia.stats.queue import Heap, Queue
+from support.node_processes import until
 from support.stats_owners import DAY, Place
 from support.tables import abc, index
 from support.world import World, rows, run
@@ -36,12 +35,6 @@ RANGE = (
 
 
 NOTIFIER = "ADMIN SHOW DDL NOTIFIER"
-
-
-def until(condition: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, told()
 
 
 def jobs_of(queue: Queue) -> dict[int, tuple]:
@@ -88,7 +81,7 @@ class Sql:
         """Once every event was told: the queue, kept up, which is what a rebuild finds."""
         stats, clock = self.world.stats, self.world.clock
         waiting = "SELECT * FROM mysql.ddl_notifier"
-        until(lambda: not rows(self.session, waiting), lambda: rows(self.session, NOTIFIER))
+        until(lambda: not rows(self.session, waiting), about=lambda: rows(self.session, NOTIFIER))
         cache = StatsCache(self.world.store)
         fresh = Queue(self.world.store, cache, lambda: clock.wall_ns() / 1e9)
         for _ in range(2):
@@ -183,9 +176,9 @@ def test_priority_queue_rebuild_after_node_restart_and_owner_switch():
         second = World(first.store)
         try:
             assert len(second.stats.queue) == 0  # it does not own
-            for member in (first.member, first._owner):
+            for member in (first.member, first.back):
                 member.leave()
-            first._loops.stop(5.0)
+            first.loops.stop(5.0)
             first.stats.queue.step(first.clock.monotonic())
             other = Sql(second)
             until(lambda: second.stats.queue.is_ready)

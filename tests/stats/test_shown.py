@@ -7,11 +7,13 @@ import pytest
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Unavailable
 from exuvia.kv.memory import MemoryStore
+from exuvia.kv.store import Store
 from exuvia.server.http import application
 from exuvia.server.metrics import Metrics
 from exuvia.stats import meta, queue_rpc
 from exuvia.stats.analysis_jobs import Indicators, parts
 from exuvia.stats.meta import Delta
+from support.node_processes import until
 from support.world import World, rows, run
 
 COLUMNS = (
@@ -47,9 +49,7 @@ def test_every_score_with_its_parts_from_any_node(world):
     run(session, "SET GLOBAL tidb_auto_analyze_ratio = 0.4")  # built anew at once
     other = World(world.store, owns=False)
     try:
-        deadline = time.monotonic() + 20
-        while not (found := rows(other.session(), QUEUE)) and time.monotonic() < deadline:
-            pass
+        found = until(lambda: rows(other.session(), QUEUE))
         ((schema, name, state, change, size, age, *scores, total),) = found
         assert (schema, name, state) == ("test", "t", "waiting")
         assert (change, size, age) == (100.0, 15000.0, 1800.0)
@@ -67,17 +67,22 @@ def test_every_score_with_its_parts_from_any_node(world):
     }
     assert (told["must_retry_tables"], told["exuvia_total"]) == ([], 1)
     run(session, "DROP TABLE t")
-    while rows(session, QUEUE) and time.monotonic() < deadline:
-        pass
-    assert rows(session, QUEUE) == []
+    until(lambda: rows(session, QUEUE) == [])
+
+
+def answer(store: Store) -> bytes | None:
+    """As it stands in the store."""
+    txn = store.begin()
+    found = txn.get(queue_rpc.ANSWER)
+    txn.rollback()
+    return found
 
 
 def test_nothing_is_written_while_nobody_asks(world):
-    before = queue_rpc.ask(world.store, SystemClock())
+    queue_rpc.ask(world.store, SystemClock())
+    before = answer(world.store)
     time.sleep(0.3)
-    txn = world.store.begin()
-    assert queue_rpc._decoder.decode(txn.get(queue_rpc._ANSWER)) == before
-    txn.rollback()
+    assert before is not None and answer(world.store) == before
 
 
 def test_without_an_owner_a_reader_does_not_wait_for_ever():

@@ -29,6 +29,7 @@ from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.open import lmdb_place, open_store
 from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.store import Store
+from support.node_processes import until
 from support.store_faults import FOREVER, SYNC, inherited
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -399,8 +400,7 @@ def commit_together_under_faults(url: str) -> None:
     with store.environment.write():
         for thread in threads:
             thread.start()
-        while store.committer.waiting < 3:
-            time.sleep(0.001)
+        until(lambda: store.committer.waiting >= 3)
         # Before the gate is let go: the first of them may sync at once.
         faults.fail(1, errno.EIO, kinds=SYNC)
     for thread in threads:

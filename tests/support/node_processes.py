@@ -28,6 +28,43 @@ PATIENCE_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class RawConnection(pymysql.Connection):
+    """A client whose packets and whose socket are the test's own to send, read and break."""
+
+    def send_command(self, number: int, payload: str | bytes) -> None:
+        """And do not wait for the answer."""
+        self._execute_command(number, payload)
+
+    def write_bytes(self, data: bytes) -> None:
+        self._write_bytes(data)
+
+    def read_packet(self) -> Any:
+        return self._read_packet()
+
+    def read_ok(self) -> Any:
+        return self._read_ok_packet()
+
+    def read_result(self) -> int:
+        return int(self._read_query_result())
+
+    @property
+    def result(self) -> Any:
+        """The last one that was read."""
+        return self._result
+
+    @property
+    def socket(self) -> Any:
+        return self._sock
+
+    def expect(self, number: int) -> None:
+        """The sequence number of the next packet."""
+        self._next_seq_id = number
+
+    def break_off(self) -> None:
+        """Close the socket, and say nothing."""
+        self._force_close()
+
+
 class NodeProcess:
     """One `exuvia serve`: a keeper, its front, and the front's back. `stop` (or `kill`) must be
     called in the end. `program` is what Python runs instead of the command, with its arguments."""
@@ -77,7 +114,7 @@ class NodeProcess:
 
     def connect(self, database: str | None = None, **settings: Any) -> Any:
         """A PyMySQL connection."""
-        return pymysql.connect(
+        return RawConnection(
             host="127.0.0.1", port=self.port, user="root", database=database, **settings
         )
 
@@ -134,15 +171,22 @@ class NodeProcess:
             self.process.stdout.close()
 
 
-def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S, about: str = "") -> Any:
+def until(
+    condition: Callable[[], Any],
+    timeout_s: float = PATIENCE_S,
+    about: str | Callable[[], object] = "",
+    every_s: float = 0.02,
+) -> Any:
     """The condition's first true value. AssertionError when time is up."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < deadline, about or "it did not happen in time"
-        time.sleep(0.02)
+        if time.monotonic() >= deadline:
+            told = about() if callable(about) else about
+            raise AssertionError(told or "it did not happen in time")
+        time.sleep(every_s)
 
 
 def is_alive(pid: int) -> bool:

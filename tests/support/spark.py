@@ -8,8 +8,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,31 @@ from exuvia.catalog.table import Table
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Running, fill_indexes
+from exuvia.pipeline.reorg import Progress, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Variables
 from exuvia.pipeline.spark import Spark
+from support.node_processes import until
+
+
+def step_until(reorg: Any, wanted: Callable[[Progress], bool]) -> list[Progress]:
+    """Step it; what it answered, the last of it wanted."""
+    seen: list[Progress] = []
+
+    def is_reached() -> bool:
+        seen.append(reorg.step(time.monotonic()))
+        return wanted(seen[-1])
+
+    until(is_reached)
+    return seen
+
+
+def has_ended(progress: Progress) -> bool:
+    return not isinstance(progress, Running | Waiting)
+
+
+def ended(reorg: Any) -> Progress:
+    """How it ends."""
+    return step_until(reorg, has_ended)[-1]
 
 
 class SparkStore:

@@ -231,7 +231,7 @@ def begin(node: NodeProcess, statement: str) -> Any:
     The node keeps it: a client that goes at once may end its statement before it has begun."""
     connection = node.connect("test", autocommit=True)
     node.begun.append(connection)
-    connection._execute_command(pymysql.constants.COMMAND.COM_QUERY, statement)
+    connection.send_command(pymysql.constants.COMMAND.COM_QUERY, statement)
     return connection
 
 

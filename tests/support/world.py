@@ -50,7 +50,7 @@ class World:
         self.store: Store = bootstrapped(store)
         self.clock = SystemClock()
         self.broken: list[str] = []
-        self._loops = Loops(self.store, self.clock, self.broken.append)
+        self.loops = Loops(self.store, self.clock, self.broken.append)
         self._members: list[Member] = []
         self.services = self._front()
         if owns:
@@ -81,12 +81,12 @@ class World:
         acknowledger = Acknowledger(store, member, locks)
         fresh = FreshStatistics(store, services.plans.forget)
         answering = Answering(store, member, {WRITERS: writers(locks)})
-        self._loops.start(loader, acknowledger, self.deltas, fresh, answering)
+        self.loops.start(loader, acknowledger, self.deltas, fresh, answering)
         return services
 
     def _back(self) -> None:
         store, clock = self.store, self.clock
-        member = self._owner = Member.join(store, clock, "back", "127.0.0.1:4000", LEASE_S)
+        member = self.back = Member.join(store, clock, "back", "127.0.0.1:4000", LEASE_S)
         self._members.append(member)
         schemas = Schemas(store, evaluator=EVALUATOR)
         loader = Loader(schemas, member.loaded)
@@ -101,7 +101,7 @@ class World:
         waiter = Waiter(store, campaign.guard)
         self.stats = Stats(store, member, clock, schemas, in_thread)
         loops = (*ddl.loops(), *self.stats.loops())
-        self._loops.start(member, campaign, waiter, loader, *loops)
+        self.loops.start(member, campaign, waiter, loader, *loops)
 
     def session(self, database: str = "test", client_found_rows: bool = False) -> Session:
         """A new connection's session."""
@@ -115,7 +115,7 @@ class World:
 
     def close(self) -> None:
         """Stop every loop, and leave: nobody has to wait for a lease."""
-        self._loops.stop(5.0)
+        self.loops.stop(5.0)
         self.services.row_locks.close()
         self.services.named_locks.close()
         for member in self._members:

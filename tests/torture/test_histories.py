@@ -99,7 +99,7 @@ class Client(threading.Thread):
                     while not self.stopping.is_set() and self._transact(cursor):
                         pass
             finally:
-                connection._force_close()
+                connection.break_off()
 
     def _transact(self, cursor: pymysql.cursors.Cursor) -> bool:
         """One transaction; whether the connection is of further use."""

@@ -233,7 +233,7 @@ class Client:
 
     def _hang_up(self) -> None:
         if self._connection is not None:
-            self._connection._force_close()
+            self._connection.break_off()
             self._connection = None
 
 

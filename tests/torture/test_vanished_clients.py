@@ -30,8 +30,8 @@ def node(one_node: NodeProcess) -> NodeProcess:
 def vanish(connection: Any, reset: bool = True) -> None:
     """Break the connection: with a reset, or by closing the socket without COM_QUIT."""
     if reset:
-        connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    connection._force_close()
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    connection.break_off()
 
 
 @pytest.mark.parametrize("reset", [True, False])
@@ -74,7 +74,7 @@ def test_in_an_alter_the_job_finishes_without_it(node: NodeProcess, reset: bool)
 def test_in_the_middle_of_a_statement_s_bytes_nothing_is_run(node: NodeProcess) -> None:
     connection = node.connect("test", autocommit=True)
     text = b"\x03INSERT INTO t VALUES (4, 4)"
-    connection._sock.sendall(len(text).to_bytes(3, "little") + b"\0" + text[:-3])
+    connection.socket.sendall(len(text).to_bytes(3, "little") + b"\0" + text[:-3])
     vanish(connection, reset=False)
     until(lambda: len(run(node, "SHOW PROCESSLIST")) == 1)
     assert run(node, "SELECT a FROM t") == [(1,), (2,)]

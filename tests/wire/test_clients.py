@@ -142,7 +142,7 @@ def test_a_client_that_vanishes_leaves_nothing_behind(node: NodeProcess) -> None
         leaving = node.connect("test")
         leaving.query("BEGIN")
         leaving.query("INSERT INTO vanish VALUES (1)")
-        leaving._force_close()
+        leaving.break_off()
         until(lambda: node.status()["connections"] == 1)
         cursor.execute("ALTER TABLE vanish ADD COLUMN b INT")
         cursor.execute("SELECT COUNT(*) FROM vanish")
@@ -153,8 +153,8 @@ def test_a_client_that_vanishes_in_a_schema_change_does_not_stop_it(node: NodePr
     with node.connect("test", autocommit=True) as watching, watching.cursor() as cursor:
         cursor.execute("CREATE TABLE going (a INT PRIMARY KEY)")
         leaving = node.connect("test")
-        leaving._execute_command(3, "ALTER TABLE going ADD COLUMN later INT")
-        leaving._force_close()
+        leaving.send_command(3, "ALTER TABLE going ADD COLUMN later INT")
+        leaving.break_off()
         until(lambda: cursor.execute("SHOW COLUMNS FROM going LIKE 'later'"))
 
 
@@ -231,13 +231,13 @@ def test_kill_query_ends_a_schema_change_that_says_what_it_waits_for(
         changing.query("CREATE TABLE blocked (a INT PRIMARY KEY)")
         blocking.query("BEGIN")
         blocking.query("INSERT INTO blocked VALUES (1)")
-        changing._execute_command(3, "ALTER TABLE blocked ADD COLUMN b INT")
+        changing.send_command(3, "ALTER TABLE blocked ADD COLUMN b INT")
         waits = until(lambda: [job["wait"] for job in node.status()["jobs"] if job["wait"]])
         assert "INSERT INTO blocked" in waits[0]
         with node.connect(autocommit=True) as killing:
             killing.query(f"KILL QUERY {changing.thread_id()}")
         with pytest.raises(pymysql.err.OperationalError) as caught:
-            changing._read_query_result()
+            changing.read_result()
         assert caught.value.args[0] == 1317
         blocking.commit()
         with changing.cursor() as cursor:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, running_nodes
+from support.node_processes import NodeProcess, RawConnection, running_nodes
 
 ROWS = 12_345
 
@@ -27,33 +27,33 @@ def node(folder: Path) -> Iterator[NodeProcess]:
         yield found
 
 
-def connected(node: NodeProcess, **more: object) -> pymysql.Connection:
-    return pymysql.connect(
+def connected(node: NodeProcess, **more: object) -> RawConnection:
+    return RawConnection(
         host="127.0.0.1", port=node.port, user="root", autocommit=True, local_infile=True, **more
     )  # type: ignore[call-overload, no-any-return]
 
 
-def rows(client: pymysql.Connection, text: str) -> list[tuple[object, ...]]:
+def rows(client: RawConnection, text: str) -> list[tuple[object, ...]]:
     with client.cursor() as cursor:
         cursor.execute(text)
         return list(cursor.fetchall())
 
 
-def refused(client: pymysql.Connection, text: str) -> int:
+def refused(client: RawConnection, text: str) -> int:
     with pytest.raises(pymysql.MySQLError) as caught:
         client.cursor().execute(text)
     return int(caught.value.args[0])
 
 
 @pytest.fixture
-def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
+def client(node: NodeProcess) -> Iterator[RawConnection]:
     with connected(node, database="files") as found:
         found.query("DROP TABLE IF EXISTS t")
         found.query("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(8, 2))")
         yield found
 
 
-def test_a_clients_file_in_batches(client: pymysql.Connection, folder: Path) -> None:
+def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
     path = folder / "many.csv"
     with path.open("w", newline="") as file:
         for n in range(ROWS):
@@ -71,7 +71,7 @@ def test_a_clients_file_in_batches(client: pymysql.Connection, folder: Path) -> 
     assert rows(client, "SELECT 1 + 1") == [(2,)]  # the protocol goes on
 
 
-def test_fields_variables_and_set(client: pymysql.Connection, folder: Path) -> None:
+def test_fields_variables_and_set(client: RawConnection, folder: Path) -> None:
     path = folder / "some.txt"
     path.write_text("head\nid\tn\n1\tone\\ttab\n2\t\\N\n3\tthree\textra\n4\n1\tagain\nx\ty\n")
     with client.cursor() as cursor:
@@ -87,14 +87,14 @@ def test_fields_variables_and_set(client: pymysql.Connection, folder: Path) -> N
     ]  # fmt: skip
 
 
-def test_replace_and_transactions(client: pymysql.Connection, folder: Path) -> None:
+def test_replace_and_transactions(client: RawConnection, folder: Path) -> None:
     client.query("INSERT INTO t VALUES (1, 'old', 1), (9, 'nine', 9)")
     path = folder / "replace.txt"
     path.write_text("1\tnew\t2\r\n2\ttwo\t3\r\n")
     load = f"LOAD DATA LOCAL INFILE '{path}' REPLACE INTO TABLE t LINES TERMINATED BY '\\r\\n'"
     client.begin()
     client.query(load)
-    assert b"Records: 2  Deleted: 1  Skipped: 0  Warnings: 0" in client._result.message  # type: ignore[union-attr]
+    assert b"Records: 2  Deleted: 1  Skipped: 0  Warnings: 0" in client.result.message  # type: ignore[union-attr]
     client.rollback()
     assert rows(client, "SELECT id, name FROM t ORDER BY id") == [(1, "old"), (9, "nine")]
     client.query(load)
@@ -103,7 +103,7 @@ def test_replace_and_transactions(client: pymysql.Connection, folder: Path) -> N
 
 
 def test_a_file_that_is_refused_leaves_the_protocol_whole(
-    client: pymysql.Connection, folder: Path
+    client: RawConnection, folder: Path
 ) -> None:
     path = folder / "large.txt"
     path.write_text("".join(f"{n}\tname\t1\n" for n in range(400_000)))
@@ -115,7 +115,7 @@ def test_a_file_that_is_refused_leaves_the_protocol_whole(
     client.query("SET GLOBAL local_infile = ON")
 
 
-def test_the_mysql_client_loads(node: NodeProcess, client: pymysql.Connection) -> None:
+def test_the_mysql_client_loads(node: NodeProcess, client: RawConnection) -> None:
     command = ["mysql", "-h", "127.0.0.1", "-P", str(node.port), "-u", "root", "--local-infile=1"]
     load = "LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE files.t"
     subprocess.run([*command, "-e", load], input="5\tfive\t5\n", text=True, check=True)
@@ -123,7 +123,7 @@ def test_the_mysql_client_loads(node: NodeProcess, client: pymysql.Connection) -
 
 
 def test_files_of_the_host_only_where_they_may_be(
-    node: NodeProcess, client: pymysql.Connection, folder: Path
+    node: NodeProcess, client: RawConnection, folder: Path
 ) -> None:
     client.query("INSERT INTO t VALUES (1, 'a\\tb\\n\\\\', 1.5), (2, NULL, NULL)")
     outside = folder / "outside.txt"

@@ -51,7 +51,7 @@ from exuvia.server.processes import Connections
 from exuvia.server.results import binary_encoder
 from exuvia.server.statements import split
 from exuvia.sql.result import BIGINT, OK, Note, OutputColumn, Result, text_columns
-from support.node_processes import until
+from support.node_processes import RawConnection, until
 
 Answer = Result | Exception | Callable[[], Result]
 
@@ -159,7 +159,7 @@ class WireServer:
 
 
 def connect(server: WireServer, **settings):
-    return pymysql.connect(host="127.0.0.1", port=server.port, user="root", **settings)
+    return RawConnection(host="127.0.0.1", port=server.port, user="root", **settings)
 
 
 def read_packet(peer: socket.socket) -> bytes:
@@ -207,7 +207,7 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(quick: bool) -> No
     with WireServer({"INSERT": done}, quick) as server, connect(server) as connection:
         cursor = connection.cursor()
         assert (cursor.execute("INSERT"), cursor.lastrowid) == (3, 7)
-        assert connection._result.message.endswith(b"Rows: 3")
+        assert connection.result.message.endswith(b"Rows: 3")
         assert cursor.warning_count == 1
 
 
@@ -286,10 +286,10 @@ def test_a_slow_reader_holds_up_only_itself() -> None:
     rows = [["z" * 1000] for _ in range(60_000)]
     with WireServer({"HUGE": Result(text_columns("a"), rows)}) as server:
         slow = connect(server)
-        slow._execute_command(3, "HUGE")  # asked, not read
+        slow.send_command(3, "HUGE")  # asked, not read
         with connect(server) as other:
             other.ping()
-        slow._force_close()
+        slow.break_off()
         until(lambda: server.log.count("closed") == 2)
 
 
@@ -412,9 +412,9 @@ def test_whatever_follows_the_head_of_a_login_it_is_read_or_refused(
 
 def test_a_change_of_user_whose_name_has_no_end_is_1835_and_holds_up_nobody() -> None:
     with WireServer() as server, connect(server) as connection:
-        connection._execute_command(0x11, b"another")
+        connection.send_command(0x11, b"another")
         with pytest.raises(pymysql.err.MySQLError) as caught:
-            connection._read_ok_packet()
+            connection.read_ok()
         assert caught.value.args[0] == ErrMalformedPacket.code
         connection.ping()
 
@@ -441,9 +441,9 @@ def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_ru
     slow = lambda: (release.wait(10), Result())[1]  # noqa: E731
     with WireServer({"SLOW": slow}) as server:
         client = connect(server)
-        client._execute_command(3, "SLOW")
+        client.send_command(3, "SLOW")
         until(lambda: "SLOW" in server.log)
-        client._force_close()
+        client.break_off()
         until(lambda: "interrupted" in server.log)
         assert "closed" not in server.log
         release.set()
@@ -459,12 +459,12 @@ def test_a_kill_before_its_statement_has_begun_ends_it_and_an_idle_one_ends_noth
         server.log.clear()
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == []
-        client._execute_command(3, "Q")
+        client.send_command(3, "Q")
         until(lambda: held)  # no thread runs it yet
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == ["begun", "interrupted"]
         held.pop()()
-        client._read_query_result()
+        client.read_result()
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == ["begun", "interrupted", "Q"]
 
@@ -475,13 +475,13 @@ def test_statements_that_wait_hold_up_no_other_connection() -> None:
     with WireServer(script, most=64) as server, contextlib.ExitStack() as opened:
         waiting = [opened.enter_context(connect(server)) for _ in range(40)]
         for each in waiting:
-            each._execute_command(3, "SLOW")
+            each.send_command(3, "SLOW")
         until(lambda: server.log.count("SLOW") == 40)
         with connect(server) as other:
             other.query("SELECT 1")
         release.set()
         for each in waiting:
-            each._read_query_result()
+            each.read_result()
 
 
 def test_commands_sent_ahead_are_answered_in_order() -> None:
@@ -490,11 +490,11 @@ def test_commands_sent_ahead_are_answered_in_order() -> None:
         stream = b"".join(
             struct.pack("<I", len(f"Q{n}") + 1) + b"\x03" + f"Q{n}".encode() for n in range(200)
         )
-        connection._sock.sendall(stream)
+        connection.socket.sendall(stream)
         for n in range(200):
-            connection._next_seq_id = 1
-            connection._read_query_result()
-            assert connection._result.rows == ((str(n),),)
+            connection.expect(1)
+            connection.read_result()
+            assert connection.result.rows == ((str(n),),)
 
 
 def test_too_many_connections_are_told_1040() -> None:
@@ -514,9 +514,9 @@ def test_a_login_to_a_database_that_is_not_there_is_refused() -> None:
 def test_an_unknown_command_is_1047_and_bytes_that_are_no_text_are_1300() -> None:
     with WireServer() as server, connect(server) as connection:
         for command, body, code in ((0x55, b"", 1047), (3, b"SELECT `\xff`", 1300)):
-            connection._execute_command(command, body)
+            connection.send_command(command, body)
             with pytest.raises(pymysql.err.MySQLError) as caught:
-                connection._read_ok_packet()
+                connection.read_ok()
             assert caught.value.args[0] == code
         connection.ping()
 

@@ -27,14 +27,14 @@ def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]
 
 
 def command(connection: pymysql.Connection, number: int, payload: bytes) -> None:
-    connection._execute_command(number, payload)
+    connection.send_command(number, payload)
 
 
 def packets_to_end(connection: pymysql.Connection) -> tuple[list[bytes], int]:
     """Rows up to the packet that ends them, and its status."""
     rows = []
     while True:
-        found = connection._read_packet()
+        found = connection.read_packet()
         if found.is_eof_packet():
             return rows, struct.unpack_from("<H", found.get_all_data(), 3)[0]
         rows.append(found.get_all_data())
@@ -42,7 +42,7 @@ def packets_to_end(connection: pymysql.Connection) -> tuple[list[bytes], int]:
 
 def prepared(connection: pymysql.Connection, text: str) -> int:
     command(connection, 0x16, text.encode())
-    head = connection._read_packet().get_all_data()
+    head = connection.read_packet().get_all_data()
     number, columns, parameters = struct.unpack_from("<IHH", head, 1)
     for count in (parameters, columns):
         if count:
@@ -57,7 +57,7 @@ def test_a_cursor_gives_its_rows_in_parts(client: pymysql.Connection) -> None:
 
     def execute(flags: int) -> tuple[list[bytes], int]:
         command(client, 0x17, struct.pack("<IBI", statement, flags, 1))
-        assert client._read_packet().get_all_data() == b"\x01"
+        assert client.read_packet().get_all_data() == b"\x01"
         return packets_to_end(client)
 
     def fetch(count: int) -> tuple[list[int], int]:
@@ -72,7 +72,7 @@ def test_a_cursor_gives_its_rows_in_parts(client: pymysql.Connection) -> None:
     assert fetch(2) == ([3, 4], CURSOR_EXISTS)
     assert fetch(2) == ([5], LAST_ROW_SENT)
     command(client, 0x1A, struct.pack("<I", statement))
-    client._read_packet()
+    client.read_packet()
     with pytest.raises(pymysql.err.OperationalError) as caught:
         fetch(1)
     assert caught.value.args[0] == 1421
@@ -89,14 +89,14 @@ def test_a_reset_forgets_the_session_and_stays_in_its_database(
     number = run(client, "SELECT CONNECTION_ID()")
     statement = prepared(client, "SELECT 1")
     command(client, 0x1F, b"")
-    client._read_packet()
+    client.read_packet()
     seen = run(client, "SELECT DATABASE(), @a, @@time_zone, CONNECTION_ID()")
     assert seen == [("elsewhere", None, "SYSTEM", number[0][0])]
     with pytest.raises(pymysql.err.ProgrammingError):
         run(client, "SELECT * FROM gone")
     command(client, 0x17, struct.pack("<IBI", statement, 0, 1))
     with pytest.raises(pymysql.MySQLError) as caught:
-        client._read_packet()
+        client.read_packet()
     assert caught.value.args[0] == 1243
 
 
@@ -139,7 +139,7 @@ def test_max_connections_is_obeyed(node: NodeProcess) -> None:
 
 def send_long(client: pymysql.Connection, statement: int, position: int, part: bytes) -> None:
     body = b"\x18" + struct.pack("<IH", statement, position) + part
-    client._write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
+    client.write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
 
 
 def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
@@ -152,13 +152,13 @@ def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
     for _ in range(2):  # until it is reset, as in MySQL
         command(client, 0x17, values)
         with pytest.raises(pymysql.err.MySQLError) as caught:
-            client._read_packet()
+            client.read_packet()
         told = "Incorrect arguments to mysqld_stmt_send_long_data"
         assert caught.value.args == (1210, told)
     command(client, 0x1A, struct.pack("<I", statement))
-    client._read_packet()
+    client.read_packet()
     command(client, 0x17, values)
-    client._read_packet()
+    client.read_packet()
     packets_to_end(client)
     [row] = packets_to_end(client)[0]
     assert row[2:10] == struct.pack("<q", 1)
@@ -187,7 +187,7 @@ def test_a_connection_holds_one_packet_of_long_data_at_most() -> None:
 def test_long_data_is_the_value_until_it_is_reset(client: pymysql.Connection) -> None:
     statement = prepared(client, "SELECT LENGTH(?), ?")
     for part in (b"abc", b"def"):
-        client._write_bytes(
+        client.write_bytes(
             struct.pack("<I", 7 + len(part))[:3]
             + b"\0\x18"
             + struct.pack("<IH", statement, 0)
@@ -199,13 +199,13 @@ def test_long_data_is_the_value_until_it_is_reset(client: pymysql.Connection) ->
         command(
             client, 0x17, struct.pack("<IBI", statement, 0, 1) + b"\0\x01" + types + b"\x01x\x01y"
         )
-        client._read_packet()
+        client.read_packet()
         packets_to_end(client)
         return packets_to_end(client)[0][0]
 
     payload = struct.pack("<IBI", statement, 0, 1) + b"\0\x01" + bytes((253, 0, 253, 0)) + b"\x01y"
     command(client, 0x17, payload)
-    client._read_packet()
+    client.read_packet()
     packets_to_end(client)
     [row] = packets_to_end(client)[0]
     assert row[2:10] == struct.pack("<q", 6)

@@ -32,7 +32,7 @@ MOST_LINES = 10_000
 ANSWER_S = 3.0
 IDLE_S = 1.0
 _ASKED = keys.meta("queue", "asked")
-_ANSWER = keys.meta("queue", "answer")
+ANSWER = keys.meta("queue", "answer")
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +74,10 @@ class QueueAnswering:
         return IDLE_S
 
     def _answer_what_is_asked(self, txn: Transaction) -> None:
-        asked, known = keys.read_number(txn.get(_ASKED)), txn.get(_ANSWER)
+        asked, known = keys.read_number(txn.get(_ASKED)), txn.get(ANSWER)
         if asked and (known is None or _decoder.decode(known).asked < asked):
             self._campaign.guard(txn)
-            txn.put(_ANSWER, msgspec.json.encode(self._answer(asked)))
+            txn.put(ANSWER, msgspec.json.encode(self._answer(asked)))
             txn.notify(CHANNEL)
 
     def _answer(self, asked: int) -> QueueAnswer:
@@ -118,7 +118,7 @@ def _ask(txn: Transaction) -> int:
 
 def _read(store: Store) -> QueueAnswer | None:
     with store.read() as txn:
-        raw = txn.get(_ANSWER)
+        raw = txn.get(ANSWER)
         return None if raw is None else _decoder.decode(raw)
 
 

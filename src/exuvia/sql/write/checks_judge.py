@@ -154,7 +154,7 @@ class Parents:
         """The rows without a parent, in order."""
         nulls = _any_null(own)
         if not self._is_by_key(own):
-            return self._one_by_one(txn, own)
+            return self.one_by_one(txn, own)
         found = self._keys(own).dictionary_encode()
         keys = [self._prefix + value for value in found.dictionary.to_pylist()]
         held = self._held(txn, keys)
@@ -193,7 +193,7 @@ class Parents:
         ]
         return key_batch.join_rows(parts)
 
-    def _one_by_one(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
+    def one_by_one(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
         known: dict[tuple[object, ...], bool] = {}
         found = []
         for n, values in enumerate(zip(*(each.to_list() for each in own), strict=True)):
@@ -262,9 +262,9 @@ class CheckRule(_Rule):
     def offends(self, columns: Columns) -> list[int]:
         """Where the condition is false: by columns, row by row where they cannot say."""
         found = self._vector.broken(columns)
-        return self._one_by_one(columns) if found is None else found
+        return self.one_by_one(columns) if found is None else found
 
-    def _one_by_one(self, columns: Columns) -> list[int]:
+    def one_by_one(self, columns: Columns) -> list[int]:
         env, whole = PlainEnv(), [None] * self._width
         found = []
         for n, row in enumerate(columns.to_rows()):
