@@ -62,6 +62,7 @@ def _quantile_error(connection: Any, column: ColumnInfo, found: Statistics, rows
     given = value_of(column, f"CAST(? AS {kind})")
     count = f"SELECT {value_of(column)} AS v, count(*) AS n FROM t GROUP BY v"
     connection.execute(f"CREATE OR REPLACE TEMP TABLE exact AS {count}")
+    pairs: list[tuple[str | None, int]]
     pairs = [(value.decode(), number) for value, number in found.top]
     connection.execute(f"CREATE OR REPLACE TEMP TABLE top (v {kind}, n BIGINT)")
     connection.executemany(f"INSERT INTO top VALUES ({given}, ?)", pairs or [(None, 0)])

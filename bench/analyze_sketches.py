@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ def run(rows: int, folder: Path) -> None:
         file = session.read.parquet(str(folder / "rows.parquet"))
         told("ANALYZE, everything", exact, ours)
         for name, frame in (("our source", source), ("Parquet", file)):
-            told(f"Spark, {name}, hll_sketch_agg", exact, lambda f=frame: by_sketches(f))
-            told(f"Spark, {name}, approx_count_distinct", exact, lambda f=frame: by_count(f))
+            told(f"Spark, {name}, hll_sketch_agg", exact, partial(by_sketches, frame))
+            told(f"Spark, {name}, approx_count_distinct", exact, partial(by_count, frame))
     finally:
         spark.stop()
         store.close()

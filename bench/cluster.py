@@ -16,7 +16,7 @@ from exuvia.cli.demo import story
 class Cluster(NamedTuple):
     """Running nodes and where their store is."""
 
-    story: list[story.DemoNode]
+    nodes: list[story.DemoNode]
     url: str
 
     def connect(self, node: int = 0, database: str | None = None) -> Any:

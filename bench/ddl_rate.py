@@ -24,7 +24,8 @@ GOAL_A_SECOND = 180
 def ask_all(connections: list[Any], statements: Iterable[str]) -> tuple[int, float]:
     """Run the statements on all connections at once: (how many, seconds)."""
     waiting = iter(list(statements))
-    lock, done, errors = threading.Lock(), count(), []
+    lock, done = threading.Lock(), count()
+    errors: list[tuple[str, Exception]] = []
 
     def client(connection: Any) -> None:
         with connection.cursor() as cursor:

@@ -20,6 +20,7 @@ from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.system_tables import table as static_table
+from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests
@@ -27,8 +28,10 @@ from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import BATCH_JOBS, numbered
+from exuvia.ddl.worker import RunningReorg
 from exuvia.kv.open import open_store
 from exuvia.kv.store import Store
+from exuvia.pipeline.reorg import Reorg
 
 JOBS = 100_000
 PICKS = 5_000
@@ -72,8 +75,8 @@ class Owner:
             self.step()
 
 
-def _no_reorg(*_: object) -> None:
-    raise AssertionError("none of these jobs touches rows")
+def _no_reorg(job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
+    raise AssertionError(f"job {job_id} touches no rows")
 
 
 def submit(store: Store, jobs: list[Job]) -> list[Job]:

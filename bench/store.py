@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
 
 import lmdb
 
@@ -65,7 +64,7 @@ def commits(store: Store, threads: int, each: int) -> tuple[float, float]:
 
 def commit_and_its_parts(store: Store, folder: str, each: int) -> dict[str, float]:
     """Median ms of one thread's commits, of bare LMDB's, and of the disk's two waits in each."""
-    bare = lmdb.open(f"{folder}/bare", map_size=1 << 30, lib_version=cast(int, ENGINE))
+    bare = lmdb.open(f"{folder}/bare", map_size=1 << 30, lib_version=ENGINE)
     disk = os.open(f"{folder}/disk", os.O_RDWR | os.O_CREAT)
     meta = os.open(f"{folder}/disk", os.O_RDWR | os.O_DSYNC)
     os.pwrite(disk, bytes(64 * PAGE), 0)
