@@ -177,16 +177,18 @@ def until(
     about: str | Callable[[], object] = "",
     every_s: float = 0.02,
 ) -> Any:
-    """The condition's first true value. AssertionError when time is up."""
+    """The condition's first true value. AssertionError when time is up. A look that costs much is
+    taken seldom: it would hold up what it waits for."""
     deadline = time.monotonic() + timeout_s
     while True:
+        began = time.monotonic()
         found = condition()
         if found:
             return found
         if time.monotonic() >= deadline:
             told = about() if callable(about) else about
             raise AssertionError(told or "it did not happen in time")
-        time.sleep(every_s)
+        time.sleep(max(every_s, 2 * (time.monotonic() - began)) if every_s else 0)
 
 
 def is_alive(pid: int) -> bool:

@@ -1,33 +1,24 @@
 """ADD UNIQUE over rows that have duplicates, over the wire: all are named, nothing of it stays."""
 
-from collections.abc import Iterator
-
 import pymysql
 import pytest
 
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from support.node_processes import NodeProcess, until
-from support.torture import Nodes, jobs, nodes_to_hurt, own_store, plan, run
+from support.torture import Nodes, jobs, own_store, plan, run
 
 ROWS = 4_000
 TWICE = 12
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    folder = tmp_path_factory.mktemp("duplicates")
-    with pytest.MonkeyPatch.context() as patch, nodes_to_hurt(folder, patch) as running:
-        yield running
-
-
 @pytest.mark.parametrize("on_owner", [True, False])
 def test_1062_names_all_duplicates_and_nothing_of_the_index_stays(
-    nodes: Nodes, on_owner: bool
+    calm: Nodes, on_owner: bool
 ) -> None:
-    owner = nodes.owner_slot()
-    node = nodes.slots[owner if on_owner else 1 - owner]
-    with own_store(nodes.url) as store:
+    owner = calm.owner_slot()
+    node = calm.slots[owner if on_owner else 1 - owner]
+    with own_store(calm.url) as store:
         make(node)
         before = entries(store)
         first, listed = refused(node, "ALTER TABLE t ADD UNIQUE INDEX ub (b)")
@@ -59,7 +50,6 @@ def refused(node: NodeProcess, statement: str) -> tuple[tuple[int, str], list[st
 def make(node: NodeProcess) -> None:
     """Rows 0..ROWS-1 with a `b` of their own, and TWICE more that repeat the first ones'."""
     run(node, "SET GLOBAL exuvia_preflight_rows = 0")  # no look before the job
-    run(node, "DROP TABLE IF EXISTS t")
     run(node, "CREATE TABLE t (a INT PRIMARY KEY, b INT, k INT, KEY ik (k))")
     rows = [*((n, n) for n in range(ROWS)), *((ROWS + n, n) for n in range(TWICE))]
     for start in range(0, len(rows), 1000):

@@ -262,9 +262,9 @@ def told(history: History, mode: str, seed: int) -> None:
     "mode",
     ["snapshot", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("present", "absent"))],
 )
-def test_lists_of_two_nodes(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        told(play(nodes, mode, 1.0, 1, accidents=False), mode, 1)
+def test_lists_of_two_nodes(mode: str, calm: Nodes) -> None:
+    run(calm.slots[0], "DROP TABLE IF EXISTS test.lists")
+    told(play(calm, mode, 1.0, 1, accidents=False), mode, 1)
 
 
 @pytest.mark.torture

@@ -7,23 +7,16 @@ Steps take milliseconds, so each is held by a transaction that plans with the re
 """
 
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from support.node_processes import NodeProcess, until
-from support.torture import Nodes, begin, jobs, load, nodes_to_hurt, own_store, run
+from support.torture import Nodes, begin, jobs, load, own_store, run
 
 ROWS = 60_000
-
-
-@pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    with nodes_to_hurt(tmp_path, monkeypatch) as running:
-        yield running
 
 
 class Poller:
@@ -37,8 +30,13 @@ class Poller:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.wait(0.02):
-            self.seen += [job for job in jobs(self._node) if job["JOB_ID"] == self._job_id]
+        settings = {"autocommit": True, "cursorclass": pymysql.cursors.DictCursor}
+        with self._node.connect(**settings) as client:
+            while not self._stopping.wait(0.02):
+                with client.cursor() as cursor:
+                    cursor.execute("ADMIN SHOW DDL JOBS")
+                    shown = cursor.fetchall()
+                self.seen += [job for job in shown if job["JOB_ID"] == self._job_id]
 
     def stop(self) -> None:
         """Poll no more."""
@@ -72,10 +70,10 @@ class Holder:
 
 
 @pytest.mark.parametrize("on_owner", [pytest.param(True, marks=pytest.mark.long), False])
-def test_each_state_is_seen_and_the_row_count_grows(nodes: Nodes, on_owner: bool) -> None:
-    owner = nodes.owner_slot()
-    node = nodes.slots[owner if on_owner else 1 - owner]
-    with own_store(nodes.url) as store:
+def test_each_state_is_seen_and_the_row_count_grows(calm: Nodes, on_owner: bool) -> None:
+    owner = calm.owner_slot()
+    node = calm.slots[owner if on_owner else 1 - owner]
+    with own_store(calm.url) as store:
         load(node, store, "t", ROWS)
     run(node, "SET GLOBAL exuvia_pipeline_inline_rows = 1000000")
     run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 32")
@@ -106,7 +104,7 @@ def test_each_state_is_seen_and_the_row_count_grows(nodes: Nodes, on_owner: bool
 
 
 def adding(node: NodeProcess) -> list[int]:
-    return sorted(job["JOB_ID"] for job in jobs(node) if job["JOB_TYPE"] == "add index")
+    return sorted(job["JOB_ID"] for job in jobs(node, 0) if job["JOB_TYPE"] == "add index")
 
 
 def walk(poller: Poller, first: Holder, node: NodeProcess) -> None:

@@ -1,4 +1,4 @@
-"""One real node for all tests of real clients."""
+"""One real node for all tests of real clients, and two for those of several nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,4 +14,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     with running_nodes(folder) as [found]:
         with found.connect() as connection:
             connection.query("CREATE DATABASE IF NOT EXISTS test")
+        yield found
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
+    folder: Path = tmp_path_factory.mktemp("pair")
+    with running_nodes(folder, 2) as found:
         yield found

@@ -8,21 +8,22 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, running_nodes, until
+from support.node_processes import NodeProcess, until
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
-    folder: Path = tmp_path_factory.mktemp("processes")
-    with running_nodes(folder, 2) as found:
-        with found[0].connect(autocommit=True) as root:
-            root.query("CREATE DATABASE shop")
-            root.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a INT)")
-            root.query("INSERT INTO shop.t VALUES (1, 10), (2, 20)")
-            root.commit()
-            root.query("CREATE USER ann")
-            root.query("GRANT SELECT ON shop.* TO ann")
-        yield found
+def nodes(pair: list[NodeProcess]) -> Iterator[list[NodeProcess]]:
+    with pair[0].connect(autocommit=True) as root:
+        root.query("CREATE DATABASE shop")
+        root.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a INT)")
+        root.query("INSERT INTO shop.t VALUES (1, 10), (2, 20)")
+        root.commit()
+        root.query("CREATE USER ann")
+        root.query("GRANT SELECT ON shop.* TO ann")
+    yield pair
+    with pair[0].connect(autocommit=True) as root:
+        root.query("DROP USER ann")
+        root.query("DROP DATABASE shop")
 
 
 def rows(connection: pymysql.Connection, text: str) -> list[tuple[object, ...]]:

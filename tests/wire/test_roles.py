@@ -1,26 +1,25 @@
 """Roles, privileges of columns and dynamic ones, over real sockets, on two nodes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pymysql
 import pytest
 
-from support.node_processes import NodeProcess, running_nodes, until
+from support.node_processes import NodeProcess, until
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
-    folder: Path = tmp_path_factory.mktemp("roles")
-    with running_nodes(folder, 2) as found:
-        with found[0].connect(autocommit=True) as root:
-            root.query("CREATE DATABASE shop")
-            root.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a INT, secret INT, KEY (secret))")
-            root.query("CREATE TABLE shop.u (id INT PRIMARY KEY, b INT)")
-            root.query("CREATE VIEW shop.v AS SELECT secret FROM shop.t")
-            root.query("INSERT INTO shop.t VALUES (1, 10, 7), (2, 20, 8)")
-            root.query("INSERT INTO shop.u VALUES (1, 5)")
-        yield found
+def nodes(pair: list[NodeProcess]) -> Iterator[list[NodeProcess]]:
+    with pair[0].connect(autocommit=True) as root:
+        root.query("CREATE DATABASE shop")
+        root.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a INT, secret INT, KEY (secret))")
+        root.query("CREATE TABLE shop.u (id INT PRIMARY KEY, b INT)")
+        root.query("CREATE VIEW shop.v AS SELECT secret FROM shop.t")
+        root.query("INSERT INTO shop.t VALUES (1, 10, 7), (2, 20, 8)")
+        root.query("INSERT INTO shop.u VALUES (1, 5)")
+    yield pair
+    with pair[0].connect(autocommit=True) as root:
+        root.query("DROP DATABASE shop")
 
 
 @pytest.fixture
