@@ -1,11 +1,19 @@
-"""The system tables have the columns that seeds 000 and 004 print, and those of later versions."""
+"""The system tables have the columns that seeds 000 and 004 print, and those of later versions.
+
+A store of an older program gets those it lacks, once, and keeps what it holds.
+"""
 
 import re
 
 import pytest
 
 from exuvia.base.types import Flag, TypeCode
+from exuvia.catalog import meta
+from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID, SYSTEM, table
+from exuvia.kv import keys
+from exuvia.kv.memory import MemoryStore
+from exuvia.sql.privileges.accounts import Accounts
 
 SEED_000 = {
     "tidb_ddl_job": [
@@ -116,3 +124,25 @@ def test_the_notation_of_static_ddl():
     ]
     with pytest.raises(ValueError, match="no such"):
         table(98, "t", "no such notation")
+
+
+# -- of a store of an older program ----------------------------------------------------------------
+
+
+def test_tables_that_came_later_are_made() -> None:
+    store = MemoryStore()
+    bootstrap(store)
+    txn = store.begin()
+    for name in ("db", "tables_priv"):
+        info = SYSTEM[name]
+        txn.delete(keys.meta("table", info.id))
+        txn.delete(keys.revision(info.id))
+    txn.commit()
+    assert Accounts(store).book.find("root", "127.0.0.1") is not None  # and nobody is locked out
+    before = meta.version(store.begin())
+    assert not bootstrap(store)
+    txn = store.begin()
+    assert meta.version(txn) == before + 1
+    assert all(meta.get_table(txn, info.id) is not None for info in SYSTEM.values())
+    assert not bootstrap(store)
+    assert meta.version(store.begin()) == before + 1

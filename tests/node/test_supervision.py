@@ -1,4 +1,4 @@
-"""Who keeps whom alive, and who does not outlive whom."""
+"""Who keeps whom alive, and who does not outlive whom: keeper, front, back, JVM, Python workers."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ import pytest
 from exuvia.base.clock import SystemClock
 from exuvia.node import supervise
 from exuvia.node.supervise import Supervisor
-from support.node_processes import ROOT, NodeProcess, is_alive, until
+from support.node_processes import ROOT, NodeProcess, is_alive, running_nodes, until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -176,3 +176,30 @@ def test_a_process_that_a_damaged_file_ended_is_told_what_to_do() -> None:
         assert "data.mdb may be damaged" in reason
     assert "reason" not in supervise.described_end(70, 0.1)
     assert "reason" not in supervise.described_end(-signal.SIGKILL, 0.1)
+
+
+# -- Spark's processes -----------------------------------------------------------------------------
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below one."""
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
+    children = [int(each) for each in listed.split()]
+    return children + [each for child in children for each in descendants(child)]
+
+
+@pytest.mark.long  # tests/spark kills a driver, too
+def test_no_jvm_outlives_a_front_that_is_killed(tmp_path: Path) -> None:
+    with running_nodes(tmp_path) as [node]:
+        with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE d")
+            cursor.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
+            cursor.execute("INSERT INTO d.t VALUES (1, 2), (2, 3)")
+            cursor.execute("SET GLOBAL exuvia_pipeline_inline_rows = 0")
+            cursor.execute("ALTER TABLE d.t ADD INDEX ib (b)")
+            cursor.execute("ADMIN CHECK TABLE d.t")
+        processes = [node.back_pid(), *descendants(node.back_pid())]
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes]
+        assert "java" in names
+        node.kill()
+        until(lambda: not any(map(is_alive, processes)))

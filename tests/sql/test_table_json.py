@@ -1,4 +1,7 @@
-"""CREATE TABLE's JSON is TiDB's: the example of seed 001, and the flags of other types."""
+"""CREATE TABLE's JSON is TiDB's: the example of seed 001, and the flags of other types.
+
+CREATE TABLE LIKE copies what a table is, not where its rows lie or what is being done to it.
+"""
 
 import msgspec
 import pytest
@@ -7,7 +10,7 @@ from exuvia.base.types import Flag
 from exuvia.catalog.model import TableInfo
 from exuvia.ddl import queue
 from exuvia.sql.session.session import Session
-from support.world import run
+from support.world import World, rows, run
 
 SEED = {
     "id": (3, 4131, 10, 0, "binary", "binary"),
@@ -88,3 +91,23 @@ def test_composite_and_string_keys_are_common_handles(session: Session) -> None:
     assert primary.exuvia_clustered and primary.is_primary and primary.id == 1
     assert [part.length for part in other.idx_cols] == [3]
     assert all(column.not_null for column in info.cols)
+
+
+# -- CREATE TABLE LIKE -----------------------------------------------------------------------------
+
+
+def test_a_copy_of_a_table_that_was_exchanged_has_rows_of_its_own():
+    with World() as world:
+        session = world.session()
+        run(session, "CREATE DATABASE d")
+        run(session, "USE d")
+        run(session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+        cut = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100))"
+        run(session, f"CREATE TABLE p (id INT PRIMARY KEY, a INT) {cut}")
+        run(session, "INSERT INTO t VALUES (1, 2)")
+        run(session, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t")
+        run(session, "INSERT INTO t VALUES (3, 4)")
+        run(session, "CREATE TABLE v LIKE t")
+        assert rows(session, "SELECT * FROM v") == []
+        run(session, "INSERT INTO v VALUES (5, 6)")
+        assert rows(session, "SELECT * FROM t") == [[3, 4]]

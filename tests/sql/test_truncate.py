@@ -1,11 +1,18 @@
-"""TRUNCATE TABLE beside open transactions: who wrote is waited for, nobody's rows survive it."""
+"""TRUNCATE TABLE beside open transactions: who wrote is waited for, nobody's rows survive it.
+
+It asks for ids of the partitions there are; others may come or go before it runs.
+"""
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from exuvia.base.errors import ExuviaError, Refused
-from exuvia.ddl import queue
+from exuvia.catalog.infoschema import Schemas
+from exuvia.ddl import queue, requests
+from exuvia.ddl.job import Job
+from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
 
@@ -151,3 +158,47 @@ def test_no_row_of_a_busy_table_is_lost_and_said_to_be_there(world, session) -> 
     for parity in (0, 1):
         own = [each for each in ids if each % 2 == parity]
         assert own == list(range(own[0], own[-1] + 1, 2)) if own else True
+
+
+# -- beside changes of its partitions --------------------------------------------------------------
+
+TWO = "PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World() as made:
+        yield made
+
+
+def truncated_behind(world: World, session: Session, change: str) -> Job:
+    """TRUNCATE as it was asked for before the change, and done behind it."""
+    run(session, f"CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) ({TWO})")
+    run(session, "INSERT INTO t VALUES (1), (11)")
+    txn = world.store.begin()
+    table = Schemas(world.store).table(txn, "test", "t")
+    txn.rollback()
+    asked = requests.truncate_table(table.database, table.info)
+    run(session, change)
+    return world.services.submitter.submit(asked, 20)
+
+
+def test_a_partition_that_came_is_said_and_nothing_is_emptied(world: World) -> None:
+    session = world.session()
+    ended = truncated_behind(
+        world, session, "ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))"
+    )
+    error = ended.error()
+    assert error is not None and error.code == 8028
+    assert rows(session, "SELECT id FROM t") == [[1], [11]]
+    run(session, "TRUNCATE TABLE t")
+    assert rows(session, "SELECT id FROM t") == []
+
+
+def test_a_partition_that_went_leaves_its_id_over(world: World) -> None:
+    session = world.session()
+    ended = truncated_behind(world, session, "ALTER TABLE t DROP PARTITION p0")
+    assert ended.error() is None
+    assert rows(session, "SELECT id FROM t") == []
+    run(session, "INSERT INTO t VALUES (11)")
+    run(session, "ADMIN CHECK TABLE t")

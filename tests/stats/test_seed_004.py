@@ -1,7 +1,7 @@
 """Seed 004, "Test Design": one test for each line of it, named as there. More of each is beside:
 
 Priority Queue Operations    test_heap.py         DML, DDL, time     test_queue.py
-exactly-once delivery        ../events, ../sim    an owner switch in the middle   test_auto.py
+exactly-once delivery        ../events, ../sim    an owner switch in the middle    test_auto*.py
 Benchmark Tests              bench/queue_memory.py, bench/notifier.py, bench/priority_queue.py
 """
 

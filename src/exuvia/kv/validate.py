@@ -7,7 +7,7 @@
     outcomes   under it: what its judged writes come to
 
 None of them changes anything, so a packet that is refused has written nothing. Both ways come to
-the same (tests/kv/test_settling.py); sorting a few keys costs more than it saves. A large packet is
+the same (tests/kv/test_validate.py); sorting a few keys costs more than it saves. A large packet is
 looked up in strides, in key order: an engine reads a run of neighbours far faster than scattered
 keys, and can tell between strides that it moves."""
 
