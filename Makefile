@@ -38,8 +38,8 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1 for 600,000 rows)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
-test: setup-test ## one short path through each thing: some 20 minutes on 2 cores
-	@$(BIN)/python -m pytest -m "not long and not torture" $(TESTS)
+test: setup-test ## one short path through each thing: under 15 minutes on 2 cores
+	@sh tools/test.sh $(BIN)/python "not long and not torture" $(TESTS)
 
 test-all: setup-test ## everything but torture: under 60 minutes
 	@$(BIN)/python -m pytest -m "not torture" -rs $(TESTS)

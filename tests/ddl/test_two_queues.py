@@ -155,7 +155,14 @@ def test_by_sql_the_discipline_is_switched_between_jobs_only():
         assert [row[3] for row in shown] == ["add index", "add column"]
         run(session, "ADMIN CHECK TABLE t")
         txn = world.store.begin()
-        waiting = Job(id=meta.next_ids(txn, 1), type=ActionCode.ADD_COLUMN, table_id=-1)
+        info = world.services.schemas.table(txn, "test", "t").info
+        waiting = Job(  # paused: the owner may look at it at any moment, and leaves it
+            id=meta.next_ids(txn, 1),
+            type=ActionCode.ADD_COLUMN,
+            schema_id=info.exuvia_db,
+            table_id=info.id,
+            state=JobState.PAUSED,
+        )
         two_queues.put(txn, waiting, reorg=False)
         txn.commit()
         assert error(session, "SET GLOBAL tidb_enable_concurrent_ddl = ON") == (1105, "HY000")

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+import pytest
 
 from support.node_processes import NodeProcess, end_all, until
 
 LEASE_S = 4.0
 
 
+@pytest.mark.long  # tests/kv/test_lmdb_limits.py and tests/sql/test_first_reads.py: without nodes
 def test_a_burst_of_open_transactions_is_refused_clearly_and_harms_no_node(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store?readers=96"
     nodes = [NodeProcess(url, tmp_path / f"log{n}", LEASE_S) for n in range(2)]

@@ -15,7 +15,7 @@ from support.node_processes import ROOT, NodeProcess, until
 
 OLD_LINE = '"processing int -- 1 once a worker took it",'
 NEW_LINE = f"{OLD_LINE}\n        \"exuvia_region varchar(64) default 'here'\","
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.fixture
@@ -95,6 +95,7 @@ def older(tmp_path: Path) -> Path:
     return source
 
 
+@pytest.mark.long  # tests/ddl/test_two_queues.py and test_upgrade.py: in one process
 def test_a_fill_that_began_in_the_lists_is_finished_by_the_new_owner(
     tmp_path: Path, older: Path
 ) -> None:
