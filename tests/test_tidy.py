@@ -404,7 +404,7 @@ def test_transactions_are_read_or_transact() -> None:
         place = relative(path)
         if place.startswith("src/exuvia/kv/"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             called = dotted(node.func) if isinstance(node, ast.Call) else ""
             if re.search(r"(store|shared|memory)\.begin$", called):
                 held.add(place)
