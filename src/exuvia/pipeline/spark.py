@@ -20,11 +20,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Optional
 
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import Cores, allowed, half_of, move_to, step_back
+
+if TYPE_CHECKING:  # brings much: only for who needs it
+    import pyarrow
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 # -- whether it can start here ---------------------------------------------------------------------
 
@@ -144,14 +150,15 @@ _CONF = {
 }
 
 
-class Worker(NamedTuple):
+@dataclass(frozen=True)
+class Worker:
     """What runs in a Python worker; pickled by name."""
 
     url: str
     tasks: Sequence[bytes]
     cores: Cores = ()
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
         """Arrow batches of ordinals in, Arrow batches of outcomes out."""
         import pyarrow
 
@@ -219,7 +226,7 @@ class Spark:
         self._conf = _CONF | {"spark.driver.extraJavaOptions": options()} | (conf or {})
         self._cores = allowed() if is_local(self.master) else ()
         self._lock = threading.Lock()
-        self._session: Any = None
+        self._session: SparkSession | None = None
 
     @property
     def at_once(self) -> int:
@@ -235,7 +242,7 @@ class Spark:
             return None
         return master_obstacle(self.master, self.url) or java_obstacle()
 
-    def session(self) -> Any:
+    def session(self) -> "SparkSession":
         """The pyspark.sql.SparkSession. The first call takes seconds."""
         with self._lock:
             if self._session is not None and _has_died(self._session):
@@ -273,7 +280,7 @@ class Spark:
             session.stop()
 
 
-def _build(master: str, conf: dict[str, str], cores: Cores) -> Any:
+def _build(master: str, conf: dict[str, str], cores: Cores) -> "SparkSession":
     step_back()  # the JVM takes its priority, and its processors, from the thread that starts it
     move_to(half_of(cores))
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -295,7 +302,7 @@ def _python_path() -> str:
     return os.pathsep.join([here, *filter(None, known)])
 
 
-def _context(session: Any) -> Any:
+def _context(session: "SparkSession") -> Optional["SparkContext"]:
     """The SparkContext, None where the session is a remote one (Spark Connect)."""
     try:
         return session.sparkContext
@@ -303,14 +310,14 @@ def _context(session: Any) -> Any:
         return None
 
 
-def _has_died(session: Any) -> bool:
+def _has_died(session: "SparkSession") -> bool:
     """Whether the JVM that this process started for the session has ended."""
     context = _context(session)
     process = None if context is None else getattr(context._gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
-def _bury(session: Any) -> None:
+def _bury(session: "SparkSession") -> None:
     """Make pyspark forget a session whose JVM has ended, which it never does by itself."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -322,7 +329,7 @@ def _bury(session: Any) -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def _add_tag(session: Any, tag: str) -> None:
+def _add_tag(session: "SparkSession", tag: str) -> None:
     context = _context(session)
     if context is None:
         session.addTag(tag)
@@ -330,7 +337,7 @@ def _add_tag(session: Any, tag: str) -> None:
         context.addJobTag(tag)
 
 
-def _interrupt_tag(session: Any, tag: str) -> None:
+def _interrupt_tag(session: "SparkSession", tag: str) -> None:
     context = _context(session)
     if context is None:
         session.interruptTag(tag)

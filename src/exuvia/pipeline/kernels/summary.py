@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -33,6 +33,9 @@ from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
 from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
+
+if TYPE_CHECKING:
+    import duckdb
 
 # -- a sample of rows ------------------------------------------------------------------------------
 #
@@ -425,7 +428,7 @@ def _texts(texts: pa.Array) -> Array:
     return _mixed(np.asarray(words, dtype=np.uint64))
 
 
-def _duck() -> Any:
+def _duck() -> "duckdb.DuckDBPyConnection":
     import duckdb  # brings much: only for who analyzes texts
 
     connection = getattr(_own, "connection", None)

@@ -11,11 +11,10 @@ The text of a fault is that of TiDB's error 8223: handle, values in the index, v
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from exuvia.base.errors import MOST_LISTED, Duplicate, Refused, counted
 from exuvia.base.mysql_errors import ErrDataInconsistent, ErrDupEntry, ErrInvalidUseOfNull
-from exuvia.base.types import FieldType
+from exuvia.base.types import FieldType, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec, row_batch
 from exuvia.catalog.convert import values
@@ -135,7 +134,7 @@ def row_name(table: Table, handle: bytes) -> str:
     return f"{name} {'-'.join(text_of(value, column.type) for value, column in pairs)}"
 
 
-def text_of(value: Any, kind: FieldType) -> str:
+def text_of(value: Value, kind: FieldType) -> str:
     """A value for people; bytes as far as they are text."""
     shown = values.to_text(value, kind)
     return shown if isinstance(shown, str) else shown.decode("utf-8", "replace")

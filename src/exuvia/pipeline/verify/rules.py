@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from exuvia.base.errors import MOST_LISTED, Broken, Refused, counted
+from exuvia.base.types import Value
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Columns
 from exuvia.catalog.table import Table
@@ -28,7 +29,7 @@ from exuvia.pipeline.task import Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 from exuvia.pipeline.verify.judge import row_name
 
-Row = Sequence[Any]
+Row = Sequence[Value]
 
 
 class RowRule(Protocol):
