@@ -133,7 +133,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     keeps: bool = False  # nothing moves, and yet the job's row is to be written now
     restores_ranges_of: int = 0  # id of the job whose ranges are taken back from deletion
     reorg: ReorgOrder = ReorgOrder.NONE
-    work: Reorg | None = None  # what the reorg that is to run does
+    to_run: Reorg | None = None
     fences_tables: tuple[
         int, ...
     ] = ()  # ids of tables taken away from their writers: revision + 2 (law 1)

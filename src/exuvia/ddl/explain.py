@@ -25,7 +25,7 @@ from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
-from exuvia.ddl.decision import CatalogSnapshot, Decision, DeleteRange, ReorgOrder
+from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
 from exuvia.ddl.job import Job, table_ids
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
@@ -64,20 +64,17 @@ def explain(job: Job, snapshot: CatalogSnapshot) -> list[str]:
     lines = [f"{job.action_text} {place}"]
     before = None
     for number, decision in enumerate(decisions(job, evolve(snapshot, now=1)), 1):
-        lines.append(f"  {number}  {_line(before, decision)}".rstrip())
+        walk, *effects = _parts(before, decision)
+        text = ", ".join(filter(None, effects))
+        line = walk if decision.archive else f"{walk:<39} {text}"
+        lines.append(f"  {number}  {line}".rstrip())
         before = decision
     return lines
 
 
 def step_text(before: Decision | None, decision: Decision) -> str:
     """One step in words, without columns."""
-    return ", ".join(part for part in _parts(before, decision) if part)
-
-
-def _line(before: Decision | None, decision: Decision) -> str:
-    walk, *effects = _parts(before, decision)
-    told = ", ".join(effect for effect in effects if effect)
-    return f"{walk:<39} {told}" if not decision.archive else walk
+    return ", ".join(filter(None, _parts(before, decision)))
 
 
 def _parts(before: Decision | None, decision: Decision) -> list[str]:
@@ -85,19 +82,16 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
     if decision.archive:
         error = f", {decision.job.err.message}" if decision.job.err else ""
         return [f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"]
-    return [
-        "; ".join(_walks(before, decision)),
-        _REORG_TEXT.get(decision.reorg, ""),
-        _version_text(decision),
-        _left(decision.ranges),
-        *(f"event {each.type}" for each in decision.events[:1]),
-    ]
-
-
-def _version_text(decision: Decision) -> str:
+    version = "version +1" if decision.moves else ""
     if decision.barrier:
-        return "no version, older writers are waited for"
-    return "version +1" if decision.moves else ""
+        version = "no version, older writers are waited for"
+    left = ""
+    if decision.ranges:
+        what = "tombstones to purge" if decision.ranges[0].tombstones_only else "to empty"
+        left = f"{len(decision.ranges)} range(s) {what}"
+    events = [f"event {event.type}" for event in decision.events[:1]]
+    walks = "; ".join(_walks(before, decision))
+    return [walks, _REORG_TEXT.get(decision.reorg, ""), version, left, *events]
 
 
 def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
@@ -111,13 +105,6 @@ def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
         left = STATE_TEXT[was.schema_state] if was and was.begun else _origin(sub)
         if sub.begun and (was is None or sub.schema_state != was.schema_state):
             yield f"{sub.action_text}: {left} -> {STATE_TEXT[sub.schema_state]}"
-
-
-def _left(ranges: tuple[DeleteRange, ...]) -> str:
-    if not ranges:
-        return ""
-    what = "tombstones to purge" if ranges[0].tombstones_only else "to empty"
-    return f"{len(ranges)} range(s) {what}"
 
 
 def _origin(job: Job) -> str:
@@ -163,36 +150,30 @@ class FillRate(NamedTuple):
 
 def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     """What the reorg of that decision would do."""
-    table, work = run.after.table, run.work
-    if table is None or work is None:
+    table, reorg = run.after.table, run.to_run
+    if table is None or reorg is None:
         return None
     rows = size = 0
-    for each in work.over or table.physical_ids:
-        count = store.count(keys.span_of(keys.row_prefix(each)))
+    for physical_id in reorg.over or table.physical_ids:
+        span = keys.span_of(keys.row_prefix(physical_id))
+        first, raws = next(iter(txn.snapshot.chunks(span, SAMPLE_ROWS)), ([], []))
+        row_bytes = sum(map(len, [*first, *raws])) / max(len(first), 1)  # with its key
+        count = store.count(span)
         rows += count
-        size += round(count * _row_bytes(txn, each))
-    words = dict.fromkeys(_phase_words(phase, table) for phase in work.phases)
-    written = sum(_written(phase, table, rows, size) for phase in work.phases)
+        size += round(count * row_bytes)
+    words = dict.fromkeys(_phase_words(phase, table) for phase in reorg.phases)
+    written = sum(_written(phase, table, rows, size) for phase in reorg.phases)
     return Work(", ".join(filter(None, words)), rows, size, written)
-
-
-def _row_bytes(txn: Transaction, physical_id: int) -> float:
-    """The mean size of the first rows and their keys."""
-    chunks = txn.snapshot.chunks(keys.span_of(keys.row_prefix(physical_id)), SAMPLE_ROWS)
-    found, raws = next(iter(chunks), ([], []))
-    return sum(map(len, [*found, *raws])) / max(len(found), 1)
 
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
     """Bytes; `size`: of all rows."""
     if phase.element is None:
         return 0
-    return _entry_bytes(table, phase.index_ids) * rows if phase.index_ids else size
-
-
-def _entry_bytes(table: TableInfo, ids: tuple[int, ...]) -> int:
-    widths = [len(each.idx_cols) for each in table.indexes if each.id in ids]
-    return sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
+    if not phase.index_ids:
+        return size
+    widths = [len(index.idx_cols) for index in table.indexes if index.id in phase.index_ids]
+    return rows * sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
 
 
 def _phase_words(phase: Phase, table: TableInfo) -> str:

@@ -373,7 +373,7 @@ def _wait(job: Job, snapshot: CatalogSnapshot, verdict: StepWait) -> Decision:
     """Nothing moves, and the job says why; a reorg may be to run meanwhile."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
     order = ReorgOrder.RUN if verdict.reorg else ReorgOrder.NONE
-    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, work=verdict.reorg)
+    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, to_run=verdict.reorg)
 
 
 def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:

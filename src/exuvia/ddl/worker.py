@@ -326,7 +326,7 @@ class JobWorker:
         """Nothing moves: a reorg may have to run, and people must be able to see what for."""
         self.parked = self.rests = decision.parks
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
-            self._open_reorg(txn, job, decision.work)
+            self._open_reorg(txn, job, decision.to_run)
         elif decision.job != job and (decision.parks or self._may_note(now)):
             self._write(txn, decision)
         return lambda: FILL_POLL_S
