@@ -30,7 +30,7 @@ Many tables are judged at once by arrays, for a rebuild and for what has changed
     jobs         of those that need one             a Python object a job
 
 Tables without partitions only; what each of them gets is what `judge_plain` gives it
-(tests/stats/test_judging.py).
+(tests/stats/test_score.py).
 """
 
 import math
