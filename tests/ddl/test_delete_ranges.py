@@ -14,7 +14,7 @@ from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.codes import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
-from exuvia.sql.access.partition_mover import MOVER
+from exuvia.sql.access.partitions import MOVER
 from support.script_actions import ranges as ranged
 from support.small_cluster import SmallCluster
 from support.tables import abc, index

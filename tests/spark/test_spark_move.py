@@ -15,7 +15,7 @@ from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Failed, Reorg, Running, move_rows
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
-from exuvia.sql.access.partition_mover import MOVER
+from exuvia.sql.access.partitions import MOVER
 from support.spark import SparkStore, ended
 from support.tables import begin_reorg, publish, table_info
 

@@ -7,7 +7,7 @@ import pytest
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import SEQUENCE_BYTES
-from exuvia.sql.access.partition_vectors import RouteWay
+from exuvia.sql.access.partition_mover import RouteWay
 from exuvia.sql.access.partitions import NOWHERE, route_of
 from support.world import run
 

@@ -38,7 +38,7 @@ from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.sql.access.partition_mover import MOVER
+from exuvia.sql.access.partitions import MOVER
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table
 

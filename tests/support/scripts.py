@@ -45,7 +45,7 @@ from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.access.partitions import NOWHERE, route_of
-from exuvia.sql.write.partitioned import PartitionWrites
+from exuvia.sql.write.rows import PartitionWrites
 from support.script_actions import ASKED, SEVERAL, rows_stay, stands, walked
 from support.small_cluster import PlainReorg, SmallCluster
 from support.tables import EVALUATOR

@@ -5,21 +5,25 @@
     constant_of(tree) -> value(context)               of a literal or `?`
 
 The only place where statements meet `bind` and `evaluate`.
+
+Keys to sort values by: NULL first, text by its collation's weights, the rest as it is.
 """
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.types import FieldType, Value
+from exuvia.base.types import Family, FieldType, TypeCode, Value
+from exuvia.catalog.collation import collation
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Expr
+from exuvia.sql.functions import json_functions
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.literals import bytes_of, letters_of, position_of, type_of
 from exuvia.sql.result import Row
@@ -147,3 +151,25 @@ def constant_type(tree: Tree, context: Context) -> FieldType:
         return context.parameter_types[position_of(tree)]
     value = _literal(tree)
     return type_of(value, letters_of([value]))
+
+
+# -- keys to sort by -------------------------------------------------------------------------------
+
+_NULL = (0,)
+
+
+def comparer(kind: FieldType) -> Callable[[Value], Any]:
+    """A function from values of that type (and NULL) to sort keys."""
+    if kind.Tp == TypeCode.NULL:
+        return lambda value: _NULL
+    if kind.family == Family.STRING:
+        weights = collation(kind.Collate).sort_key
+        return lambda value: _NULL if value is None else (1, weights(value))
+    if kind.family == Family.JSON:
+        return lambda value: _NULL if value is None else (1, json_functions.key(value))
+    return lambda value: _NULL if value is None else (1, value)
+
+
+def equal_key(kind: FieldType) -> Callable[[Value], Any]:
+    """A function that gives equal values of that type the same hashable key (for DISTINCT)."""
+    return comparer(kind)

@@ -1,36 +1,40 @@
 """From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
 
-exp.Select    read.plan          one table, by key or streamed        kept by shape
+exp.Select    read.plan           one table, by key or streamed       kept by shape
               relational.py       joins, grouping, windows, ...        planned each time
               select/locked.py    ... FOR UPDATE                      planned each time
-Insert        dml_insert.plan    VALUES                               kept; SELECT is not
-Update        dml_update.plan    one table                            kept
-Delete        dml_delete.plan    one table                            kept
-              multi_table_dml     several tables, subqueries          planned each time
+Insert        insert.plan         VALUES                              kept; SELECT is not
+Update        UpdateRows          one table                           kept
+              UpdateFound         several tables, subqueries          planned each time
+Delete        DeleteRows          one table                           kept
+              DeleteFound         several tables, subqueries          planned each time
 """
 
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
-from exuvia.sql.access.by_expression import expressions_of
+from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.rows import IntoFile
 from exuvia.sql.nodes.session import Statement
 from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
-from exuvia.sql.select import read, read_small, relational
+from exuvia.sql.select import read, relational
 from exuvia.sql.select.into import IntoFilePlan, IntoVariables
 from exuvia.sql.select.locked import LockedQuery
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, Refusal
-from exuvia.sql.write import delete as dml_delete
-from exuvia.sql.write import insert as dml_insert
-from exuvia.sql.write import update as dml_update
-from exuvia.sql.write.insert_select_on_duplicate import with_selected
-from exuvia.sql.write.multi_table_dml import DeleteFound, UpdateFound, needs_query
+from exuvia.sql.write import insert
+from exuvia.sql.write.update_delete import (
+    DeleteFound,
+    DeleteRows,
+    UpdateFound,
+    UpdateRows,
+    needs_query,
+)
 
 NOT_KEPT = Result()
 
@@ -52,7 +56,7 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
         found.check(context)
         return found
     if isinstance(node, exp.Select):
-        small = read_small.plan(node, context)
+        small = read.plan_small(node, context)
         if small is not None:
             return small
         if node.args.get("locks"):
@@ -61,9 +65,9 @@ def _plan(node: Statement | exp.Query, context: Context) -> Plan:
         assert isinstance(node, exp.Expression)
         return relational.plan(node, context)
     if isinstance(node, Insert):
-        node, more = with_selected(node, context)
+        node, more = insert.with_selected(node, context)
         assert node.query is not None
-        return dml_insert.InsertQuery(node, plan(node.query, context), context, more)
+        return insert.InsertQuery(node, plan(node.query, context), context, more)
     if isinstance(node, Update):
         return UpdateFound(node, context)
     if isinstance(node, Delete):
@@ -75,11 +79,11 @@ def _kept(node: Statement | exp.Query, context: Context) -> KeptPlan | None:
     if isinstance(node, exp.Select):
         return read.plan(node, context)
     if isinstance(node, Insert):
-        return dml_insert.plan(node, context)
+        return insert.plan(node, context)
     if isinstance(node, Update):
-        return None if needs_query(node) else dml_update.plan(node, context)
+        return None if needs_query(node) else UpdateRows(node, context)
     if isinstance(node, Delete):
-        return None if needs_query(node) else dml_delete.plan(node, context)
+        return None if needs_query(node) else DeleteRows(node, context)
     return None
 
 

@@ -17,16 +17,12 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import Value
 from exuvia.sql import expressions
-from exuvia.sql.access.by_expression import expressions_of
-from exuvia.sql.access.choose import WantedOrder, choose, follows
-from exuvia.sql.access.partitioned import in_partitions
-from exuvia.sql.access.paths import PathRows
-from exuvia.sql.access.ranger import Terms, terms_of
-from exuvia.sql.access.selectivity import Shares
+from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
+from exuvia.sql.access.paths import PathRows, in_partitions
+from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
-from exuvia.sql.access.sorting import comparer
 from exuvia.sql.bind.zones import is_shifted
-from exuvia.sql.expressions import Compiled, ConstantOf, constant_of
+from exuvia.sql.expressions import Compiled, ConstantOf, comparer, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row

@@ -31,13 +31,13 @@ from exuvia.catalog.model import (
     TableInfo,
 )
 from exuvia.sql import expressions
-from exuvia.sql.access.sorting import comparer
 from exuvia.sql.env import PlainEnv
-from exuvia.sql.expressions import Compiled, Visible
+from exuvia.sql.expressions import Compiled, Visible, comparer
 from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.result import Row
 
 NOWHERE = -1
+MOVER = "exuvia.sql.access.partition_mover:mover"  # stands in jobs at rest
 BEYOND = (2,)  # sorts behind every value: MAXVALUE
 Key = Any
 
@@ -203,3 +203,9 @@ def route_of(table: Any) -> Route:
         assert info.partition is not None
         found = table.route = Route(info.cols, cut_of(info.partition))
     return found
+
+
+def other_route(table: Any, found: PartitionInfo) -> Route:
+    """The route of the set that is not read, while partitions change."""
+    columns = tuple(each.L for each in found.ddl_columns)
+    return Route(table.info.cols, Cut(found.ddl_type, found.ddl_expr, columns, found.others))

@@ -19,9 +19,8 @@ from exuvia.base.mysql_errors import ErrUnknownPartition
 from exuvia.base.types import Family, Value
 from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
-from exuvia.sql.access.bounds import INEXACT, NOTHING, bounder
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
-from exuvia.sql.access.ranger import Term, Terms
+from exuvia.sql.access.ranger import INEXACT, NOTHING, Term, Terms, bounder
 from exuvia.sql.expr import Cast, Column, Expr, walk
 from exuvia.sql.statement.context import Context
 

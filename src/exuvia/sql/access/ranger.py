@@ -9,7 +9,17 @@ What the terms of a WHERE give for a key: equalities of first parts, then a rang
                      a = 1 AND c > 4                     equal (a)      no range: b is missing
 
 `spans` turns that into ranges of store keys at each run; None where a constant is no exact bound
-for its column, and then the path has to read everything.
+for its column, and then the path has to read everything. Constants as bounds of a key:
+
+    column      constant                      bound
+    INT, UINT   whole number, '12'            the number
+    DECIMAL     number, '1.5'                 the number
+    FLOAT       number, '1.5'                 the number
+    STRING      text                          the text (its collation is the column's)
+    BYTES       text, bytes                   the bytes
+    DATE ...    text of a date and time       packed, to the microsecond
+    any         NULL                          NOTHING: no comparison with NULL is true
+    any         anything else                 INEXACT: the condition is left to the evaluator
 
 Bounds on TIMESTAMP columns: kept in UTC, compared as local time of the session's zone.
 
@@ -19,27 +29,161 @@ Bounds on TIMESTAMP columns: kept in UTC, compared as local time of the session'
     never, in spring       two guesses around the change         likewise
     names its own zone     left to the evaluator                 INEXACT
 
-A bound never leaves a row out; the condition is evaluated again in any case.
+A bound never leaves out a row the condition would keep; the condition itself is evaluated again
+wherever the bound says less than it.
+
+Expressions that an index holds: a WHERE that says `a + 1 = 5` is as good as one that names the
+hidden column of an index on (a + 1), or an indexed generated column of the same type. The texts
+compared are those of parse/restore.py. A literal is part of the text, so plans of tables with such
+indexes are not kept by shape.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Final, NamedTuple
 
 from sqlglot import exp
 
-from exuvia.base.types import FieldType, Value
+from exuvia.base.errors import Refused
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.codec import key_codec
+from exuvia.catalog.convert import values
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, to_moment
 from exuvia.kv.packet import Span
-from exuvia.sql.access.bounds import INEXACT, NOTHING, Bounder, bounder
 from exuvia.sql.expressions import ConstantOf, constant_of
 from exuvia.sql.functions.moment import names_zone
+from exuvia.sql.generated import generated_columns
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.restore import restored
+from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.statement.context import Context
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+class _Mark:
+    """A bound that is no value."""
+
+
+INEXACT: Final = _Mark()
+NOTHING: Final = _Mark()
+
+_WHOLE = re.compile(r"[+-]?\d{1,15}").fullmatch
+_NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,15})?").fullmatch
+_MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
+_TIME = FieldType(Tp=TypeCode.TIME, Flen=17, Decimal=6)
+_DAY_BITS = 37
+
+
+Bounder = Callable[[Value], Value]
+Maker = Callable[[Value, FieldType], Value]
+
+
+def bounder(kind: FieldType, equality: bool) -> Bounder:
+    """How a value becomes a bound on a column of that type: the bound, or NOTHING, or INEXACT."""
+    if kind.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.YEAR, TypeCode.BIT):
+        make: Maker = _named if equality else _inexact
+    else:
+        make = _BOUNDS.get(kind.family, _inexact)
+    if make is _integer:
+        return _integer_bounder(kind)
+    return lambda value: NOTHING if value is None else make(value, kind)
+
+
+def _integer_bounder(kind: FieldType) -> Bounder:
+    least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
+
+    def bound(value: Value) -> Value:
+        if type(value) is int and least <= value <= most:
+            return value
+        return NOTHING if value is None else _integer(value, kind)
+
+    return bound
+
+
+def _inexact(value: Value, kind: FieldType) -> Value:
+    return INEXACT
+
+
+def _integer(value: Value, kind: FieldType) -> Value:
+    number: int | None = _whole(value)
+    least: int = 0 if kind.unsigned else -(1 << 63)
+    beyond: int = 1 << 64 if kind.unsigned else 1 << 63
+    return number if number is not None and least <= number < beyond else INEXACT
+
+
+def _whole(value: object) -> int | None:
+    """The whole number a value is, without doubt."""
+    if isinstance(value, str):
+        return whole(value) if _WHOLE(value) else None
+    if isinstance(value, Decimal | float):
+        return int(value) if abs(float(value)) < 1 << 53 and value == int(value) else None
+    return value if isinstance(value, int) else None
+
+
+def _decimal(value: Value, kind: FieldType) -> Value:
+    if isinstance(value, str):
+        return Decimal(value) if _NUMBER(value) else INEXACT
+    return Decimal(value) if isinstance(value, int | Decimal) else INEXACT
+
+
+def _float(value: Value, kind: FieldType) -> Value:
+    if isinstance(value, str):
+        return float(value) if _NUMBER(value) else INEXACT
+    return float(value) if isinstance(value, int | float | Decimal) else INEXACT
+
+
+def _string(value: Value, kind: FieldType) -> Value:
+    return value if isinstance(value, str) else INEXACT
+
+
+def _bytes(value: Value, kind: FieldType) -> Value:
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else INEXACT
+
+
+def _moment(value: Value, kind: FieldType) -> Value:
+    if not isinstance(value, str):
+        return INEXACT
+    try:
+        packed = values.from_text(value, _TIME if kind.Tp == TypeCode.TIME else _MOMENT)
+    except Refused:
+        return INEXACT
+    if kind.Tp != TypeCode.DATE:
+        return packed
+    return INEXACT if packed & ((1 << _DAY_BITS) - 1) else packed >> _DAY_BITS
+
+
+def _named(value: Value, kind: FieldType) -> Value:
+    """ENUM by its word; the others only by number."""
+    if isinstance(value, int) and kind.Tp != TypeCode.YEAR:
+        return value if 0 <= value < 1 << 64 else INEXACT
+    if kind.Tp != TypeCode.ENUM or not isinstance(value, str):
+        return INEXACT
+    found = [n for n, word in enumerate(kind.Elems or ()) if word == value]
+    return found[0] + 1 if found else INEXACT
+
+
+_BOUNDS: dict[Family, Callable[[Value, FieldType], Value]] = {
+    Family.INT: _integer,
+    Family.UINT: _integer,
+    Family.DECIMAL: _decimal,
+    Family.FLOAT: _float,
+    Family.STRING: _string,
+    Family.BYTES: _bytes,
+    Family.DATE: _moment,
+    Family.DATETIME: _moment,
+    Family.TIME: _moment,
+}
+
+
+# -- terms -----------------------------------------------------------------------------------------
 
 Resolve = Callable[[exp.Column], int | None]
 Expressions = Mapping[str, int]  # text of an expression -> position of the column that holds it
@@ -163,7 +307,7 @@ def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iter
             return
 
 
-# -- zoned -----------------------------------------------------------------------------------------
+# -- bounds on TIMESTAMP ---------------------------------------------------------------------------
 
 
 class Doubtful(NamedTuple):
@@ -203,7 +347,7 @@ def _moments(local: int, zone: tzinfo) -> Doubtful | None:
     return Doubtful(min(both), max(both))
 
 
-# -- match -----------------------------------------------------------------------------------------
+# -- keys ------------------------------------------------------------------------------------------
 
 MOST_SPANS = 10_000
 Values = tuple[Value, ...]
@@ -346,3 +490,49 @@ def _apart(found: list[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
+
+
+# -- expressions that an index holds ---------------------------------------------------------------
+
+_KEPT = "expressions"
+
+
+def expressions_of(table: Table) -> Mapping[str, int]:
+    """Text of an expression -> position of the indexed column that holds its value."""
+    found: Mapping[str, int] | None = table.kept.get(_KEPT)
+    if found is None:
+        found = table.kept[_KEPT] = _found(table)
+    return found
+
+
+def _found(table: Table) -> dict[str, int]:
+    info = table.info
+    if not any(column.is_generated for column in info.cols):
+        return {}
+    indexed = {part.exuvia_column for index in info.indexes for part in index.idx_cols}
+    return {
+        _bare(each.column.generated_expr_string): each.position
+        for each in generated_columns(info)
+        if each.column.id in indexed
+        and (each.column.hidden or _same(each.column.type, each.bound.type))
+    }
+
+
+def _bare(text: str) -> str:
+    """The text without parentheses around it all."""
+    tree = parse_expression(text)
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return restored(tree)
+
+
+def _same(column: FieldType, value: FieldType) -> bool:
+    """Whether every value of the expression is the same in the column, and compares alike."""
+    alike = column.family == value.family and column.unsigned == value.unsigned
+    if not alike or column.Collate != value.Collate:
+        return False
+    if column.family == Family.DECIMAL:
+        return column.Decimal == value.Decimal and column.Flen >= value.Flen
+    if column.family in (Family.STRING, Family.BYTES):
+        return column.Tp != TypeCode.STRING and column.Flen >= value.Flen >= 0
+    return column.Tp == value.Tp and column.Decimal == value.Decimal

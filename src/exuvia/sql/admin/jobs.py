@@ -23,7 +23,6 @@ from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
 from exuvia.events import notifier
 from exuvia.events.notifier import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
-from exuvia.sql import constants
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import (
     AdminAlterJob,
@@ -34,6 +33,7 @@ from exuvia.sql.nodes.session import (
     AdminSkipEvent,
 )
 from exuvia.sql.result import Result, Row
+from exuvia.sql.select import relational
 from exuvia.sql.show.listing import columns_of, listing
 from exuvia.sql.statement.context import Context, SessionApi
 
@@ -108,7 +108,7 @@ def _option(name: str, tree: Tree, context: Context) -> tuple[str, int]:
     if name not in _OPTIONS:
         raise _wrong(f"unsupported admin alter ddl jobs config: {name}")
     field, (least, _, most) = _OPTIONS[name]
-    value, _ = constants.evaluate(tree, context)
+    value, _ = relational.scalar_value(tree, context)
     number = _number(name, value)
     if not least <= number <= most:
         raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")

@@ -29,7 +29,6 @@ from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg
 from exuvia.kv.packet import Span
 from exuvia.pipeline.reorg import TableRule
-from exuvia.sql import constants
 from exuvia.sql.nodes import TableName
 from exuvia.sql.nodes.session import (
     AdminCheckIndex,
@@ -42,6 +41,7 @@ from exuvia.sql.nodes.session import (
     TableMaintenance,
 )
 from exuvia.sql.result import Result, Row
+from exuvia.sql.select import relational
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.write.foreign_keys import key_linked
@@ -273,5 +273,5 @@ def _maintain(session: SessionApi, kind: str, table: TableName) -> list[Row]:
 def do(context: Context, node: Do) -> Result:
     """DO: evaluate and forget."""
     for tree in node.expressions:
-        constants.evaluate(tree, context)
+        relational.scalar_value(tree, context)
     return Result()

@@ -43,8 +43,7 @@ from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.job import Job
-from exuvia.sql.access.partition_mover import MOVER
-from exuvia.sql.access.partitions import Route, cut_of
+from exuvia.sql.access.partitions import MOVER, Route, cut_of
 from exuvia.sql.nodes import PartitionChange
 from exuvia.sql.schema.change import AlterContext
 from exuvia.sql.schema.partition_definition import (

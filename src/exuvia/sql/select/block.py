@@ -13,6 +13,11 @@ ONLY_FULL_GROUP_BY: what a grouped SELECT may name beside its aggregates (1055, 
 A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE,
 or if a whole primary key (or a unique key that cannot be NULL) of its table is determined. Columns
 of common table expressions are not looked at, as in TiDB: any value of the group is theirs.
+
+What is computed from groups, as SQL: aggregates, the group's own values, and WITH ROLLUP.
+
+In a row of ROLLUP that sums over a key the key is NULL, also where an expression names it; GROUPING
+tells it apart. DuckDB groups by ROLLUP itself, so a key is written alike wherever it stands.
 """
 
 from collections.abc import Sequence
@@ -23,6 +28,7 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrBadTable,
+    ErrFieldInGroupingNotGroupBy,
     ErrFieldNotInGroupBy,
     ErrInvalidGroupFuncUse,
     ErrMixOfGroupFuncAndFields,
@@ -35,16 +41,102 @@ from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.render import Renderer
-from exuvia.sql.expr import Aggregate, Call, Column, Expr, Windowed, children, is_constant, walk
+from exuvia.sql.duck.groups import aggregate, windowed
+from exuvia.sql.duck.render import Leaf, Renderer
+from exuvia.sql.expr import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Outer,
+    Subquery,
+    Windowed,
+    children,
+    is_constant,
+    walk,
+)
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
+from exuvia.sql.select.build import (
+    Build,
+    CommonTable,
+    Frame,
+    Planned,
+    limit_clause,
+    nested_leaf,
+    subquery,
+)
 from exuvia.sql.select.from_clause import from_clause
-from exuvia.sql.select.grouped import check_grouping, group_clause, grouped_renderer
-from exuvia.sql.select.limit import limit_clause
 from exuvia.sql.select.scan import TableScan
 from exuvia.sql.select.sets import distinct_rows
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def grouped_renderer(group: Sequence[Expr], rollup: bool, frame: Frame) -> Renderer:
+    """The renderer of what stands behind GROUP BY."""
+    rows = frame.renderer()
+    outer = nested_leaf(frame)
+
+    def leaf(expr: Expr) -> str:
+        if isinstance(expr, Aggregate):
+            return aggregate(expr, rows, finished)
+        if isinstance(expr, Windowed):
+            return windowed(expr, finished)
+        if isinstance(expr, Column):
+            return finished.of_group(expr)
+        if isinstance(expr, Subquery):
+            return subquery(expr, frame, leaf)
+        return outer(expr)
+
+    finished = _GroupRenderer(leaf, rows, group, rollup)
+    return finished
+
+
+def group_clause(group: Sequence[Expr], rollup: bool, rows: Renderer) -> str:
+    """GROUP BY, or nothing."""
+    if not group:
+        return ""
+    keys = ", ".join(rows.key(key) for key in group)
+    return f" GROUP BY ROLLUP ({keys})" if rollup else f" GROUP BY {keys}"
+
+
+def check_grouping(nodes: Sequence[Expr], group: Sequence[Expr], rollup: bool) -> None:
+    """GROUPING needs ROLLUP (1111) and keys of the group (3602)."""
+    for node in nodes:
+        for part in walk(node):
+            if not (isinstance(part, Aggregate) and part.function == "grouping"):
+                continue
+            if not rollup:
+                raise ErrInvalidGroupFuncUse()
+            for place, key in enumerate(part.arguments):
+                if key not in group:
+                    raise ErrFieldInGroupingNotGroupBy(place)
+
+
+class _GroupRenderer(Renderer):
+    """A renderer that knows the group's expressions: each stands for its one value in the group."""
+
+    def __init__(self, leaf: Leaf, rows: Renderer, group: Sequence[Expr], rollup: bool) -> None:
+        super().__init__(leaf, rows.functions, rows.env)
+        self._rows = rows
+        self._keys = group
+        self._group = [key for key in group if not isinstance(key, Column | Outer)]
+        self._rollup = rollup
+
+    def value(self, expr: Expr) -> str:
+        """The value in the group."""
+        return self.of_group(expr) if expr in self._group else super().value(expr)
+
+    def of_group(self, expr: Expr) -> str:
+        """The value of a key, or of a column that follows from the keys."""
+        value = f"any_value({self._rows.value(expr)})"
+        if not self._rollup or expr not in self._keys:
+            return value
+        return f"CASE WHEN grouping({self._rows.key(expr)}) = 0 THEN {value} END"
+
+
+# -- the block -------------------------------------------------------------------------------------
 
 
 class SelectItem(NamedTuple):

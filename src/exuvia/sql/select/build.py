@@ -16,19 +16,26 @@ a IN (SELECT ..)       by the key of the winning collation, NULLs as in SQL
 (a, b) IN (SELECT ..)  as EXISTS, and a second one for what is unknown; a WHERE alone, which
                        cannot tell NULL from false, does without
 a > ANY / ALL (..)
+
+LIMIT and OFFSET: whole numbers or parameters, known before the query runs.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet
+from sqlglot import exp
+
+from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet, ErrWrongArguments
 from exuvia.sql.access.single_table import ROW_ID
+from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.compare import comparable
 from exuvia.sql.bind.scope import Field, Scope, nullable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
+from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import COERCIBLE, MEMBER, SEMI, Column, Expr, Outer, Subquery, Windowed
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
 from exuvia.sql.statement.context import Context
@@ -227,3 +234,35 @@ def _pair(
     if duck.is_wide([left.type, right.type]):
         return duck.wide_key(outside.value(left)), duck.wide_key(inside.value(right))
     return outside.key(left, collate), inside.key(right, collate)
+
+
+# -- LIMIT -----------------------------------------------------------------------------------------
+
+
+def limits(tree: exp.Expression, context: Any) -> tuple[int | None, int]:
+    """(most rows or None, rows to skip)."""
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    if isinstance(limit, exp.Limit) and limit.args.get("offset") is not None:
+        offset = limit
+        skip = _whole(limit.args["offset"], context)
+    else:
+        skip = 0 if offset is None else _whole(offset.expression, context)
+    if limit is None:
+        return None, skip
+    return _whole(limit.expression, context), skip
+
+
+def _whole(tree: exp.Expression, context: Any) -> int:
+    value = compile_expression(bind(tree, Scope.empty(context)))((), context)
+    if not isinstance(value, int) or not 0 <= value < 1 << 64:
+        if tree.find(exp.Placeholder):
+            raise ErrWrongArguments("LIMIT")
+        raise Misplaced(str(value))
+    return value
+
+
+def limit_clause(tree: exp.Expression, build: Build) -> str:
+    """SQL of LIMIT, "" where there is none."""
+    most, skip = limits(tree, build.context)
+    sql = "" if most is None else f" LIMIT {min(most, (1 << 63) - 1)}"
+    return sql + (f" OFFSET {skip}" if skip else "")

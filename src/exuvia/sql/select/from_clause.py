@@ -43,12 +43,10 @@ from exuvia.base.types import Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ViewInfo, evolve
 from exuvia.catalog.table import Table
 from exuvia.sql import types
-from exuvia.sql.access.by_expression import expressions_of
-from exuvia.sql.access.choose import WantedOrder, choose
-from exuvia.sql.access.partitioned import Everywhere
+from exuvia.sql.access.choose import Shares, WantedOrder, choose, is_worth
+from exuvia.sql.access.paths import Everywhere
 from exuvia.sql.access.pruning import PartitionChoice
-from exuvia.sql.access.ranger import terms_of
-from exuvia.sql.access.selectivity import Shares, is_worth
+from exuvia.sql.access.ranger import expressions_of, terms_of
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
 from exuvia.sql.bind.bind import bind_condition
 from exuvia.sql.bind.compare import compare

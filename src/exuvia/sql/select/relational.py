@@ -7,6 +7,9 @@ A plan belongs to its statement and runs once: literals, parameters and LIMIT ar
 inside a Python function or a reader comes out as it was raised; an overflow in DuckDB is 1690, a
 scalar subquery of two rows 1242. DuckDB is imported when a plan first runs: point reads do not wait
 for it.
+
+`scalar_value` is an expression without a table: the value side of SET, KILL, DO and DEFAULT
+(expression).
 """
 
 import re
@@ -23,16 +26,16 @@ from exuvia.base.mysql_errors import (
     ErrSubqueryNo1Row,
     ErrUnknown,
 )
-from exuvia.base.types import Family
-from exuvia.sql import types
+from exuvia.base.types import Family, FieldType, Value
+from exuvia.sql import expressions, types
 from exuvia.sql.duck.engine import MemoryAccount, exceeded, quota_of
 from exuvia.sql.evaluate.compile import compile_expression, predicate
 from exuvia.sql.expr import Subquery, walk
+from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.block import SelectBlock, bind_block
-from exuvia.sql.select.build import Build, Frame, Planned
+from exuvia.sql.select.build import Build, Frame, Planned, limits
 from exuvia.sql.select.from_clause import NO_TABLE
-from exuvia.sql.select.limit import limits
 from exuvia.sql.select.query import plan_query
 from exuvia.sql.select.scan import Scan
 from exuvia.sql.statement.context import Context
@@ -213,3 +216,17 @@ def _overflowed(text: str, operations: Sequence[tuple[str, bool, str]]) -> tuple
     if "DECIMAL" in text.upper():
         return "DECIMAL", shown
     return ("BIGINT UNSIGNED" if unsigned else "BIGINT"), shown
+
+
+# -- one value -------------------------------------------------------------------------------------
+
+
+def scalar_value(
+    tree: Tree, context: Context, place: str = "field list"
+) -> tuple[Value, FieldType]:
+    """Value and type. Raises Refused (1054 with `place` where a column is named)."""
+    if tree.find(exp.Query):
+        answer = relational(exp.Select(expressions=[tree.copy()]), context)
+        return answer.rows[0][0], answer.columns[0].type
+    found = expressions.compiled(tree, (), context, place)
+    return found.call([], context), found.type

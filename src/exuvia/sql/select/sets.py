@@ -23,8 +23,7 @@ from exuvia.sql.bind.choice import branches
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn
-from exuvia.sql.select.build import Build, CommonTable, Frame, Planned
-from exuvia.sql.select.limit import limit_clause
+from exuvia.sql.select.build import Build, CommonTable, Frame, Planned, limit_clause
 
 Planner = Callable[[Any, Build, Frame | None, dict[str, CommonTable]], Planned]
 

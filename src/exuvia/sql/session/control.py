@@ -12,7 +12,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownStmtHandler,
 )
-from exuvia.sql import constants, types
+from exuvia.sql import types
 from exuvia.sql.accounts.users import change
 from exuvia.sql.evaluate.cast import caster
 from exuvia.sql.nodes.session import (
@@ -32,6 +32,7 @@ from exuvia.sql.nodes.session import (
     Use,
 )
 from exuvia.sql.result import Result
+from exuvia.sql.select import relational
 from exuvia.sql.session.prepared import describe
 from exuvia.sql.statement.context import Context, Ready, SessionApi
 
@@ -104,7 +105,7 @@ def kill(session: SessionApi, node: Kill, text: str) -> Result:
     """KILL [CONNECTION | QUERY] id, of any node. Raises 1094, 1095, 1105."""
 
     def work(context: Context) -> Result:
-        value, kind = constants.evaluate(node.connection, context)
+        value, kind = relational.scalar_value(node.connection, context)
         to_integer = caster(kind, types.BIGINT)
         number = 0 if value is None else to_integer(value, context) if to_integer else value
         may_all = {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere

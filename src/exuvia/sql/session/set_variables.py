@@ -19,12 +19,12 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import Setting
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
-from exuvia.sql import constants
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import Tree
 from exuvia.sql.nodes.session import Assignment, SetStatement
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Note, Result
+from exuvia.sql.select import relational
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.settings import ISOLATION
 
@@ -50,7 +50,7 @@ def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:
     found: list[tuple[Setting, FieldType]] = []
 
     def work(context: Context) -> Result:
-        found.append(constants.evaluate(tree, context))
+        found.append(relational.scalar_value(tree, context))
         return Result()
 
     session.run(work)

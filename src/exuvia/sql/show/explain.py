@@ -6,7 +6,7 @@
       ├─IndexRangeScan_1   10.00    root  table:t, index:k(k)         keep order:false
       └─TableRowIDScan_2   10.00    root  table:t                     keep order:false
 
-Rows are estimated by statistics (sql/access/selectivity.py).
+Rows are estimated by statistics (sql/access/choose.py).
 EXPLAIN ANALYZE also runs the plan.
 
 Of what DuckDB puts together the tables it reads are shown, and how many rows come of them:
@@ -55,10 +55,9 @@ from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.submit import numbered
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes, planner
+from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
-from exuvia.sql.access.partitioned import Everywhere
-from exuvia.sql.access.paths import IndexRange, Matched, Path, Points, UniquePoints
-from exuvia.sql.access.selectivity import Shares, rows_read
+from exuvia.sql.access.paths import Everywhere, IndexRange, Matched, Path, Points, UniquePoints
 from exuvia.sql.bind.aggregates import AGGREGATES
 from exuvia.sql.nodes import Delete, Insert, Update
 from exuvia.sql.nodes.session import Explain, ExplainChange
@@ -71,8 +70,7 @@ from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import Plan
 from exuvia.sql.type_text import expression_of
-from exuvia.sql.write.delete import DeleteRows
-from exuvia.sql.write.update import UpdateRows
+from exuvia.sql.write.update_delete import DeleteRows, UpdateRows
 
 _COLUMNS = "id estRows task ~access_object:255 ~operator_info:1024"
 _KNOWN_FORMATS = (

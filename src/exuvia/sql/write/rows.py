@@ -6,7 +6,7 @@
     finish()                 the statement's rows are written: foreign keys are settled
 
     stations    generated columns (sql/generated.py), checks (write/checks.py),
-                the row's partition (write/partitioned.py), foreign keys (write/foreign_keys.py)
+                the row's partition, foreign keys (write/foreign_keys.py)
 
 Rows are counted for statistics; the transaction is told once a statement, at `finish`.
 
@@ -14,32 +14,279 @@ One object a statement and table; it takes the metadata lock.
 
 Generated columns come first, STORED and VIRTUAL alike: what follows (CHECK, partitions, foreign
 keys, keys of indexes) sees them computed.
+
+Rows of a partitioned table on their way to their partition.
+
+    insert    the partition that the row belongs to                    1526 where none fits
+    update    in place, or out of one partition and into another
+    partitions that change: the other set is written too
+
+Handles here begin with the partition's id; a Duplicate names its row likewise. A row that moves
+and has a hidden id gets a new one: ids are unique in a partition, and in a table unless partitions
+were exchanged.
+
+The double write of partitions that change:
+
+    state                   row removed          row new or changed
+    delete only             its twin goes        the twin of what it was goes
+    write only and on       its twin goes        the twin is put, or becomes what the row is
+
+A twin has its row's handle. It may not be there yet: the move has not come to it. Then the commit
+requires that it is still not, else the move's copy of a row that is gone would stay. See
+ddl/actions/partition_move.py for why neighbours of these states may meet.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from exuvia.base.errors import Refused
+from exuvia.base.errors import Duplicate, Refused
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import (
     ErrCheckConstraintViolated,
     ErrDupEntry,
     ErrNoPartitionForGivenValue,
     ErrNoReferencedRow2,
+    ErrPartitionClauseOnNonpartitioned,
     ErrRowDoesNotMatchGivenPartitionSet,
+    ErrRowDoesNotMatchPartition,
     ErrRowIsReferenced2,
 )
 from exuvia.catalog import reader, writer
-from exuvia.catalog.model import ReferOption
+from exuvia.catalog.model import PartitionInfo, ReferOption
+from exuvia.catalog.state import DUTIES, SchemaState
 from exuvia.catalog.table import Table
+from exuvia.kv import keys
+from exuvia.kv.transaction import Transaction
+from exuvia.sql.access.partitions import NOWHERE, Route, cut_of, other_route, route_of
+from exuvia.sql.access.pruning import places_named
 from exuvia.sql.cells import NARROWED
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.generated import GeneratedColumn, generated_columns
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.sql.write.checks import RowChecks, row_checks
+from exuvia.sql.write.checks import RowChecks, misfits, row_checks
 from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
-from exuvia.sql.write.partitioned import fits_of, partitions_of
+
+# -- the double write of partitions that change ----------------------------------------------------
+
+
+class Twins:
+    """One statement's writes to the other set of one table."""
+
+    def __init__(self, table: Table, found: PartitionInfo, txn: Transaction) -> None:
+        self._table = table
+        self._txn = txn
+        self._route = other_route(table, found)
+        self._ids = [each.id for each in found.others]
+        self._moving = found.moving
+        switched = found.ddl_state == SchemaState.DELETE_REORG
+        self._adds = switched or DUTIES[found.ddl_state].adds
+
+    def check(self, part: Table, row: Row) -> None:
+        """A row that is written must have a place there too. Raises 1526."""
+        if self._adds and part.physical_id in self._moving:
+            self._twin_part(row)
+
+    def put(self, part: Table, handle: bytes, row: Row) -> None:
+        if self._adds and part.physical_id in self._moving:
+            twin = self._twin_part(row)
+            if self._txn.get(twin.row_prefix + handle) is None:
+                writer.insert(self._txn, twin, row, handle)
+
+    def remove(self, part: Table, handle: bytes, row: Row) -> None:
+        """A row that goes."""
+        if part.physical_id not in self._moving:
+            return
+        place = self._route.place(row)
+        if place == NOWHERE:
+            return
+        twin = self._table.part(self._ids[place])
+        if self._is_there(twin, handle):
+            writer.delete(self._txn, twin, handle, row)
+
+    def change(self, part: Table, handle: bytes, moved: bytes, old: Row, new: Row) -> None:
+        """A row that stays in its partition; `moved` is its handle from now on."""
+        if part.physical_id not in self._moving:
+            return
+        self._txn.require(part.row_prefix + handle)  # an equal row is not written, so not compared
+        place = self._route.place(old)
+        twin = None if place == NOWHERE else self._table.part(self._ids[place])
+        there = twin is not None and self._is_there(twin, handle)
+        if there and twin is not None and self._adds and self._twin_part(new) is twin:
+            writer.update(self._txn, twin, handle, old, new)
+            return
+        if there and twin is not None:
+            writer.delete(self._txn, twin, handle, old)
+        self.put(part, moved, new)
+
+    def _is_there(self, twin: Table, handle: bytes) -> bool:
+        """Whether the twin is. Where it is not, the move must not put it before the commit."""
+        key = twin.row_prefix + handle
+        if self._txn.get(key) is not None:
+            return True
+        self._txn.require(key)
+        return False
+
+    def _twin_part(self, row: Row) -> Table:
+        place = self._route.place(row)
+        if place == NOWHERE:
+            raise self._route.refusal(row)
+        return self._table.part(self._ids[place])
+
+
+def twins_of(table: Table, txn: Transaction) -> Twins | None:
+    """None where no partitions change."""
+    found = table.info.partition
+    return Twins(table, found, txn) if found is not None and found.moving else None
+
+
+# -- partitions ------------------------------------------------------------------------------------
+
+_ID_BYTES = 8
+
+
+class PartitionWrites:
+    """One statement's writes to one table. `named`: PARTITION (p, q), no other may be met."""
+
+    def __init__(self, table: Table, context: Context, named: Sequence[str] = ()) -> None:
+        self._table = table
+        self._context = context
+        self._route = route_of(table)
+        partition = table.info.partition
+        self._twins = twins_of(table, context.txn)
+        self._unused = partition.unused if partition is not None else frozenset()
+        self._named = places_named(table, named) if named else None
+        self._exchanged, self._fits = _exchange_of(table)
+        self._counts: dict[int, tuple[int, int]] = {}  # rows more, rows touched
+
+    def insert(self, row: Row, handle: bytes | None = None) -> None:
+        """Put a new row into its partition. Raises Duplicate, 1526, 1748."""
+        self._insert(self._part_of(row), row, handle)
+
+    def _insert(self, part: Table, row: Row, handle: bytes | None) -> None:
+        if self._twins is not None:
+            self._twins.check(part, row)
+        try:
+            handle = writer.insert(self._context.txn, part, row, handle)
+        except Duplicate as taken:
+            raise _qualified(part, taken) from None
+        self._count(part, 1)
+        if self._twins is not None:
+            self._twins.put(part, handle, row)
+
+    def update(self, handle: bytes, old: Row, new: Row) -> None:
+        """Replace a row, where it is or where it now belongs. Raises Duplicate, 1526, 1748."""
+        source, target = self._table.part(_physical(handle)), self._part_of(new)
+        txn, inner = self._context.txn, handle[_ID_BYTES:]
+        if target is not source:
+            moved = None if self._table.handle_positions else self._new_handle()
+            self._insert(target, new, moved)
+            self._delete(source, inner, old)
+            return
+        if self._twins is not None:
+            self._twins.check(source, new)
+        try:
+            after = writer.update(txn, source, inner, old, new)
+        except Duplicate as taken:
+            raise _qualified(source, taken) from None
+        self._count(source, 0)
+        if self._twins is not None:
+            self._twins.change(source, inner, after, old, new)
+
+    def delete(self, handle: bytes, row: Row) -> None:
+        """Remove a row as it was read."""
+        self._delete(self._table.part(_physical(handle)), handle[_ID_BYTES:], row)
+
+    def _delete(self, part: Table, handle: bytes, row: Row) -> None:
+        writer.delete(self._context.txn, part, handle, row)
+        self._count(part, -1)
+        if self._twins is not None:
+            self._twins.remove(part, handle, row)
+
+    def read(self, handle: bytes) -> Row | None:
+        """The row as the transaction sees it now."""
+        part = self._table.part(_physical(handle))
+        return reader.get(self._context.txn, part, handle[_ID_BYTES:])
+
+    def _count(self, part: Table, more: int) -> None:
+        rows, modified = self._counts.get(part.physical_id, (0, 0))
+        self._counts[part.physical_id] = rows + more, modified + 1
+
+    def tell_counts(self) -> None:
+        """What the statement did, to each partition and to the table as a whole."""
+        counts, self._counts = self._counts, {}
+        for physical_id, (rows, modified) in counts.items():
+            self._context.counted(physical_id, rows, modified)
+        if counts:
+            rows = sum(rows for rows, _ in counts.values())
+            modified = sum(modified for _, modified in counts.values())
+            self._context.counted(self._table.info.id, rows, modified)
+
+    def _part_of(self, row: Row) -> Table:
+        place = self._route.place(row)
+        if place == NOWHERE or self._table.parts[place].physical_id in self._unused:
+            raise self._route.refusal(row)
+        if self._named is not None and place not in self._named:
+            raise ErrRowDoesNotMatchGivenPartitionSet()
+        part = self._table.parts[place]
+        if part.physical_id == self._exchanged:
+            self._fits(row)
+        return part
+
+    def _new_handle(self) -> bytes:
+        ids = self._context.session.services.ids.of(self._table.info)
+        return keys.i64(ids.next("rowid"))
+
+
+def partitions_of(
+    table: Table, context: Context, named: Sequence[str] = ()
+) -> PartitionWrites | None:
+    """None for a table that is not partitioned. Raises 1735, 1747."""
+    if table.is_partitioned:
+        return PartitionWrites(table, context, named)
+    if named:
+        raise ErrPartitionClauseOnNonpartitioned()
+    return None
+
+
+def fits_of(table: Table) -> Callable[[Row], None] | None:
+    """What rows must pass while the table is exchanged with a partition: 1737."""
+    rule = table.info.exuvia_exchange
+    if rule is None or not rule.exuvia_validate or rule.exuvia_partition is None:
+        return None
+    cut = cut_of(rule.exuvia_partition)
+    route = Route(table.info.cols, cut)
+    ids = [each.id for each in cut.definitions]
+    wanted = ids.index(rule.exchange_partition_def_id)
+    obeys = misfits(rule.exuvia_checks, table)
+
+    def check(row: Row) -> None:
+        if route.place(row) != wanted:
+            raise ErrRowDoesNotMatchPartition()
+        obeys(row)
+
+    return check
+
+
+def _exchange_of(table: Table) -> tuple[int, Callable[[Row], None]]:
+    """(id of the partition that is exchanged, or 0; what its rows must pass meanwhile: 1737)."""
+    rule = table.info.exuvia_exchange
+    if rule is None:
+        return 0, lambda row: None
+    return rule.exchange_partition_def_id, misfits(rule.exuvia_checks, table)
+
+
+def _physical(handle: bytes) -> int:
+    return int.from_bytes(handle[:_ID_BYTES], "big")
+
+
+def _qualified(part: Table, taken: Duplicate) -> Duplicate:
+    """The same, its handle as handles of partitioned tables are."""
+    taken.handle = keys.u64(part.physical_id) + taken.handle
+    return taken
+
+
+# -- stations --------------------------------------------------------------------------------------
 
 _KEPT = "stations"
 
@@ -89,7 +336,7 @@ class Stations(NamedTuple):
         return kept
 
 
-# -- rows ------------------------------------------------------------------------------------------
+# -- the writer ------------------------------------------------------------------------------------
 
 # with IGNORE a warning, and the row is left as it is
 SKIPPED = frozenset(

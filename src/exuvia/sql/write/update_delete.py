@@ -1,9 +1,16 @@
-"""UPDATE and DELETE of the rows a query finds: several tables, joins, subqueries.
+"""UPDATE and DELETE, of one table or of the rows that a query finds.
+
+    UPDATE p SET v = 1 WHERE id = 2                  DELETE FROM p WHERE id = 2
+
+    read what the WHERE keeps (access/filtering.py), then write row by row
 
     UPDATE p JOIN q ON p.id = q.p SET p.v = q.w      DELETE FROM p WHERE id IN (SELECT p FROM q)
 
-    SELECT p.<handle>, q.w FROM p JOIN q ON ..       collected before the first row is written
+    SELECT p.<handle>, q.w FROM p JOIN q ON ..
       -> each row of a target is written once, however often the query meets it
+
+The rows are collected before the first is written, so that none is met twice. Affected rows of an
+UPDATE are those that changed; with CLIENT_FOUND_ROWS those that matched.
 
 With several tables every new value is computed by the query, from the rows as they were. With one
 table only values that need a subquery are; the others are computed from the row itself.
@@ -20,8 +27,10 @@ from exuvia.base.mysql_errors import (
     ErrMultiUpdateKeyConflict,
     ErrNonUniq,
     ErrNonUpdatableTable,
+    ErrNotSupportedYet,
     ErrUnknownTable,
 )
+from exuvia.sql.access.filtering import Filter, limit_of, sort_keys
 from exuvia.sql.access.single_table import ROW_ID, TableSource, check_writable, source_of, tree_of
 from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
@@ -30,10 +39,116 @@ from exuvia.sql.result import Result, Row
 from exuvia.sql.select.relational import found_rows
 from exuvia.sql.select.scan import HANDLE_NAME
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import Plan
+from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.write.assignments import Assignments, Given
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness
+
+# -- DELETE from one table -------------------------------------------------------------------------
+
+
+class DeleteRows(KeptPlan):
+    """Raises 1235 for several tables."""
+
+    locks = True
+    asks = ("SELECT", "DELETE")
+
+    def __init__(self, node: Delete, context: Context) -> None:
+        tree = tree_of(node.source)
+        if tree is None or len(node.targets) > 1:
+            raise ErrNotSupportedYet("multi-table DELETE")
+        source = source_of(tree, context)
+        _check_target(node, source)
+        super().__init__(source.table, source.database, source.name)
+        check_writable(source.table, "DELETE", context)
+        self._ignore = node.ignore
+        self._rules = strictness(context, node.ignore)
+        order = sort_keys(node.order, source, context)
+        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
+        self.short = self.filter.path.short
+
+    def run(self, context: Context) -> Result:
+        """Remove every row found."""
+        self._rules.begin(context)
+        writer = RowWriter(self.table, context)
+        found = list(self.filter.all_rows(context))
+        removed = 0
+        for handle, row in found:
+            try:
+                writer.delete(handle, row)
+                removed += 1
+            except Refused as error:
+                if not self._ignore or error.code not in SKIPPED:
+                    raise
+                context.note(error.code, error.message)
+        writer.finish()
+        return Result(affected=removed)
+
+
+def _check_target(node: Delete, source: TableSource) -> None:
+    """DELETE a FROM t AS a. Raises 1109."""
+    for target in node.targets:
+        if target.name.lower() != source.alias.lower():
+            raise ErrUnknownTable(target.name, "MULTI DELETE")
+
+
+# -- UPDATE of one table ---------------------------------------------------------------------------
+
+
+class UpdateRows(KeptPlan):
+    """Raises 1235 for several tables."""
+
+    locks = True
+    asks = ("SELECT",)
+
+    def __init__(self, node: Update, context: Context) -> None:
+        tree = tree_of(node.source)
+        if tree is None:
+            raise ErrNotSupportedYet("multi-table UPDATE")
+        source = source_of(tree, context)
+        super().__init__(source.table, source.database, source.name)
+        check_writable(source.table, "UPDATE", context)
+        self._assigned = [column.name for column, _ in node.assignments]
+        self._ignore = node.ignore
+        self._rules = strictness(context, node.ignore)
+        self._changes = Assignments(
+            node.assignments, source, [source.visible], context, self._rules
+        )
+        order = sort_keys(node.order, source, context)
+        self.filter = Filter(source, node.where, order, limit_of(node.limit, None), context)
+        self.short = self.filter.path.short
+
+    def check(self, context: Context) -> None:
+        """Raises 1142, 1143."""
+        super().check(context)
+        context.demand_columns(self.table, "UPDATE", self._assigned)
+
+    def run(self, context: Context) -> Result:
+        """Change every row found."""
+        self._rules.begin(context)
+        writer = RowWriter(self.table, context, self.filter.partitions)
+        matched = changed = 0
+        for handle, old in list(self.filter.all_rows(context)):
+            matched += 1
+            new = self._changes.apply(old, [], context, matched)
+            if new == old:
+                writer.keep(handle)
+                continue
+            try:
+                writer.update(handle, old, new)
+                changed += 1
+            except Refused as error:
+                if not self._ignore or error.code not in SKIPPED:
+                    raise
+                context.note(error.code, error.message)
+        writer.finish()
+        affected = matched if context.session.client_found_rows else changed
+        warnings = len(context.warnings)
+        info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
+        return Result(affected=affected, info=info)
+
+
+# -- rows that a query finds -----------------------------------------------------------------------
 
 
 def needs_query(node: Update | Delete) -> bool:
