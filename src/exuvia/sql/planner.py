@@ -2,7 +2,7 @@
 
 exp.Select    read.plan           one table, by key or streamed       kept by shape
               relational.py       joins, grouping, windows, ...        planned each time
-              select/locked.py    ... FOR UPDATE                      planned each time
+              LockedQuery         ... FOR UPDATE                      planned each time
 Insert        insert.plan         VALUES                              kept; SELECT is not
 Update        UpdateRows          one table                           kept
               UpdateFound         several tables, subqueries          planned each time
@@ -23,7 +23,7 @@ from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, relational
 from exuvia.sql.select.into import IntoFilePlan, IntoVariables
-from exuvia.sql.select.locked import LockedQuery
+from exuvia.sql.select.relational import LockedQuery
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.statement.plan_cache import REFUSED, AsWritten, Key, Refusal

@@ -15,6 +15,16 @@ Of ALTER TABLE each spec has a builder of its own:
 
 A builder looks and refuses early; it changes nothing. `altering.table` is the table as it will be
 once the specs before this one are done, so that ADD COLUMN c, ADD INDEX (c) finds its column.
+
+What of a session's settings counts when a column or a key is defined.
+
+                          strict             not strict
+TEXT, BLOB, JSON DEFAULT ''   1101           no default (JSON: null), warning 1101
+VARCHAR(n) too long       1074               TEXT(n), warning 1246
+DEFAULT 0 of a moment     1067 under NO_ZERO_DATE, else the zero moment
+
+tidb_enable_clustered_index: which primary keys that do not say it themselves hold the rows; ON all,
+OFF none, INT_ONLY those of one integer.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,10 +53,43 @@ from exuvia.ddl.job import Job
 from exuvia.kv.packet import Span
 from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Note, OutputColumn
-from exuvia.sql.schema.modes import Modes, modes_of
 from exuvia.sql.statement.context import Context
 
 COMPUTED = frozenset({"information_schema", "performance_schema"})
+Warn = Callable[[int, str], None]
+
+
+# -- what of the session counts --------------------------------------------------------------------
+
+
+def _silent(code: int, said: str) -> None: ...
+
+
+class Modes(NamedTuple):
+    """`zero_dates`: a default may be the zero date; `zone`: where written moments are meant."""
+
+    strict: bool = True
+    zero_dates: bool = False
+    warn: Warn = _silent
+    note: Warn = _silent
+    zone: tzinfo | None = None
+    clustered: str = "ON"
+
+
+STRICT = Modes()
+
+
+def modes_of(
+    variable: Callable[[str], str],
+    warn: Warn,
+    note: Warn = _silent,
+    zone: tzinfo | None = None,
+) -> Modes:
+    """Of a session, by the texts of its variables."""
+    sql_mode = variable("sql_mode")
+    strict = "STRICT" in sql_mode
+    zero_dates = not (strict and "NO_ZERO_DATE" in sql_mode)
+    return Modes(strict, zero_dates, warn, note, zone, variable("tidb_enable_clustered_index"))
 
 
 # -- what a builder returns ------------------------------------------------------------------------
@@ -252,7 +295,7 @@ def refuse_cached(table: TableInfo, what: str) -> None:
         raise ErrOptOnCacheTable(what)
 
 
-# -- alter context ---------------------------------------------------------------------------------
+# -- the context of an ALTER TABLE -----------------------------------------------------------------
 
 
 class AlterContext:

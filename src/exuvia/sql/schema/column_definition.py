@@ -73,8 +73,8 @@ from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse_expression
+from exuvia.sql.schema.change import STRICT, Modes
 from exuvia.sql.schema.generated_column import check_generated, with_generation
-from exuvia.sql.schema.modes import STRICT, Modes
 from exuvia.sql.type_text import identifier
 
 _COMMENT_CHARS = 1024

@@ -54,12 +54,12 @@ from exuvia.sql.schema.change import (
     JobRequest,
     SchemaReader,
     SelectedRows,
+    modes_of,
     unneeded,
 )
 from exuvia.sql.schema.check import table_with_checks
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.foreign_key import new_table_keys, with_key_indexes, with_parents
-from exuvia.sql.schema.modes import modes_of
 from exuvia.sql.schema.table_definition import Warn, table_info
 from exuvia.sql.statement.temporary import new_id
 from exuvia.sql.type_text import identifier, is_text, type_text

@@ -26,6 +26,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart
+from exuvia.sql.schema.change import STRICT, Modes
 from exuvia.sql.schema.column_definition import check_name, check_place, column_infos, in_database
 from exuvia.sql.schema.index_definition import (
     all_with_hidden,
@@ -33,7 +34,6 @@ from exuvia.sql.schema.index_definition import (
     check_visible,
     index_info,
 )
-from exuvia.sql.schema.modes import STRICT, Modes
 from exuvia.sql.schema.partition_definition import check_local, partition_info
 from exuvia.sql.schema.table_options import (
     check_charsets,

@@ -46,9 +46,8 @@ from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, TableOptions
 from exuvia.sql.result import Note
-from exuvia.sql.schema.change import AlterContext
+from exuvia.sql.schema.change import AlterContext, Warn
 from exuvia.sql.schema.index_definition import part_bytes
-from exuvia.sql.schema.modes import Warn
 from exuvia.sql.type_text import type_name
 
 _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27

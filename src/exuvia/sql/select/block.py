@@ -62,13 +62,13 @@ from exuvia.sql.select.build import (
     CommonTable,
     Frame,
     Planned,
+    distinct_rows,
     limit_clause,
     nested_leaf,
     subquery,
 )
 from exuvia.sql.select.from_clause import from_clause
 from exuvia.sql.select.scan import TableScan
-from exuvia.sql.select.sets import distinct_rows
 
 # -- groups ----------------------------------------------------------------------------------------
 

@@ -236,7 +236,16 @@ def _pair(
     return outside.key(left, collate), inside.key(right, collate)
 
 
-# -- LIMIT -----------------------------------------------------------------------------------------
+# -- DISTINCT and LIMIT ----------------------------------------------------------------------------
+
+
+def distinct_rows(sql: str, columns: Sequence[OutputColumn]) -> str:
+    """The query's rows, each once, by key."""
+    keys = [duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns)]
+    names = ", ".join(f"o{n}" for n in range(len(columns)))
+    if keys == [f"o{n}" for n in range(len(columns))]:
+        return f"SELECT DISTINCT {names} FROM ({sql}) q"
+    return f"SELECT DISTINCT ON ({', '.join(keys)}) {names} FROM ({sql}) q"
 
 
 def limits(tree: exp.Expression, context: Any) -> tuple[int | None, int]:

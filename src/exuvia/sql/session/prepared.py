@@ -28,7 +28,7 @@ from exuvia.sql.parse.literals import letters_of, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result
-from exuvia.sql.session.set_var import hinted, wanted_by
+from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import ShapedStatement

@@ -38,7 +38,7 @@ from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
 from exuvia.sql.result import NULL, Note, Result, notes_of
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema
-from exuvia.sql.session.set_var import hinted, wanted_by
+from exuvia.sql.session.set_variables import hinted, wanted_by
 from exuvia.sql.session.statement_registry import check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.statement.context import Context, Ready, Seen, VirtualTable
