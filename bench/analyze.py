@@ -28,8 +28,7 @@ from exuvia.catalog.model import TableInfo, evolve
 from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark
 from exuvia.stats import meta, records

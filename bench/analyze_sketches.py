@@ -28,7 +28,7 @@ from bench.analyze import analyzed, public
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.sysvar import variables
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.spark import Spark
 

@@ -26,10 +26,9 @@ from exuvia.events import notifier, schema_change
 from exuvia.events.notifier import Handler, Notifier
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
-from exuvia.node.loops import Loops
+from exuvia.node.assemble import Loops
 
 HANDLERS = (1, 3)
 FIRST_JOB = 1000

@@ -29,8 +29,7 @@ from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import BATCH_JOBS, numbered
 from exuvia.ddl.worker import RunningReorg
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.reorg import Reorg
 
 JOBS = 100_000

@@ -32,9 +32,8 @@ from exuvia.catalog.system_tables import TEST_ID, table
 from exuvia.catalog.table import Table
 from exuvia.cli.demo import story
 from exuvia.kv import keys
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import LIVE
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.stats import meta
 from exuvia.stats.analysis_jobs import AnalysisJob, rescored
 from exuvia.stats.cache import StatsCache

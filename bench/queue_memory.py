@@ -22,8 +22,7 @@ from bench.priority_queue import FIRST, fill, memory_mb
 from exuvia.catalog import meta as catalog
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.events import schema_change
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta

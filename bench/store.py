@@ -20,9 +20,8 @@ import lmdb
 from bench.cluster import figure, headline
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.environment import ENGINE
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 
 ENTRIES = 1_000_000
 BATCH = 10_000
@@ -31,7 +30,7 @@ PAGE, PAGES = 4096, 5  # pages that a small commit writes: a leaf, its branches,
 
 WAITER = """
 import sys, time
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 store = open_store(sys.argv[1])
 seen = store.counter("job")
 for _ in range(int(sys.argv[2]) + 1):

@@ -22,7 +22,7 @@ import pymysql
 from bench.cluster import Cluster, cluster, figure, headline, quantile
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 
 CLIENTS = 4
 LOOK_S = 0.1

@@ -29,9 +29,8 @@ from exuvia.catalog.convert.to_string import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.node.assemble import EVALUATOR
 
 _stores: dict[tuple[str, int], Store] = {}

@@ -12,7 +12,7 @@ from exuvia.base.clock import SystemClock
 from exuvia.catalog import meta
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from support.cluster_nodes import live_ids
 
 ROOT = Path(__file__).resolve().parents[2]

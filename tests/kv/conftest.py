@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 
 
 @pytest.fixture(params=["memory", "lmdb"])

@@ -9,9 +9,8 @@ import pytest
 from exuvia.base.errors import Conflict, Deposed, Duplicate
 from exuvia.kv.chain import Chain
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import LIVE, Span, WriteKind
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 
 ALL = Span(b"t", b"u")
 

@@ -12,7 +12,6 @@ import pytest
 from exuvia.base.errors import ExuviaError
 from exuvia.kv import validate
 from exuvia.kv.lmdb import committer
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import (
     LIVE,
     SEQUENCE_BYTES,
@@ -23,7 +22,7 @@ from exuvia.kv.packet import (
     Unchanged,
     WriteKind,
 )
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 
 KEYS = [b"t%d" % n for n in range(9)]

@@ -20,8 +20,8 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb.compact import Swap, copy
 from exuvia.kv.lmdb.environment import Environment, LmdbSettings
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.store import open_store
 from support.kv_children import hear, start, stop, tell
 from support.node_processes import until
 

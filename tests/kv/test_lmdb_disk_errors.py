@@ -15,7 +15,7 @@ import pytest
 from exuvia.base.errors import Broken, OutOfSpace, StorageFailed, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from support.kv_children import hear, start, stop
 from support.store_faults import Faults
 

@@ -6,7 +6,7 @@ import lmdb
 import pytest
 
 from exuvia.base.errors import Broken
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 
 
 class Overwritten:

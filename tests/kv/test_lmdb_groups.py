@@ -17,8 +17,8 @@ from exuvia.kv.lmdb import committer
 from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket, apply_arranged
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import LIVE, Span, WriteKind
+from exuvia.kv.store import open_store
 from exuvia.kv.validate import STRIDE
 from support.node_processes import until
 

@@ -13,8 +13,8 @@ from exuvia.base.errors import OutOfSpace, Refused, Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.store import open_store
 from exuvia.kv.transaction import Transaction
 from support.kv_children import hear, start, stop
 from support.node_processes import until

@@ -15,8 +15,8 @@ from exuvia.base.errors import Broken, Unavailable
 from exuvia.base.limits import TRANSACTION_BYTES
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.store import open_store
 from support.kv_children import hear, start, stop
 from support.node_processes import until
 from support.store_faults import META_PAGES, WRITE, Faults

@@ -10,8 +10,8 @@ import pytest
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb import pages
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
+from exuvia.kv.store import open_store
 
 KEYS = 60_000
 DICE = random.Random(5)

@@ -19,8 +19,7 @@ from exuvia.cluster.row_locks import STALE, Locker, RowLocks
 from exuvia.kv import lock_table
 from exuvia.kv.lmdb.shared_locks import PATIENCE_S
 from exuvia.kv.lock_table import BUCKETS, WAYS, Alone, LockTable, Seat, WaitOutcome, hash_of
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from support.kv_children import hear, start, stop
 
 A, B, C = 1, 2, 3

@@ -10,8 +10,8 @@ from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Broken, Conflict, Deposed, Unavailable
 from exuvia.base.mysql_errors import ErrDiskFull, ErrRecordFileFull
 from exuvia.kv.memory import MemoryStore
-from exuvia.node import loops as node_loops
-from exuvia.node.loops import Loops
+from exuvia.node import assemble as node_loops
+from exuvia.node.assemble import Loops
 from support.node_processes import until
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from exuvia.stats import meta
 from exuvia.stats.deltas import FLUSH_S
 from support.node_processes import NodeProcess, running_nodes, until

@@ -14,8 +14,7 @@ from exuvia.catalog.model import ColumnInfo, Layout, LayoutColumn, TableInfo, ev
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import DATABASE, publish, table_info

@@ -17,8 +17,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, fill_indexes

@@ -6,7 +6,7 @@ import pytest
 
 from exuvia.sim.foreign_keys import CASES, KEY_PLANS, simulate
 from exuvia.sim.plants import KEY_PLANTS
-from exuvia.sim.run import search
+from exuvia.sim.world import search
 
 FEW, MANY = 28, 1_500
 MOST_SEEDS = 150

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from exuvia.cli.sim import run
+from exuvia.cli.main import run_seeds
 from exuvia.events.schema_change import Kind
 from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
@@ -44,7 +44,7 @@ def test_a_seed_replays_to_the_letter() -> None:
 
 
 def test_people_run_it_by_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(3, 0, False, "statistics") == 0
+    assert run_seeds(3, 0, False, "statistics") == 0
     told = capsys.readouterr().out
     assert told.startswith("3 seeds, ")
     assert "statistics create table" in told

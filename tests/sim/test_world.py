@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from exuvia.cli.sim import run
+from exuvia.cli.main import run_seeds
 from exuvia.ddl import worker
 from exuvia.sim import process
 from exuvia.sim.change import PLANS
 from exuvia.sim.plants import AIMED, PLANTS
-from exuvia.sim.run import BATCH_SEEDS, search, simulate
+from exuvia.sim.world import BATCH_SEEDS, search, simulate
 
 FEW, MANY = 200, 2_000
 MOST_SEEDS = 1_000
@@ -50,7 +50,7 @@ def test_a_fault_that_nobody_foresaw_is_told_with_its_seed(
     broken = verdict.broken or ""
     assert broken.startswith("a fault nobody foresaw: KeyError('no such thing')")
     assert "in decide" in broken
-    assert run(1, 11, trace=True) == 1
+    assert run_seeds(1, 11, trace=True) == 1
     assert "replay: exuvia sim --first 11 --seeds 1 --trace" in capsys.readouterr().out
 
 
@@ -58,7 +58,7 @@ def test_a_world_that_cannot_be_made_is_told_with_its_seed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(process, "front", None)
-    assert run(1, 11, trace=True) == 1
+    assert run_seeds(1, 11, trace=True) == 1
     assert "seed 11 (no world): a fault nobody foresaw" in capsys.readouterr().out
 
 

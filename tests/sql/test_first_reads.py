@@ -7,7 +7,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 

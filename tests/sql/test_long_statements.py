@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.kv.open import open_store
+from exuvia.kv.store import open_store
 from exuvia.sql.session.session import Session
 from support.world import Later, World, rows, run
 

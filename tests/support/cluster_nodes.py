@@ -14,8 +14,7 @@ from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Acknowledger, Lag, MetadataLocks, Waiter, announce, finish
 from exuvia.kv import keys
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 
 LEASE_S = 45.0

@@ -28,8 +28,7 @@ from typing import Any
 
 import lmdb
 
-from exuvia.cli import serve
-from exuvia.cli.main import main
+from exuvia.cli import main as commands
 from exuvia.cluster.versions import Acknowledger
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.native import translate
@@ -77,13 +76,13 @@ def hurried() -> None:
     assert exuvia.node.back and exuvia.node.front and exuvia.pipeline.phase_runner
     supervise.FIRST_PAUSE_S = 0.05
     supervise.LONGEST_PAUSE_S = 0.3
-    honest = serve.serve_front
+    honest = commands.serve_front
 
     def front(*arguments: Any) -> int:
         supervise.subprocess.Popen = Nursery().begin  # type: ignore[misc,assignment]
         return honest(*arguments)
 
-    serve.serve_front = front
+    commands.serve_front = front
 
 
 class Nursery:
@@ -167,4 +166,4 @@ class Back:
 
 if __name__ == "__main__":
     {"breaking": breaking, "hurried": hurried, "slotless": slotless}[sys.argv.pop(1)]()
-    main()
+    commands.main()

@@ -26,9 +26,8 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb import committer, compact
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.store import LmdbStore
-from exuvia.kv.open import lmdb_place, open_store
 from exuvia.kv.packet import LIVE, Span, WriteKind
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, lmdb_place, open_store
 from support.node_processes import until
 from support.store_faults import FOREVER, SYNC, inherited
 

@@ -16,8 +16,7 @@ import pytest
 
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.table import Table
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Progress, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Variables

@@ -134,7 +134,7 @@ def _memory(directory):
 
 
 def _lmdb(directory):
-    from exuvia.kv.open import open_store
+    from exuvia.kv.store import open_store
 
     return open_store(f"lmdb://{directory}/store?sync=0")  # no law here is about a lost disk
 

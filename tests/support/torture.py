@@ -34,9 +34,8 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import SEQUENCE_BYTES, Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk
 from support.node_processes import NodeProcess, end_all, is_alive, until
 

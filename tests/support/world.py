@@ -27,8 +27,7 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
-from exuvia.node.assemble import EVALUATOR, JUDGE
-from exuvia.node.loops import Loops, in_thread
+from exuvia.node.assemble import EVALUATOR, JUDGE, Loops, in_thread
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Reorg
 from exuvia.sql.result import Result

@@ -87,7 +87,7 @@ def _java() -> Iterator[Finding]:
 
 
 def _store(url: str) -> Iterator[Finding]:
-    from exuvia.kv.open import open_store
+    from exuvia.kv.store import open_store
 
     if url.startswith("lmdb://"):
         yield _room(Path(unquote(urlsplit(url).path)))

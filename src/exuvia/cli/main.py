@@ -9,15 +9,29 @@ Data goes to standard output, everything else to standard error. Exit codes: 0 d
 not healthy, 2 wrong usage.
 """
 
-from typing import Annotated, Literal
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from exuvia import __version__
+from exuvia.base.clock import SystemClock
+from exuvia.base.errors import Refused, Unavailable
 from exuvia.base.limits import DEFAULT_LEASE_S
-from exuvia.cli import client, ddl
+from exuvia.cli import client
 from exuvia.cli.client import Format, HostOption, PortOption, UserOption
-from exuvia.node.supervise import LastStop
+from exuvia.node.supervise import Keeper, LastStop, Ready
+
+if TYPE_CHECKING:
+    from exuvia.node.assemble import Options
+    from exuvia.sim.laws import SeedVerdict
+
+_log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name="exuvia",
@@ -25,8 +39,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(ddl.app, name="ddl")
-app.add_typer(client.app, name="stats")
+app.add_typer(client.ddl_app, name="ddl")
+app.add_typer(client.stats_app, name="stats")
 store_app = typer.Typer(help="The store's file: what it holds, and a smaller one.")
 app.add_typer(store_app, name="store")
 
@@ -66,12 +80,44 @@ def serve(
     ] = "",
 ) -> None:
     """Run a node: a front that serves clients and a back that changes schemas."""
-    from exuvia.cli.serve import run
-    from exuvia.node.assemble import Options
+    from exuvia.node.assemble import Options, log_to_stderr
 
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
-    raise typer.Exit(run(Options(store, *ports, lease, spark_master, connections, *files)))
+    options = Options(store, *ports, lease, spark_master, connections, *files)
+    log_to_stderr("keeper")
+    raise typer.Exit(Keeper(partial(serve_front, options), SystemClock()).run())
+
+
+def serve_front(options: "Options", before: str, ready: Ready) -> int:
+    """A front's life (node/front.py); the exit code, 1 with one clear line when it cannot start.
+
+    `before`: ports and store of the front before it, which clients know."""
+    from exuvia.kv.store import pinned
+    from exuvia.node.assemble import log_to_stderr
+
+    log_to_stderr("front")
+    from exuvia.node.front import serve  # not in the keeper: a second, threads, and 100 MB
+
+    if before:
+        port, status_port, store = before.split(" ", 2)
+        options = options._replace(port=int(port), status_port=int(status_port), store=store)
+
+    def announce(port: int, status_port: int) -> None:
+        ready(f"{port} {status_port} {pinned(options.store)}")
+        if not before:  # once: nobody may read a second line
+            sys.stdout.write(
+                f"exuvia ready: mysql {options.host}:{port}, "
+                f"status http://{options.host}:{status_port}, store {options.store}\n"
+            )
+            sys.stdout.flush()
+
+    try:
+        return serve(options, announce)
+    except (Unavailable, Refused, OSError) as error:
+        _log.critical("the node cannot start", extra={"reason": str(error)})
+        sys.stderr.write(f"exuvia: {error}\n")
+        return 1
 
 
 StoreOption = Annotated[str, typer.Option("--store", envvar="EXUVIA_STORE", help="lmdb:///DIR")]
@@ -157,9 +203,47 @@ def sim(
     ] = "changes",
 ) -> None:
     """Simulate clusters by seed: kills, pauses, lost wake-ups; laws judged at every commit."""
-    from exuvia.cli.sim import run
+    raise typer.Exit(run_seeds(seeds, first, trace, world))
 
-    raise typer.Exit(run(seeds, first, trace, world))
+
+REPORT_EVERY_SEEDS = 500
+
+
+def run_seeds(seeds: int, first: int, trace: bool, world: str = "changes") -> int:
+    """Worlds from seed `first` on (0 seeds: for ever), until a law breaks; the exit code."""
+    from exuvia.sim import foreign_keys, statistics
+    from exuvia.sim import world as changes
+
+    worlds: dict[str, Callable[[int], SeedVerdict]] = {
+        "changes": changes.simulate,
+        "foreign keys": foreign_keys.simulate,
+        "statistics": statistics.simulate,
+    }
+    endings: Counter[str] = Counter()
+    visited: set[object] = set()
+    commits = crashes = 0
+    numbers = range(first, first + seeds) if seeds else count(first)
+    here = (changes.judged(worlds[world], seed) for seed in numbers)
+    verdicts = here if trace else changes.search(numbers, worlds[world])
+    for done, verdict in enumerate(verdicts, 1):
+        if trace or verdict.broken:
+            sys.stdout.write(verdict.told(1_000_000 if trace else 40) + "\n")
+        if verdict.broken:
+            named = "" if world == "changes" else f" --world {world}"
+            sys.stdout.write(
+                f"replay: exuvia sim --first {verdict.seed} --seeds 1 --trace{named}\n"
+            )
+            return 1
+        endings.update(f"{verdict.change} {ending}" for ending in verdict.ending.split(", "))
+        commits += verdict.commits
+        crashes += verdict.crashes
+        visited |= verdict.visited
+        if done % REPORT_EVERY_SEEDS == 0 or done == seeds:
+            sys.stdout.write(f"{done} seeds, {commits} commits, {crashes} crashes, ")
+            sys.stdout.write(f"{len(visited)} situations of clients visited: laws hold\n")
+    for ending, seen in sorted(endings.items()):
+        sys.stdout.write(f"  {seen:>7}  {ending}\n")
+    return 0
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from exuvia.kv.lmdb import compact as compaction
 from exuvia.kv.lmdb.caretaker import READERS
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import ReaderRow, pages_of, read_seen, readers_of
-from exuvia.kv.open import lmdb_place
+from exuvia.kv.store import lmdb_place
 
 STALE_S = 60.0
 

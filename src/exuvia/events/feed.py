@@ -36,9 +36,8 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.events.schema_change import SchemaChange
 from exuvia.kv import keys
-from exuvia.kv.open import open_store
 from exuvia.kv.packet import Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import ONCE, Transaction
 
 TABLE = "exuvia_ddl_events"

@@ -19,18 +19,27 @@ lives on when the call ends.
 Committed values are `[u64 little-endian commit sequence][payload]`. `get` and `scan` give payloads;
 `chunks` gives the raw values, for vectorised readers.
 
-A store that hands everything on to another; what its decorators do not say, they inherit.
+A ForwardingStore hands everything on to another; its decorators say only what they change.
 
     LocalStore       kv/local.py            a session's own keys laid over the shared store
     UnhurriedStore   pipeline/throttle.py   writes made by a thread of ordinary priority
     NodeStore        sim/process.py          a process that may be killed before or after any commit
 
 Transactions begin on the decorator, so that their commits pass it.
+
+`open_store` is the one way to a store, by URL:
+
+    memory:                    in this process, gone with it
+    lmdb:///path?stall_s=5     embedded, one host, many processes; settings: kv/lmdb/environment.py
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote, urlsplit
 
+from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.errors import Unavailable
 from exuvia.kv.lock_table import LockTable
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot, Span
 from exuvia.kv.transaction import (
@@ -143,7 +152,7 @@ class Store(Protocol):
 
 
 class ForwardingStore(TransactionalStore):
-    """See the module, and kv/store.py for what each method promises."""
+    """See the module, and `Store` for what each method promises."""
 
     def __init__(self, shared: Store) -> None:
         self.shared = shared
@@ -203,3 +212,52 @@ class ForwardingStore(TransactionalStore):
 
     def close(self) -> None:
         self.shared.close()
+
+
+# -- opening ---------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    from exuvia.kv.lmdb.environment import LmdbSettings
+
+
+def open_store(url: str, clock: Clock | None = None, stall_s: float | None = None) -> Store:
+    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why.
+
+    `stall_s`: how long another process may keep all writers waiting, if the URL does not say."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        from exuvia.kv.memory import MemoryStore
+
+        return MemoryStore()
+    if parts.scheme == "lmdb" and not parts.netloc and parts.path.strip("/"):
+        from exuvia.kv.lmdb.environment import from_query
+        from exuvia.kv.lmdb.store import LmdbStore
+
+        settings = from_query(parts.query)
+        if stall_s is not None and "stall_s=" not in parts.query:
+            settings = replace(settings, stall_s=stall_s)
+        return LmdbStore(unquote(parts.path), settings, clock or SystemClock())
+    raise Unavailable(f"no store at {url!r}: give lmdb:///path or memory:")
+
+
+def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
+    """Folder and settings of an embedded store. Raises Unavailable for another URL."""
+    parts = urlsplit(url)
+    if parts.scheme != "lmdb" or parts.netloc or not parts.path.strip("/"):
+        raise Unavailable(f"no embedded store at {url!r}: give lmdb:///path")
+    from exuvia.kv.lmdb.environment import from_query
+
+    return unquote(parts.path), from_query(parts.query)
+
+
+def pinned(url: str) -> str:
+    """The URL of the very store that is there now: it opens no other one, and makes none."""
+    parts = urlsplit(url)
+    if parts.scheme != "lmdb" or "id=" in parts.query:
+        return url
+    from exuvia.kv.lmdb.process import RECORD, read_place
+
+    place = read_place(f"{unquote(parts.path)}/{RECORD}")
+    if place is None or not place.id:
+        return url
+    return f"{url}{'&' if parts.query else '?'}id={place.id}"

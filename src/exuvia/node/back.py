@@ -25,9 +25,16 @@ from exuvia.ddl.submit import Submitter
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.ddl.worker import RunningReorg
 from exuvia.kv.store import Store
-from exuvia.node import logs
-from exuvia.node.assemble import JUDGE, Base, Options, assemble
-from exuvia.node.loops import Loops, in_thread, notify_all
+from exuvia.node.assemble import (
+    JUDGE,
+    Base,
+    Loops,
+    Options,
+    assemble,
+    in_thread,
+    log_to_stderr,
+    notify_all,
+)
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.pipeline.reorg import Reorg
 from exuvia.pipeline.spark import Spark
@@ -141,7 +148,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
     asked = _options(arguments)
-    logs.to_stderr("back")
+    log_to_stderr("back")
     ends: SimpleQueue[None] = SimpleQueue()  # an Event may deadlock with its waiter's own handler
 
     def end(*_: object) -> None:

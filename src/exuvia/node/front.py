@@ -32,9 +32,8 @@ from exuvia.cluster.questions import WRITERS, Answering, writers
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.submit import Submitter
-from exuvia.kv.open import pinned
-from exuvia.node.assemble import Base, Options, assemble
-from exuvia.node.loops import Loops
+from exuvia.kv.store import pinned
+from exuvia.node.assemble import Base, Loops, Options, assemble
 from exuvia.node.supervise import CRASHED, Supervisor, end_by_force
 from exuvia.server import connection
 from exuvia.server.connection import Pool

@@ -34,12 +34,10 @@ from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sim import laws
 from exuvia.sim.change import Asker, ChangePlan
-from exuvia.sim.laws import History
+from exuvia.sim.laws import History, SeedVerdict
 from exuvia.sim.process import SESSIONS, Actor, SimulatedProcess, SteppedLoop
-from exuvia.sim.run import play
-from exuvia.sim.seat import FrontSeat
-from exuvia.sim.verdict import SeedVerdict
-from exuvia.sim.world import World
+from exuvia.sim.session import FrontSeat
+from exuvia.sim.world import World, play
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 

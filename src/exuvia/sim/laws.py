@@ -8,18 +8,21 @@ keys    every child has its parent (law 1 for evidence in another table)
 rows    the table shows exactly what clients committed, a new column its default
 end     the job is in history, nothing of a dropped or cancelled index is left
 
-What clients did, in commit order, and the table that follows from it.
+The history is what clients did, in commit order, and the table that follows from it. An attempt is
+told before its commit and sealed by the commit itself, so that a client which is killed right after
+its commit has still written what the store says.
 
-An attempt is told before its commit and sealed by the commit itself, so that a client which is
-killed right after its commit has still written what the store says.
+A verdict says how a seed ended, with evidence that anyone can replay.
 """
 
+import traceback
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import (
     ErrCancelledDDLJob,
     ErrDupEntry,
@@ -36,7 +39,51 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, SEQUENCE_BYTES, is_live
 from exuvia.kv.transaction import Transaction
-from exuvia.sim.verdict import Broke
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+DEEPEST = 6  # lines of a traceback
+
+
+class Broke(Exception):
+    """A law does not hold."""
+
+    def __init__(self, law: str, evidence: str) -> None:
+        super().__init__(f"{law}: {evidence}")
+        self.law = law
+        self.evidence = evidence
+
+
+def broken_by(error: Exception) -> str:
+    """What a world's exception means: what leaves a loop is a finding, a bug of Python's too."""
+    if isinstance(error, Broke):
+        return str(error)
+    if isinstance(error, ExuviaError):
+        return f"an error left its loop: {error!r}"
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n    ".join([f"a fault nobody foresaw: {error!r}", *lines[-DEEPEST:]])
+
+
+class SeedVerdict(NamedTuple):
+    """One seed's outcome. `broken` is None or "law: evidence"; the trace's last lines led to it."""
+
+    seed: int
+    change: str
+    ending: str
+    steps: int
+    commits: int
+    crashes: int
+    broken: str | None
+    trace: tuple[str, ...]
+    visited: frozenset[tuple[str, str, int, str]] = frozenset()
+
+    def told(self, lines: int = 40) -> str:
+        """For people: what broke, and the last lines before it."""
+        head = f"seed {self.seed} ({self.change}): {self.broken or self.ending}"
+        return "\n    ".join([head, *self.trace[-lines:]])
+
+
+# -- the history -----------------------------------------------------------------------------------
 
 
 class RowChange(NamedTuple):

@@ -25,7 +25,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
-from exuvia.sim.verdict import Broke
+from exuvia.sim.laws import Broke
 
 HANDLERS = (0, 5)
 JOBS = 4

@@ -38,8 +38,7 @@ from exuvia.pipeline.reorg import Reorg, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.sim import news
 from exuvia.sim.laws import History
-from exuvia.sim.seat import FrontSeat
-from exuvia.sim.session import Rows, SimulatedSession
+from exuvia.sim.session import FrontSeat, Rows, SimulatedSession
 
 
 class TrueClock:

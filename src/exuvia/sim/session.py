@@ -9,14 +9,18 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from exuvia.base.clock import Clock
 from exuvia.base.errors import Conflict, Deposed, Refused, SchemaChanged
 from exuvia.catalog import reader, writer
+from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table
+from exuvia.cluster.member import Member
+from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv import keys
+from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.laws import History, RowChange
-from exuvia.sim.seat import FrontSeat
 
 HANDLES = ((1,), (1, 2), (1, 2, 3, 4))
 LONG, LONG_S = 0.5, 0.2
@@ -27,6 +31,16 @@ VALUES = ((0, 1, None), (0, 1), (1, None))
 Rows = tuple[tuple[int, ...], tuple[int | None, ...]]  # handles, and values of their columns
 RESTS_S = (0.02, 0.1)
 PACES_S = ((0.005, 0.01, 0.1), (0.002, 0.005), (0.05, 0.3))
+
+
+class FrontSeat(NamedTuple):
+    """A front's parts, as a session uses them."""
+
+    store: Store
+    schemas: Schemas
+    member: Member
+    locks: MetadataLocks
+    clock: Clock
 
 
 class Open(NamedTuple):

@@ -28,7 +28,7 @@ from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim.changer import Changer, RowCountModel, jobs_of, metas_of
-from exuvia.sim.laws import touched
+from exuvia.sim.laws import Broke, SeedVerdict, broken_by, touched
 from exuvia.sim.process import (
     LEASE_S,
     Actor,
@@ -38,7 +38,6 @@ from exuvia.sim.process import (
     SkewedClock,
     TrueClock,
 )
-from exuvia.sim.verdict import Broke, SeedVerdict, broken_by
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.owner import Stats

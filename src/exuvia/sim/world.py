@@ -12,11 +12,18 @@ begin nothing, and end what they began in their own time: it may be in the next 
 
 A world is worth what it visits: which commits of clients, with plans how old, came in which state
 of the elements, after which accident (`visited`).
+
+A seed is played in two phases: safety under faults, then the faults stop and it must converge.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import islice
+from multiprocessing import get_context
 from random import Random
 from typing import NamedTuple
 
@@ -32,7 +39,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim import laws, news, process
 from exuvia.sim.change import PLANS, Asker, ChangePlan, table_of_the_world
-from exuvia.sim.laws import History
+from exuvia.sim.laws import Broke, History, SeedVerdict, broken_by
 from exuvia.sim.process import (
     LEASE_S,
     THOUGHTS_S,
@@ -44,8 +51,7 @@ from exuvia.sim.process import (
     TrueClock,
 )
 from exuvia.sim.process import clients as process_clients
-from exuvia.sim.seat import FrontSeat
-from exuvia.sim.session import HANDLES, PACES_S, VALUES, SimulatedSession
+from exuvia.sim.session import HANDLES, PACES_S, VALUES, FrontSeat, SimulatedSession
 
 PUBLIC = SchemaState.PUBLIC
 Visit = tuple[str, str, int, str]
@@ -445,3 +451,82 @@ class World:
             return False
         with self.shared.read() as txn:
             return not any(True for _ in gc_worker.pending_ranges(txn))
+
+
+# -- seeds -----------------------------------------------------------------------------------------
+
+FAULTY_STEPS = 260
+MOST_STEPS = 20_000
+BATCH_SEEDS = 20
+
+
+def simulate(seed: int, plans: Sequence[ChangePlan] = PLANS) -> SeedVerdict:
+    """The verdict of a seed, its change one of `plans`."""
+    return play(World(seed, plans), seed)
+
+
+def play(world: World, seed: int) -> SeedVerdict:
+    """The verdict of a world. Only what is found in the store decides."""
+    steps, broken = 0, None
+    try:
+        for steps in range(1, MOST_STEPS):
+            world.step()
+            looks = steps % 8 == 0
+            if world.faults and (steps >= FAULTY_STEPS or (looks and world.changes_are_over())):
+                world.faults = False
+            if looks and not world.faults and world.converged():
+                break
+        else:
+            raise Broke("liveness", f"not converged after {MOST_STEPS} steps")
+        world.judge_end()
+    except Exception as error:  # the search goes on, and says the seed
+        broken = broken_by(error)
+    jobs = [asker.ended() for asker in world.askers]
+    endings = [job.state.name.lower() if job is not None else "unfinished" for job in jobs]
+    return SeedVerdict(
+        seed,
+        world.plan.title,
+        ", ".join(endings),
+        steps,
+        world.history.commits,
+        world.crashes,
+        broken,
+        tuple(world.history.trace),
+        frozenset(world.visited),
+    )
+
+
+def search(
+    seeds: Iterable[int], judge: Callable[[int], SeedVerdict] = simulate
+) -> Iterator[SeedVerdict]:
+    """Verdicts one by one, in the seeds' order. Every core takes part: seeds share nothing.
+
+    `judge`: a function of a module, which other processes import."""
+    workers = len(os.sched_getaffinity(0))
+    batches = _batches(seeds)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        waiting = deque(pool.submit(_all, judge, batch) for batch in islice(batches, 2 * workers))
+        while waiting:
+            yield from waiting.popleft().result()
+            waiting.extend(pool.submit(_all, judge, batch) for batch in islice(batches, 1))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _batches(seeds: Iterable[int]) -> Iterator[list[int]]:
+    numbers = iter(seeds)
+    while batch := list(islice(numbers, BATCH_SEEDS)):
+        yield batch
+
+
+def _all(judge: Callable[[int], SeedVerdict], seeds: Sequence[int]) -> list[SeedVerdict]:
+    return [judged(judge, seed) for seed in seeds]
+
+
+def judged(judge: Callable[[int], SeedVerdict], seed: int) -> SeedVerdict:
+    """The seed's verdict, also where its world could not even be made."""
+    try:
+        return judge(seed)
+    except Exception as error:
+        return SeedVerdict(seed, "no world", "unmade", 0, 0, 0, broken_by(error), ())

@@ -211,7 +211,7 @@ def batches(folder: Path, table: str) -> "Iterator[pyarrow.RecordBatch]":
 def load(store_url: str, folder: Path) -> dict[str, int]:
     """Bulk-load every table of the database `tpch`; rows per table."""
     from exuvia.catalog.infoschema import Schemas
-    from exuvia.kv.open import open_store
+    from exuvia.kv.store import open_store
     from exuvia.pipeline import bulk
 
     store = open_store(store_url)

@@ -32,7 +32,7 @@ import lmdb
 
 from exuvia.base.errors import Broken, Unavailable
 from exuvia.kv.lmdb.environment import SEQUENCE_KEY, Environment
-from exuvia.kv.lmdb.locks import DOOR, SWAPPER, LockFile
+from exuvia.kv.lmdb.gate import DOOR, SWAPPER, LockFile
 from exuvia.kv.lmdb.pages import pages_of
 
 DRAFT = "data.mdb.compact"

@@ -43,8 +43,7 @@ from exuvia.base.errors import (
 )
 from exuvia.base.limits import DEFAULT_LEASE_S, SNAPSHOT_IDLE_S, SNAPSHOT_QUERY_S
 from exuvia.kv.lmdb import process
-from exuvia.kv.lmdb.gate import Gate
-from exuvia.kv.lmdb.locks import DOOR, MEMBERS, SWAPPER, LockFile
+from exuvia.kv.lmdb.gate import DOOR, MEMBERS, SWAPPER, Gate, LockFile
 from exuvia.kv.lmdb.native import (
     Reading,
     Writing,

@@ -1,4 +1,5 @@
-"""One writer at a time, in turn, and always known.
+"""The record locks of a folder, and the gate made of two of them: one writer at a time, in turn,
+and always known.
 
 LMDB has a write mutex of its own, but it does not tell who holds it, cannot be waited for with a
 bound, and lets a busy process starve the others. So every write transaction of Exuvia passes this
@@ -20,18 +21,97 @@ wait with the lock in its hands, and who reads meanwhile must settle that first 
 
 One transaction is one tenure, so a large commit is a long one. The fourth number is its progress:
 it grows with every thousand keys checked or written. The fifth is the thread that writes, whose
-waits for the disk a waiter can see in /proc (see watchdog). So a tenure that is long because there
+waits for the disk a waiter can see in /proc (see caretaker). So a tenure that is long because there
 is much to do is told from one that stands still.
 
-`longest_s` is the longest tenure of this process so far, `held_s` the sum of all."""
+`longest_s` is the longest tenure of this process so far, `held_s` the sum of all.
 
+A record lock of the kernel on the lock file ends with its process, and the kernel names the holder:
+
+    byte                 held by
+    DOOR                 a process that is opening the store
+    TURN                 the process whose turn to write is next
+    WRITER               the process that writes
+    SWAPPER              the process that exchanges the data file (see compact)
+    ROWS                 the process that is in the table of row locks (see shared_locks)
+    SEATS + n            the process that has seat n of that table
+    MEMBERS + pid        every process that has the store open
+
+POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
+holder's pid, so that there is no moment in which a lock is taken and nobody knows by whom. Their
+two traps are kept out here: they do not exclude threads of one process (callers hold a mutex of
+their own), and closing *any* descriptor of the file gives all of a process's locks up (the file
+is opened once).
+"""
+
+import errno
+import fcntl
 import mmap
 import os
+import struct
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from exuvia.kv.lmdb.locks import TURN, WRITER, LockFile
+DOOR, TURN, WRITER, SWAPPER, ROWS = 0, 1, 2, 3, 4
+SEATS = 1 << 16
+MEMBERS = 1 << 32
+MOST_PIDS = 1 << 32
+
+_FLOCK = struct.Struct("hhqqi4x")
+_TAKEN = (errno.EACCES, errno.EAGAIN)
+
+
+class LockFile:
+    """One opened lock file. The locks of this process end with `close`."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def try_take(self, byte: int, shared: bool = False) -> bool:
+        """Take a lock if no other process has it."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.lockf(self._file, kind | fcntl.LOCK_NB, 1, byte)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+            return False
+        return True
+
+    def take(self, byte: int) -> None:
+        """Take a lock, waiting without end for the process that has it."""
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
+
+    def release(self, byte: int) -> None:
+        """Give a lock back."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    def holder(self, byte: int, width: int = 1) -> tuple[int, int] | None:
+        """(pid, byte) of another process's lock in the range, or None.
+
+        The pid is 0 if it is not in our namespace."""
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, width, 0)
+        kind, _, start, _, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
+        return None if kind == fcntl.F_UNLCK else (pid, start)
+
+    def members(self) -> list[int]:
+        """Pids of the other processes that have the store open."""
+        pids = []
+        byte = MEMBERS
+        while (held := self.holder(byte, MEMBERS + MOST_PIDS - byte)) is not None:
+            pids.append(held[0])
+            byte = held[1] + 1
+        return pids
+
+    def close(self) -> None:
+        """Give all locks back."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+# -- the gate --------------------------------------------------------------------------------------
 
 _TURNS, _TENURES, _OPEN, _PROGRESS, _THREAD, _PROCESS = range(6)
 _NOTES_BYTES = 48

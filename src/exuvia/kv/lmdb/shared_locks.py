@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from exuvia.base.errors import Unavailable
-from exuvia.kv.lmdb.locks import ROWS, SEATS, LockFile
+from exuvia.kv.lmdb.gate import ROWS, SEATS, LockFile
 from exuvia.kv.lock_table import TABLE_BYTES
 
 PATIENCE_S, PAUSE_S = 0.2, 0.00005

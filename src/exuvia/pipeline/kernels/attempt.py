@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
-from exuvia.kv.open import open_store
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import move, rewrite, summary
 from exuvia.pipeline.kernels.fill import Fill
