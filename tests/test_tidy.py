@@ -84,7 +84,6 @@ SLEEPS_MAY = {
     "tests/kv/test_lmdb_processes.py": "a pause between commits whose wake-ups are measured singly",
     "tests/kv/test_lmdb_groups.py": "an interrupt is sent again until it meets its wait",
     "tests/spark/test_spark_fill.py": "what moves between two looks",
-    "tests/stats/test_queue_rpc.py": "that nothing comes in a while",
     "tests/wire/test_hostile_statements.py": "statements are under way for a while",
     "tests/expressions/record_answers.py": "a program that waits for another server",
 }

@@ -1,81 +1,350 @@
-"""Questions to other fronts: answered once, told of when silent, and nothing is left behind."""
+"""Questions through the store: answered once, or told why not, and nothing is left behind."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
-from exuvia.base.clock import SystemClock
+import pytest
+
+from exuvia.base.clock import Loop, SystemClock
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.base.mysql_errors import ErrQueryInterrupted
 from exuvia.cluster.member import Member
-from exuvia.cluster.questions import ASK, TOLD, Answering, Asking, other_fronts
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.questions import (
+    ASK,
+    TOLD,
+    Answering,
+    Asking,
+    Handler,
+    OwnerAnswering,
+    Stop,
+    Topic,
+    posted,
+)
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 
+CLOCK = SystemClock()
+ECHO: Topic[int, dict[str, int]] = Topic("a", int, dict[str, int])
+WORK: Topic[int, int] = Topic("work", int, int, role="stats")
+FOREVER_S = 3600.0
+
 
 @contextmanager
-def stepped(loop: Answering) -> Iterator[None]:
-    """Step it until the end of the block, and once more."""
+def stepped(*loops: Loop) -> Iterator[None]:
+    """Step them until the end of the block, and once more."""
     ended = threading.Event()
 
-    def run() -> None:
+    def run(loop: Loop) -> None:
         while not ended.wait(0.002):
             loop.step(0.0)
         loop.step(0.0)
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    threads = [threading.Thread(target=run, args=(loop,)) for loop in loops]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
+
+
+def joined(store: MemoryStore, number: int) -> list[Member]:
+    return [Member.join(store, CLOCK) for _ in range(number)]
 
 
 def left(store: MemoryStore) -> list[bytes]:
-    txn = store.begin()
-    return [key for kind in (ASK, TOLD) for key, _ in txn.scan(keys.span_of(keys.meta(kind)))]
+    with store.read() as txn:
+        kinds = (ASK, TOLD, WORK.name)
+        return [key for kind in kinds for key, _ in txn.scan(keys.span_of(keys.meta(kind)))]
+
+
+def put(store: MemoryStore, found: dict[bytes, bytes]) -> None:
+    """As another program wrote it."""
+
+    def write(txn: Any) -> None:
+        for key, payload in found.items():
+            txn.put(key, payload)
+
+    store.transact(write)
+
+
+def question(asker: Member, *whom: Member) -> dict[bytes, bytes]:
+    names = ",".join(f'"{each.id}"' for each in whom)
+    text = f'{{"member":"{asker.id}","number":1,"kind":"a","body":0,"whom":[{names}]}}'
+    return {keys.meta(ASK, asker.id, 1): text.encode()}
+
+
+def echo(body: int) -> dict[str, int]:
+    return {"said": body}
+
+
+# -- to members ------------------------------------------------------------------------------------
 
 
 def test_everyone_asked_answers_once_and_nothing_is_left() -> None:
-    store, clock = MemoryStore(), SystemClock()
-    one, two, three = (Member.join(store, clock) for _ in range(3))
-    asked: list[object] = []
+    store = MemoryStore()
+    one, two, three = joined(store, 3)
+    asked: list[int] = []
 
-    def handler(body: object) -> object:
+    def handler(body: int) -> dict[str, int]:
         asked.append(body)
-        return {"said": body}
+        return echo(body)
 
-    asking = Asking(store, one, clock)
-    with stepped(Answering(store, two, {"a": handler})), stepped(Answering(store, three, {})):
-        others = other_fronts(store, one)
+    asking = Asking(store, one, CLOCK)
+    ignorant = Answering(store, three, [])
+    with stepped(Answering(store, two, [Handler(ECHO, handler)]), ignorant):
+        others = asking.other_fronts()
         assert {each.id for each in others} == {two.id, three.id}
-        answers = asking.ask("a", 7, others, patience_s=0.3)
-        assert answers == {two.id: {"said": 7}}  # the third knows no such question
-        assert asking.ask("a", 8, [two.info]) == {two.id: {"said": 8}}
+        answers = asking.ask_members(ECHO, 7, others)
+        assert answers.given == {two.id: {"said": 7}}
+        assert answers.silent == {three.id: "cannot answer: it knows no question a"}
+        assert asking.ask_members(ECHO, 8, [two.info]).given == {two.id: {"said": 8}}
     assert asked == [7, 8]
     assert left(store) == []
 
 
-def test_who_has_ended_is_not_waited_for() -> None:
-    store, clock = MemoryStore(), SystemClock()
-    one, two = (Member.join(store, clock) for _ in range(2))
-    two.presence.release()
-    assert Asking(store, one, clock).ask("a", None, [two.info], patience_s=3600) == {}
-
-
-def test_the_question_of_a_member_that_has_gone_is_removed() -> None:
-    store, clock = MemoryStore(), SystemClock()
-    one, two = (Member.join(store, clock) for _ in range(2))
-    txn = store.begin()
-    txn.put(keys.meta(ASK, one.id, 1), b'{"member":"%s","number":1,"kind":"a","body":0,"whom":[]}'
-            % one.id.encode())  # fmt: skip
-    txn.commit()
-    one.leave()
-    Answering(store, two, {}).step(0.0)
+def test_who_is_silent_is_waited_for_as_long_as_was_said_and_named() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+    answers = Asking(store, one, CLOCK).ask_members(ECHO, 0, [two.info], patience_s=0.05)
+    assert (answers.given, answers.silent) == ({}, {two.id: "has not answered"})
     assert left(store) == []
 
 
+def test_who_has_ended_is_not_waited_for() -> None:
+    store = MemoryStore()
+    one, two, three = joined(store, 3)
+    two.presence.release()
+    asking = Asking(store, one, CLOCK)
+    assert asking.ask_members(ECHO, 0, [two.info], FOREVER_S).silent == {two.id: "has ended"}
+
+    def ends(body: int) -> dict[str, int]:
+        three.presence.release()
+        raise SystemExit
+
+    def dies() -> None:
+        with pytest.raises(SystemExit):
+            while True:
+                Answering(store, three, [Handler(ECHO, ends)]).step(0.0)
+
+    dying = threading.Thread(target=dies)
+    dying.start()
+    answers = asking.ask_members(ECHO, 0, [three.info], FOREVER_S)
+    dying.join()
+    assert answers.silent == {three.id: "has ended"}
+    assert left(store) == []
+
+
+def test_a_fault_of_the_one_who_answers_is_told_and_it_answers_on() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+
+    def broken(body: int) -> dict[str, int]:
+        return {"said": 1 // body}
+
+    asking = Asking(store, one, CLOCK)
+    with stepped(Answering(store, two, [Handler(ECHO, broken)])):
+        answers = asking.ask_members(ECHO, 0, [two.info], FOREVER_S)
+        assert "cannot answer: ZeroDivisionError" in answers.silent[two.id]
+        assert asking.ask_members(ECHO, 1, [two.info]).given == {two.id: {"said": 1}}
+
+
+def test_a_kill_ends_the_wait_for_members() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+
+    def killed() -> None:
+        raise ErrQueryInterrupted()
+
+    with pytest.raises(Refused, match="interrupted"):
+        Asking(store, one, CLOCK).ask_members(ECHO, 0, [two.info], FOREVER_S, killed)
+    assert left(store) == []
+
+
+def test_many_who_ask_at_once_get_each_their_own_answer() -> None:
+    store = MemoryStore()
+    one, two, three = joined(store, 3)
+    asking = [Asking(store, one, CLOCK), Asking(store, two, CLOCK)]
+
+    def ask(number: int) -> dict[str, dict[str, int]]:
+        return asking[number % 2].ask_members(ECHO, number, [three.info], 60.0).given
+
+    with stepped(Answering(store, three, [Handler(ECHO, echo)])), ThreadPoolExecutor(8) as people:
+        found = list(people.map(ask, range(24)))
+    assert found == [{three.id: {"said": number}} for number in range(24)]
+    assert left(store) == []
+
+
+def test_questions_and_answers_of_a_member_that_has_gone_are_removed() -> None:
+    store = MemoryStore()
+    one, two, three = joined(store, 3)
+    answer = keys.meta(TOLD, two.id, one.id, 1)
+    put(store, question(one, two) | {answer: b"1"})
+    for each in (one, two):
+        each.leave()
+    Answering(store, three, []).step(0.0)
+    assert left(store) == []
+
+
+def test_an_answer_that_comes_too_late_is_not_written() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+    put(store, question(one, two))
+    loop = Answering(store, two, [Handler(ECHO, lambda body: take_back(body))])
+
+    def take_back(body: int) -> dict[str, int]:
+        store.transact(lambda txn: txn.delete(keys.meta(ASK, one.id, 1)))
+        return {}
+
+    loop.step(0.0)
+    assert left(store) == []
+
+
+def test_answers_without_a_question_that_an_older_program_left_are_removed() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+    put(store, question(one, two) | {keys.meta(TOLD, two.id, one.id, 9): b"1"})
+    Answering(store, two, []).step(0.0)
+    assert left(store) == [keys.meta(ASK, one.id, 1), keys.meta(TOLD, two.id, one.id, 1)]
+
+
+# -- to the owner of a role ------------------------------------------------------------------------
+
+
+def owner(store: MemoryStore, answer: Callable[[int, Stop], int]) -> OwnerAnswering[int, int]:
+    """Of a process of its own that has just seized the role."""
+    campaign = Campaign(store, Member.join(store, CLOCK, "back"), WORK.role)
+    assert campaign.demand()
+    return OwnerAnswering(store, campaign, WORK, answer, CLOCK)
+
+
+def test_an_owner_answers_one_after_the_other_and_refuses_as_it_is_told() -> None:
+    store = MemoryStore()
+    (one,) = joined(store, 1)
+    running: list[int] = []
+
+    def answer(body: int, stop: Stop) -> int:
+        running.append(body)
+        assert len(running) == 1
+        running.pop()
+        if body == 3:
+            raise Refused(1105, "HY000", "three is not done")
+        return body * body
+
+    def ask(number: int) -> int | str:
+        try:
+            return Asking(store, one, CLOCK).ask_owner(WORK, number)
+        except Refused as refused:
+            return f"{refused.code} {refused.message}"
+
+    with stepped(owner(store, answer)), ThreadPoolExecutor(5) as people:
+        found = list(people.map(ask, range(5)))
+    assert found == [0, 1, 4, "1105 three is not done", 16]
+    assert left(store) == []
+
+
+def test_the_next_owner_does_what_the_former_died_of_doing() -> None:
+    store = MemoryStore()
+    (one,) = joined(store, 1)
+    begun = threading.Event()
+
+    def dies(body: int, stop: Stop) -> int:
+        begun.set()
+        raise SystemExit
+
+    former = owner(store, dies)
+    with ThreadPoolExecutor(1) as people:
+        asked = people.submit(Asking(store, one, CLOCK).ask_owner, WORK, 5)
+        with pytest.raises(SystemExit):
+            while not begun.is_set():
+                former.step(0.0)
+        with stepped(owner(store, lambda body, stop: body + 1)):
+            assert asked.result(60) == 6
+    assert left(store) == []
+
+
+def test_who_answers_is_told_to_stop_when_the_asker_is_killed() -> None:
+    store = MemoryStore()
+    (one,) = joined(store, 1)
+    begun, stopped = threading.Event(), threading.Event()
+
+    def long(body: int, stop: Stop) -> int:
+        begun.set()
+        while not stop():
+            threading.Event().wait(0.01)
+        stopped.set()
+        raise ErrQueryInterrupted()
+
+    def check() -> None:
+        if begun.is_set():
+            raise ErrQueryInterrupted()
+
+    with stepped(owner(store, long)):
+        with pytest.raises(Refused, match="interrupted"):
+            Asking(store, one, CLOCK).ask_owner(WORK, 0, check=check)
+        assert stopped.is_set()
+    assert left(store) == []
+
+
+def test_a_process_that_ends_leaves_what_it_does_to_the_next_owner() -> None:
+    store = MemoryStore()
+    (one,) = joined(store, 1)
+
+    def ends(body: int, stop: Stop) -> int:
+        former.stop()
+        assert stop()
+        raise ErrQueryInterrupted()
+
+    former = owner(store, ends)
+    with ThreadPoolExecutor(1) as people:
+        asked = people.submit(Asking(store, one, CLOCK).ask_owner, WORK, 5)
+        while former.step(0.0):
+            pass
+        with stepped(owner(store, lambda body, stop: body + 1)):
+            assert asked.result(60) == 6
+
+
+def test_the_owner_removes_what_a_member_that_has_gone_asked_and_does_the_rest() -> None:
+    store = MemoryStore()
+    one, two = joined(store, 2)
+    done: list[int] = []
+    loop = owner(store, lambda body, stop: done.append(body) or body)
+    for member, number in ((one, 1), (two, 2)):
+        text = f'{{"member":"{member.id}","order":{number}}}'.encode()
+        put(store, {keys.meta(WORK.name, number): text})
+    one.leave()
+    while loop.step(0.0) == 0:
+        pass
+    assert done == [2]
+    assert left(store) == [keys.meta(WORK.name, 2)]
+    with store.read() as txn:
+        assert posted(txn, WORK)[2].done
+
+
+def test_an_asker_that_was_thought_dead_is_told_so() -> None:
+    store = MemoryStore()
+    (one,) = joined(store, 1)
+
+    def remove(body: int, stop: Stop) -> int:
+        (number,) = posted(store.begin(), WORK)
+        store.transact(lambda txn: txn.delete(keys.meta(WORK.name, number)))
+        return 0
+
+    with stepped(owner(store, remove)), pytest.raises(Unavailable, match="this node had ended"):
+        Asking(store, one, CLOCK).ask_owner(WORK, 0)
+
+
+# -- whom ------------------------------------------------------------------------------------------
+
+
 def test_no_two_living_fronts_have_one_number() -> None:
-    store, clock = MemoryStore(), SystemClock()
+    store, clock = MemoryStore(), CLOCK
     members = [Member.join(store, clock) for _ in range(5)]
     numbers = [each.info.number for each in members]
     assert len(set(numbers)) == 5

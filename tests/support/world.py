@@ -21,7 +21,7 @@ from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.questions import WRITERS, Answering, writers
+from exuvia.cluster.questions import Answering, writers
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter
 from exuvia.ddl.owner import Ddl
@@ -79,7 +79,7 @@ class World:
         )
         acknowledger = Acknowledger(store, member, locks)
         fresh = FreshStatistics(store, services.plans.forget)
-        answering = Answering(store, member, {WRITERS: writers(locks)})
+        answering = Answering(store, member, [writers(locks)])
         self.loops.start(loader, acknowledger, self.deltas, fresh, answering)
         return services
 

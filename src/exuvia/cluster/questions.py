@@ -1,48 +1,98 @@
-"""Questions to other fronts, about what only they know: their clients.
+"""Questions that go through the store: one node asks, another answers, the asker waits for it.
 
-    who asks    m/ask/{member}{n}        kind, body, whom          channel "ask"
-    each asked  m/told/{member}{n}{who}  its answer                channel "told"
-    who asks    reads the answers, takes question and answers back; ANSWER_S at most
+    asker       writes the question, wakes whoever answers     under its own epoch
+    answerer    does what is asked, writes the answer, wakes   under its epoch or term, and only
+                                                               while the question stands
+    asker       reads the answer, removes question and answers, however the wait ended
 
-A front that is silent is told of, never waited for longer and never left out without a word; one
-whose process has ended is not waited for at all.
-Answers that come too late are removed by who gave them, questions of members that are gone by
-whoever sees them.
+                to members (`ask_members`)            to the owner of a role (`ask_owner`)
+    question    m/ask/{asker}{n}   Question           m/{name}/{n}   Posted
+    answer      m/told/{who}{asker}{n}, one each,     in the question's own record: there is one
+                for they are written side by side     answer, and the oldest question comes first
+    for what    only that process knows or can do     work that outlives whoever began it
+    who ends    is not waited for                     the next owner takes the question up
+    the wait    patience_s                            patience_s, or as long as the role has an
+                                                      owner (UNOWNED_S without one)
 
-EXPLAIN of a schema change asks which of their open transactions wrote these tables; nobody waits
-for the answers but who asked.
+`n` is the sequence of the asker's snapshot, never given twice: a number that came again would hand
+one asker the answer to another.
+
+**Every wait ends with an answer or a reason**: a member that is silent, has ended or has failed is
+named in `Answers.silent`, an owner's refusal is raised as it was, silence of an owner is
+Unavailable. `check` is called a few times a second and may raise (KILL, a statement's time is up):
+then the question is marked `stop`, whoever works on it is given STOP_S to end, and what `check`
+raised is raised.
+
+**Nothing stays behind.** An answer is committed only while its question stands, and whoever removes
+a question removes its answers in the same commit. Questions of members that are gone are removed by
+any front (to members) or by the owner (to a role). An answerer asks its handler once per question,
+for an answer may be an act; after that only the commit is tried again.
+
+A handler's error is an answer too: a refusal as it is, anything else as 1105 with its text.
+
+An older program reads and writes the same records; decision 046 says what it does not know.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict, Deposed
+from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member, MemberInfo
+from exuvia.cluster.owner import Campaign, owner_of
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
-from exuvia.kv.transaction import ONCE, Transaction
+from exuvia.kv.transaction import UNBOUNDED, Transaction
 
 ANSWER_S = 2.0
 IDLE_S = 1.0
+LOOK_S = 0.2
+STOP_S = 2.0
+UNOWNED_S = 30.0
 ASK, TOLD = "ask", "told"
-_LOOK_S = 0.2
-Handler = Callable[[Any], Any]
+ENDED = "has ended"
+_FAILURE = b"!"  # begins no JSON text: what follows is a Failure
+
+Body = TypeVar("Body")
+Reply = TypeVar("Reply")
+Found = TypeVar("Found")
+Stop = Callable[[], bool]
+Check = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Topic(Generic[Body, Reply]):
+    """What may be asked. `body` and `reply`: their types, as JSON at rest. `role`: whose owner
+    answers; "": each member that is asked."""
+
+    name: str
+    body: Any
+    reply: Any
+    role: str = ""
+
+    def prefix(self) -> bytes:
+        """Where questions to a role stand."""
+        return keys.meta(self.name)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of whom. `body` is any JSON."""
+    """At rest: what a member asks of other members."""
 
     member: str
     number: int
     kind: str
-    body: object
+    body: msgspec.Raw
     whom: tuple[str, ...]
 
     @property
@@ -50,23 +100,65 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return keys.meta(ASK, self.member, self.number)
 
     def told(self, by: str) -> bytes:
-        """Where an answer to it stands."""
+        """Where that member's answer stands."""
         return keys.meta(TOLD, by, self.member, self.number)
+
+    def remove(self, txn: Transaction) -> None:
+        """It and its answers; no answer is committed after it."""
+        for key in (self.key, *map(self.told, self.whom)):
+            txn.write(WriteKind.REMOVE, key, b"")
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """At rest: why there is no answer. `code` 0: there is one."""
+
+    code: int = 0
+    state: str = ""
+    text: str = ""
+
+    def refused(self) -> Refused:
+        return Refused(self.code, self.state, self.text)
+
+
+class Posted(msgspec.Struct, frozen=True, kw_only=True):
+    """At rest: what a member asks of a role's owner, and its answer once `done`. `stop`: nobody
+    waits for it any more."""
+
+    member: str
+    order: msgspec.Raw
+    stop: bool = False
+    done: bool = False
+    code: int = 0
+    state: str = ""
+    text: str = ""
+    reply: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _question = msgspec.json.Decoder(Question)
+_posted = msgspec.json.Decoder(Posted)
+_encode = msgspec.json.encode
 
 
-def other_fronts(store: Store, member: Member) -> list[MemberInfo]:
-    """All fronts but this one."""
-    with store.read() as txn:
-        found = members.live(txn)
-    return [each for each in found if each.kind == "front" and each.id != member.id]
+def posted(txn: Transaction, topic: Topic[Any, Any]) -> dict[int, Posted]:
+    """Every question about it to its role's owner, by number, the oldest first."""
+    prefix = topic.prefix()
+    found = txn.scan(keys.span_of(prefix))
+    return {keys.read_number(key[len(prefix) :]): _posted.decode(raw) for key, raw in found}
 
 
-def has_ended(store: Store, info: MemberInfo) -> bool:
-    """Whether its process is gone, though nobody has fenced it yet."""
-    return not store.held(members.presence_of(info.id))
+# -- asking ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answers(Generic[Reply]):
+    """Both by member id. `silent`: why a member gave no answer, to be said after its title."""
+
+    given: dict[str, Reply]
+    silent: dict[str, str]
+
+
+def _go_on() -> None:
+    """A wait that nothing interrupts."""
 
 
 class Asking:
@@ -76,126 +168,369 @@ class Asking:
         self._store = store
         self._member = member
         self._clock = clock
-        self._numbers = count(clock.wall_ns())
 
-    def ask(
-        self, kind: str, body: object, whom: Iterable[MemberInfo], patience_s: float = ANSWER_S
-    ) -> dict[str, Any]:
-        """Answers by member id; who is silent is missing. Raises Deposed, Unavailable."""
+    def other_fronts(self) -> list[MemberInfo]:
+        """All fronts but this one."""
+        with self._store.read() as txn:
+            found = members.live(txn)
+        return [each for each in found if each.kind == "front" and each.id != self._member.id]
+
+    def ask_members(
+        self,
+        topic: Topic[Body, Reply],
+        body: Body,
+        whom: Iterable[MemberInfo],
+        patience_s: float = ANSWER_S,
+        check: Check = _go_on,
+    ) -> Answers[Reply]:
+        """Raises Deposed, Unavailable, and what `check` raises."""
         asked = tuple(each.id for each in whom)
         if not asked:
-            return {}
-        number = next(self._numbers)
-        question = Question(member=self._member.id, number=number, kind=kind, body=body, whom=asked)
-        self._write(WriteKind.PLACE, [question.key], msgspec.json.encode(question))
-        try:
-            return self._wait(question, self._clock.monotonic() + patience_s)
-        finally:
-            self._write(WriteKind.REMOVE, [question.key, *map(question.told, asked)])
+            return Answers({}, {})
 
-    def _write(self, kind: int, places: Sequence[bytes], payload: bytes = b"") -> None:
-        def write(txn: Transaction) -> None:
+        def post(txn: Transaction) -> Question:
             self._member.guard(txn)
-            for key in places:
-                txn.write(kind, key, payload)
+            question = Question(
+                member=self._member.id,
+                number=txn.sequence,
+                kind=topic.name,
+                body=msgspec.Raw(_encode(body)),
+                whom=asked,
+            )
+            txn.insert(question.key, _encode(question))
             txn.notify(ASK)
+            return question
 
-        self._store.transact(write)
+        def look(txn: Transaction) -> dict[str, bytes] | None:
+            raw = {each: txn.get(question.told(each)) for each in asked}
+            latest.update({each: said for each, said in raw.items() if said is not None})
+            awaited = {each.id for each in members.live(txn)}.intersection(asked) - latest.keys()
+            return None if any(map(self._lives, awaited)) else latest
 
-    def _wait(self, question: Question, deadline: float) -> dict[str, Any]:
+        latest: dict[str, bytes] = {}
+        question = self._store.transact(post)
+        try:
+            self._wait(look, self._clock.monotonic() + patience_s, check)
+        finally:
+            self._store.transact(question.remove)
+        given: dict[str, Reply] = {}
+        silent: dict[str, str] = {}
+        for each in asked:
+            said = latest.get(each)
+            if said is None:
+                silent[each] = "has not answered" if self._lives(each) else ENDED
+            elif said.startswith(_FAILURE):
+                failure = msgspec.json.decode(said[len(_FAILURE) :], type=Failure)
+                silent[each] = f"cannot answer: {failure.text}"
+            else:
+                try:
+                    given[each] = msgspec.json.decode(said, type=topic.reply)
+                except msgspec.DecodeError as error:
+                    silent[each] = f"answers what is not understood here: {error}"
+        return Answers(given, silent)
+
+    def ask_owner(
+        self,
+        topic: Topic[Body, Reply],
+        body: Body,
+        patience_s: float | None = None,
+        check: Check = _go_on,
+    ) -> Reply:
+        """`patience_s` None: as long as the role has an owner. Raises what the owner refuses,
+        Unavailable where there is no answer, Deposed, and what `check` raises."""
+        order = msgspec.Raw(_encode(body))
+        owned_at = self._clock.monotonic()
+        deadline = float("inf") if patience_s is None else owned_at + patience_s
+
+        def post(txn: Transaction) -> bytes:
+            self._member.guard(txn)
+            key = keys.meta(topic.name, txn.sequence)
+            txn.insert(key, _encode(Posted(member=self._member.id, order=order)))
+            txn.notify(topic.name)
+            return key
+
+        def stop(txn: Transaction) -> None:
+            raw = txn.get(key)
+            known = None if raw is None else _posted.decode(raw)
+            if known is not None and not known.done:
+                txn.put(key, _encode(msgspec.structs.replace(known, stop=True)))
+
+        def look(txn: Transaction) -> Posted | None:
+            """What has become of it, once it is answered or gone."""
+            raw = txn.get(key)
+            known = Posted(member="", order=order) if raw is None else _posted.decode(raw)
+            return known if raw is None or known.done else None
+
+        def look_at_owner(txn: Transaction) -> Posted | None:
+            nonlocal owned_at
+            found, now = look(txn), self._clock.monotonic()
+            owner = owner_of(txn, topic.role)
+            if owner is not None and self._lives(owner.member):
+                owned_at = now
+            elif found is None and patience_s is None and now - owned_at >= UNOWNED_S:
+                raise Unavailable(f"no node owns {topic.role}: nobody has done it")
+            return found
+
+        key = self._store.transact(post)
+        try:
+            found = self._wait(look_at_owner, deadline, check)
+        except Refused:
+            self._store.transact(stop)
+            self._wait(look, self._clock.monotonic() + STOP_S, _go_on)
+            raise
+        finally:
+            self._store.transact(lambda txn: txn.write(WriteKind.REMOVE, key, b""))
+        if found is None:
+            raise Unavailable(f"the owner of {topic.role} has not answered in {patience_s:g} s")
+        if not found.done:
+            raise Unavailable(f"the owner of {topic.role} thought that this node had ended")
+        if found.code:
+            raise Refused(found.code, found.state, found.text)
+        reply: Reply = msgspec.json.decode(found.reply, type=topic.reply)
+        return reply
+
+    def _lives(self, member_id: str) -> bool:
+        """Whether its process is there, whatever the store says of it."""
+        return self._store.held(members.presence_of(member_id))
+
+    def _wait(
+        self, look: Callable[[Transaction], Found | None], deadline: float, check: Check
+    ) -> Found | None:
+        """What `look` finds in the end; None when time is up."""
         while True:
             seen = self._store.counter(TOLD)
             with self._store.read() as txn:
-                raw = {each: txn.get(question.told(each)) for each in question.whom}
-                living = {each.id for each in members.live(txn) if not has_ended(self._store, each)}
-            found = {each: msgspec.json.decode(said) for each, said in raw.items() if said}
-            silent = living.intersection(raw) - found.keys()
+                found = look(txn)
             left_s = deadline - self._clock.monotonic()
-            if not silent or left_s <= 0:
+            if found is not None or left_s <= 0:
                 return found
-            self._store.wait(TOLD, seen, min(left_s, _LOOK_S))
+            check()
+            self._store.wait(TOLD, seen, min(left_s, LOOK_S))
+
+
+# -- answering -------------------------------------------------------------------------------------
+
+
+def _failure(topic: str, error: Exception) -> Failure:
+    """What an asker is told of a handler's error."""
+    if isinstance(error, Refused):
+        return Failure(error.code, error.state, error.message)
+    if isinstance(error, ExuviaError):
+        _log.warning("a question is not answered", extra={"topic": topic, "reason": str(error)})
+        return _failure(topic, ErrUnknown(str(error)))
+    _log.critical("a handler is broken", extra={"topic": topic}, exc_info=error)
+    return _failure(topic, ErrUnknown(f"{type(error).__name__}: {error}"))
+
+
+@dataclass(frozen=True)
+class Handler(Generic[Body, Reply]):
+    """Who answers about a topic on each member."""
+
+    topic: Topic[Body, Reply]
+    answer: Callable[[Body], Reply]
 
 
 class Answering:
-    """A front's answers; a loop. `handlers`: kind -> what gives the answer to a body."""
+    """A member's answers to others; a loop."""
 
     channel = ASK
 
-    def __init__(self, store: Store, member: Member, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, store: Store, member: Member, handlers: Iterable[Handler[Any, Any]]) -> None:
         self._store = store
         self._member = member
-        self._handlers = handlers
-        self._given: dict[bytes, tuple[bytes, bytes]] = {}  # question -> where and what is told
+        self._handlers = {each.topic.name: each for each in handlers}
+        self._answers: dict[bytes, bytes] = {}  # question -> answer, as long as the question stands
+        self._swept = False
 
     def step(self, now: float) -> float:
-        """Answer what is asked of this front; seconds until the next look."""
+        """Answer what is asked of this member; seconds until the next look."""
         with self._store.read() as txn:
             asked = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
-        if not asked and not self._given:
-            return IDLE_S
+            living = {each.id for each in members.live(txn)} if asked else set()
         mine = {each.key: each for each in asked if self._member.id in each.whom}
-        self._find(mine)
+        self._answers = {key: said for key, said in self._answers.items() if key in mine}
+        for key, question in mine.items():
+            if key not in self._answers:
+                # outside of any transaction: it may be long
+                self._answers[key] = self._answer(question)
+        orphans = [each for each in asked if each.member not in living]
         try:
-            self._store.transact(lambda txn: self._tell(txn, mine, asked), ONCE)
+            if mine or orphans:
+                self._store.transact(partial(self._tell, mine=mine, orphans=orphans))
+            if not self._swept:
+                self._store.transact(self._sweep)
+                self._swept = True
         except (Conflict, Deposed):
-            return _LOOK_S
-        self._given = {key: said for key, said in self._given.items() if key in mine}
+            return LOOK_S
         return IDLE_S
 
-    def _find(self, mine: Mapping[bytes, Question]) -> None:
-        """Each answer once, for it may be an act; and outside of any transaction: it may be
-        long."""
-        for key, question in mine.items():
-            handler = self._handlers.get(question.kind)
-            if handler is not None and key not in self._given:
-                answer = msgspec.json.encode(handler(question.body))
-                self._given[key] = question.told(self._member.id), answer
+    def _answer(self, question: Question) -> bytes:
+        handler = self._handlers.get(question.kind)
+        try:
+            if handler is None:
+                raise ErrUnknown(f"it knows no question {question.kind}")
+            body = msgspec.json.decode(question.body, type=handler.topic.body)
+            return _encode(handler.answer(body))
+        except Exception as error:  # a fault met by one question must not stop the others
+            return _FAILURE + _encode(_failure(question.kind, error))
 
     def _tell(
-        self, txn: Transaction, mine: Mapping[bytes, Question], asked: list[Question]
+        self, txn: Transaction, mine: Mapping[bytes, Question], orphans: Iterable[Question]
     ) -> None:
-        """Put the answers (again, if a commit failed), remove those that nobody waits for."""
         self._member.guard(txn)
-        self._remove_orphans(txn, asked)
-        for key, (place, answer) in self._given.items():
-            if key not in mine:
-                txn.write(WriteKind.REMOVE, place, b"")
-            elif txn.get(place) is None and txn.get(key) is not None:
-                txn.write(WriteKind.PLACE, place, answer)
+        for orphan in orphans:
+            orphan.remove(txn)
+        for key, question in mine.items():
+            place = question.told(self._member.id)
+            if txn.get(key) is not None and txn.get(place) is None:
+                txn.require(key)  # its asker removes it together with the answers there are
+                txn.put(place, self._answers[key])
                 txn.notify(TOLD)
 
-    def _remove_orphans(self, txn: Transaction, asked: list[Question]) -> None:
-        living = {each.id for each in members.live(txn)}
-        for each in asked:
-            if each.member not in living:
-                txn.write(WriteKind.REMOVE, each.key, b"")
+    def _sweep(self, txn: Transaction) -> None:
+        """Answers without a question: an older program may have left some."""
+        self._member.guard(txn)
+        asked = (_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK))))
+        wanted = {each.told(by) for each in asked for by in each.whom}
+        for key, _ in txn.scan(keys.span_of(keys.meta(TOLD))):
+            if key not in wanted:
+                txn.write(WriteKind.REMOVE, key, b"")
 
 
-# -- asking ----------------------------------------------------------------------------------------
+class OwnerAnswering(Generic[Body, Reply]):
+    """A role's owner: its answers about one topic, one at a time, the oldest question first; a
+    loop. `answer` looks at `stop` now and then and ends when it is true. `take_over` is called in
+    a transaction of a new term before its first question."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: Campaign,
+        topic: Topic[Body, Reply],
+        answer: Callable[[Body, Stop], Reply],
+        clock: Clock,
+        take_over: Callable[[Transaction], None] = lambda txn: None,
+    ) -> None:
+        self.channel = topic.name
+        self._store = store
+        self._campaign = campaign
+        self._topic = topic
+        self._answer = answer
+        self._take_over = take_over
+        self._clock = clock
+        self._term = 0
+        self._ending = False
+
+    def stop(self) -> None:
+        """The process ends: what is being done is left to the next owner."""
+        self._ending = True
+
+    def step(self, now: float) -> float:
+        """Answer the next question; seconds until the next look."""
+        if not self._campaign.is_owner:
+            return IDLE_S / 4
+        try:
+            if self._term != self._campaign.term:
+                self._term = self._store.transact(self._begin_term)
+            with self._store.read() as txn:
+                asked = posted(txn, self._topic)
+                orphaned = any(members.find(txn, each.member) is None for each in asked.values())
+            if orphaned:
+                self._store.transact(self._remove_orphans)
+                return 0.0
+            for number, question in asked.items():
+                if not question.done:
+                    self._do(number, question)
+                    return 0.0
+            return IDLE_S
+        except Deposed:
+            self._campaign.deposed()
+            return IDLE_S
+
+    def _begin_term(self, txn: Transaction) -> int:
+        term = self._campaign.term
+        self._campaign.guard(txn)
+        self._take_over(txn)
+        return term
+
+    def _remove_orphans(self, txn: Transaction) -> None:
+        self._campaign.guard(txn)
+        for number, question in posted(txn, self._topic).items():
+            if members.find(txn, question.member) is None:
+                txn.delete(keys.meta(self._topic.name, number))
+
+    def _do(self, number: int, question: Posted) -> None:
+        failure, reply = Failure(), b"null"
+        try:
+            order = msgspec.json.decode(question.order, type=self._topic.body)
+            reply = _encode(self._answer(order, self._stop_of(number)))
+        except (Deposed, Conflict):
+            raise
+        except Exception as error:  # a fault met by one question must not stop the others
+            if self._ending:
+                return
+            failure = _failure(self._topic.name, error)
+
+        def tell(txn: Transaction) -> None:
+            self._campaign.guard(txn)
+            key = keys.meta(self._topic.name, number)
+            raw = txn.get(key)
+            if raw is not None:
+                answered = msgspec.structs.replace(
+                    _posted.decode(raw),
+                    done=True,
+                    reply=msgspec.Raw(reply),
+                    **msgspec.structs.asdict(failure),
+                )
+                txn.put(key, _encode(answered))
+                txn.notify(TOLD)
+
+        # unbounded: its asker may mark it at any time, and what was done is not done again
+        self._store.transact(tell, UNBOUNDED)
+
+    def _stop_of(self, number: int) -> Stop:
+        """Whether to end, looked up in the store at most every LOOK_S."""
+        looked_at = self._clock.monotonic()
+
+        def stop() -> bool:
+            nonlocal looked_at
+            now = self._clock.monotonic()
+            if self._ending or not self._campaign.is_owner:
+                return True
+            if now - looked_at < LOOK_S:
+                return False
+            looked_at = now
+            with self._store.read() as txn:
+                raw = txn.get(keys.meta(self._topic.name, number))
+            return raw is None or _posted.decode(raw).stop
+
+        return stop
+
+
+# -- open transactions -----------------------------------------------------------------------------
 
 WRITERS_ANSWER_S = 1.0
-WRITERS = "writers"
+WRITERS: Topic[list[tuple[int, int]], list[tuple[int, str]]] = Topic(
+    "writers", list[tuple[int, int]], list[tuple[int, str]]
+)
 
 
-def told_elsewhere(
-    store: Store, member: Member, clock: Clock, tables: Mapping[int, int]
-) -> Iterator[str]:
+def told_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> Iterator[str]:
     """What each other front says of transactions that planned with less than these revisions."""
-    others = other_fronts(store, member) if tables else []
-    asked = list(tables.items())
-    answers = Asking(store, member, clock).ask(WRITERS, asked, others, WRITERS_ANSWER_S)
+    others = asking.other_fronts() if tables else []
+    answers = asking.ask_members(WRITERS, list(tables.items()), others, WRITERS_ANSWER_S, check)
     for front in others:
-        if front.id not in answers:
-            yield f"{front.title} has not answered"
-        for session, query in answers.get(front.id, ()):
+        if front.id in answers.silent:
+            yield f"{front.title} {answers.silent[front.id]}"
+        for session, query in answers.given.get(front.id, ()):
             yield f"open transaction of connection {session} of {front.title}: {query}"
 
 
-def writers(locks: MetadataLocks) -> Handler:
+def writers(locks: MetadataLocks) -> Handler[list[tuple[int, int]], list[tuple[int, str]]]:
     """What a front answers."""
 
-    def answer(asked: Any) -> Any:
+    def answer(asked: list[tuple[int, int]]) -> list[tuple[int, str]]:
         blockers = (hold for table, revision in asked for hold in locks.blockers(table, revision))
         return [(hold.session, hold.about) for hold in blockers]
 
-    return answer
+    return Handler(WRITERS, answer)

@@ -24,16 +24,17 @@
     m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it
     m/progress/{job}{run}{task}   rows a running task has done, for display only
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
-    m/analyze/{id}          an analysis asked for, and its answer; stats/analyze_requests.py
+    m/analyze/{n}           an analysis asked of the owner of statistics; cluster/questions.py
+    m/analyzequeue/{n}      the auto-analyze queue likewise
     m/freshstats            last version of statistics of values; stats/records.py
     m/indexstats/{table}{index}   a fill made its statistics; stats/ddl_handler.py
     m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/ddl_handler.py
     m/handler/{id}          why a handler of the notifier stands still
     m/feed/{name}           where a reader of the feed goes on
     m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
-    m/queue/asked, answer   people ask for the auto-analyze queue; stats/queue_rpc.py
+    m/queue/asked, answer   how release 0.1.0 asked for that queue; removed
     m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/two_queues.py
-    m/ask/{member}{n}       a question to other fronts; cluster/questions.py
+    m/ask/{member}{n}       a question to other members; cluster/questions.py
     m/told/{member}{asker}{n}     the answer of one of them
     m/channel/{name}        counters that `wait` waits on
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py

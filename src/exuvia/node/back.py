@@ -112,7 +112,7 @@ class Back:
     def stop(self) -> None:
         """Resign, leave, let Spark go. Bounded by GRACE_S."""
         end_by_force(GRACE_S, self.code)
-        self._stats.requests.stop()
+        self._stats.analyzes.stop()
         self._loops.stop(LOOPS_STOP_S)
         self._stats.runner.stop()
         try:

@@ -28,7 +28,7 @@ from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.questions import WRITERS, Answering, writers
+from exuvia.cluster.questions import Answering, writers
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl.submit import Submitter
@@ -105,7 +105,7 @@ class Front:
         base = self._base = assemble(self._options, "front", address, self._clock)
         self._services = self._wire(base)
         self._loops = Loops(base.store, self._clock, self._broken)
-        told = {**answers(self.connections), WRITERS: writers(self._services.locks)}
+        handlers = (*answers(self.connections), writers(self._services.locks))
         self._loops.start(
             base.loader,
             Acknowledger(base.store, base.member, self._services.locks),
@@ -113,7 +113,7 @@ class Front:
             self._deltas,
             FreshStatistics(base.store, self._services.plans.forget),
             self._accounts,
-            Answering(base.store, base.member, told),
+            Answering(base.store, base.member, handlers),
         )
         self._supervisor = Supervisor(self._back_command(address), self._clock)
         self._supervisor.start()

@@ -32,13 +32,14 @@ from exuvia.catalog.state import STATE_TEXT
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import owner_of
+from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.codes import JOB_STATE_TEXT
 from exuvia.ddl.job import Job
 from exuvia.kv.store import Store
 from exuvia.server.metrics import Metrics, exposition, gauge
 from exuvia.server.processes import Connections
-from exuvia.stats import queue_rpc
+from exuvia.stats import queue as stats_queue
 
 SHOWN_JOBS = 1000
 _STORE = {
@@ -124,7 +125,8 @@ class Status:
 
     def priority_queue(self) -> dict[str, Any]:
         """The auto-analyze queue, asked of its owner. Raises Unavailable."""
-        return queue_rpc.priority_queue(self._store, self._clock)
+        asking = Asking(self._store, self._member, self._clock)
+        return stats_queue.page(stats_queue.ask(asking))
 
     def collect(self) -> Iterator[Metric]:
         report = self.report()

@@ -28,15 +28,17 @@ from typing import Any, Protocol
 from exuvia.base.clock import Clock
 from exuvia.base.mysql_errors import ErrConCount, ErrUnknown
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.member import Member, MemberInfo
-from exuvia.cluster.questions import Asking, Handler, has_ended, other_fronts
+from exuvia.cluster.member import Member
+from exuvia.cluster.questions import ENDED, Asking, Handler, Topic
 from exuvia.kv.store import Store
 from exuvia.sql.statement.services import Everywhere, Killed, ProcessInfo
 
 MOST = 1024
 _COUNT_BITS = 20
 _MOST_COUNT = (1 << _COUNT_BITS) - 1
-_LIST, _KILL = "processes", "kill"
+_LIST: Topic[None, list[ProcessInfo]] = Topic("processes", None, list[ProcessInfo])
+_Kill = tuple[int, bool, str | None]  # connection, query only, only of that user
+_KILL: Topic[_Kill, Killed] = Topic("kill", _Kill, Killed)
 _MOST_TEXT = 4096
 
 
@@ -174,7 +176,6 @@ class ClusterProcesses:
     def __init__(
         self, store: Store, member: Member, clock: Clock, connections: Connections
     ) -> None:
-        self._store = store
         self._member = member
         self._connections = connections
         self._asking = Asking(store, member, clock)
@@ -190,18 +191,12 @@ class ClusterProcesses:
 
     def everywhere(self) -> Everywhere:
         """All of the cluster with their node's address, and why some nodes' are missing."""
-        others = other_fronts(self._store, self._member)
-        answers = self._asking.ask(_LIST, None, others)
+        others = self._asking.other_fronts()
+        answers = self._asking.ask_members(_LIST, None, others)
         found = [(self._member.info.address, each) for each in self.list()]
-        for other in others:
-            told = answers.get(other.id, ())
-            found += [(other.address, ProcessInfo(*fields)) for fields in told]
-        return found, [self._silence(each) for each in others if each.id not in answers]
-
-    def _silence(self, front: MemberInfo) -> str:
-        """Why it is missing."""
-        ended = has_ended(self._store, front)
-        return f"{front.title} has {'ended' if ended else 'not answered'}"
+        found += [(at.address, each) for at in others for each in answers.given.get(at.id, ())]
+        silent = answers.silent
+        return found, [f"{each.title} {silent[each.id]}" for each in others if each.id in silent]
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
         """End a connection of any node, or what it runs. Raises 1105 where its node is silent."""
@@ -209,29 +204,28 @@ class ClusterProcesses:
         number = front_of(connection_id)
         if done != "unknown" or number == self._member.info.number or connection_id < 0:
             return done
-        whom = [each for each in other_fronts(self._store, self._member) if each.number == number]
-        if not whom:
+        others = self._asking.other_fronts()
+        front = next((each for each in others if each.number == number), None)
+        if front is None:
             return done
-        answers = self._asking.ask(_KILL, [connection_id, query_only, only_of], whom)
-        if whom[0].id not in answers:
-            if has_ended(self._store, whom[0]):
-                return done
-            raise ErrUnknown(f"{self._silence(whom[0])}; it may still end the query")
-        told: Killed = answers[whom[0].id]
-        return told
+        answers = self._asking.ask_members(_KILL, (connection_id, query_only, only_of), [front])
+        if front.id in answers.given:
+            return answers.given[front.id]
+        if answers.silent[front.id] == ENDED:
+            return done
+        raise ErrUnknown(f"{front.title} {answers.silent[front.id]}; it may still end the query")
 
 
-def answers(connections: Connections) -> dict[str, Handler]:
+def answers(connections: Connections) -> tuple[Handler[Any, Any], ...]:
     """What a front answers to such questions."""
 
-    def listed(body: Any) -> Any:
+    def listed(body: None) -> list[ProcessInfo]:
         return [each._replace(info=each.info[:_MOST_TEXT]) for each in connections.list()]
 
-    def killed(body: Any) -> Any:
-        connection_id, query_only, only_of = body
-        return connections.kill(int(connection_id), bool(query_only), only_of)
+    def killed(body: _Kill) -> Killed:
+        return connections.kill(*body)
 
-    return {_LIST: listed, _KILL: killed}
+    return Handler(_LIST, listed), Handler(_KILL, killed)
 
 
 # -- reaper ----------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@
     cache        row counts of all tables, by version       woken by "stats"
     queue        which tables are to be analyzed            woken by "stats"
     runner       has the most urgent ones analyzed          woken by "stats"
-    answering    the queue to people, when they ask         woken by "queue"
-    requests     analyses that sessions ask for             woken by "analyze"
+    shows        the queue to people, when they ask         woken by "analyzequeue"
+    analyzes     analyses that sessions ask for             woken by "analyze"
 
 Handlers are registered here, once: events/notifier.py has their ids.
 """
 
-from exuvia.base.clock import Clock
+from exuvia.base.clock import Clock, Loop
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
@@ -21,15 +21,12 @@ from exuvia.events.feed import Feed, Webhook
 from exuvia.events.notifier import Notifier
 from exuvia.kv.store import Store
 from exuvia.pipeline.spark import Spark
+from exuvia.stats import analyze_requests, queue
 from exuvia.stats.analyze import Analyzer
-from exuvia.stats.analyze_requests import Requests
 from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.ddl_handler import Following
 from exuvia.stats.queue import Queue
-from exuvia.stats.queue_rpc import QueueAnswering
-
-Loop = Campaign | Notifier | Webhook | StatsCache | Queue | Runner | QueueAnswering | Requests
 
 
 class Stats:
@@ -56,9 +53,9 @@ class Stats:
         )
         analyzer = Analyzer(store, schemas, campaign, clock, spark)
         self.analyst = analyst or analyzer
-        self.requests = Requests(store, campaign, analyzer, clock)
+        self.analyzes = analyze_requests.answering(store, campaign, analyzer, clock)
         self.runner = Runner(store, campaign, self.queue, self.analyst, spawn, wall_s)
-        self.answering = QueueAnswering(store, campaign, self.queue, clock)
+        self.shows = queue.answering(store, campaign, self.queue, clock)
         self.notifier = Notifier(store, campaign)
         for number, handler in (
             (notifier.STATS_META, Following(clock)),
@@ -70,5 +67,5 @@ class Stats:
 
     def loops(self) -> tuple[Loop, ...]:
         """Objects with `step(now)` and `channel`, each for a thread of its own."""
-        followers = (self.cache, self.queue, self.runner, self.answering, self.requests)
+        followers = (self.cache, self.queue, self.runner, self.shows, self.analyzes)
         return (self.campaign, self.notifier, self.webhook, *followers)

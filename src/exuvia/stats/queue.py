@@ -43,6 +43,15 @@ the list is built anew. So every change is one push in C. The top is kept true, 
 costs nothing.
 
 Thread-safe. After `close` every operation but `is_closed` and another `close` raises Closed.
+
+The queue is in one process; people ask for it on any node (cluster/questions.py). As JSON:
+
+    {"current_jobs": [{"type": "analyzeTable", "table_id": 104, "weight": 1.26, ...,
+                       "indicators": {"change_percentage": "100.00%", "table_size": "6000.00",
+                                      "last_analysis_duration": "30m0s"}, ...}],
+     "must_retry_tables": [], "exuvia_running": [], "exuvia_total": 1}
+
+`current_jobs` are the waiting ones by weight, the first of `exuvia_total`.
 """
 
 import heapq
@@ -50,12 +59,19 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.errors import Unavailable
 from exuvia.catalog import reader
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.questions import Asking, Check, OwnerAnswering, Stop, Topic
 from exuvia.events.notifier import NotReady
 from exuvia.events.schema_change import Kind, SchemaChange
+from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import facts, meta
@@ -308,14 +324,16 @@ FEW = 16  # tables that are quicker judged one by one
 MOST_ROWS = 10_000  # changed tables judged in one step
 
 
-class Shown(NamedTuple):
-    """The queue as people see it: jobs by weight, the first of `total`; those to be retried as
-    key -> table id."""
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue at `at_s` (seconds since 1970): waiting jobs by weight, the first of `total`; those
+    to be retried as key -> table id. Not `ready`: the owner builds one, or is told to have none."""
 
-    waiting: list[AnalysisJob]
-    running: list[AnalysisJob]
-    must_retry: dict[int, int]
-    total: int
+    at_s: float
+    ready: bool = False
+    waiting: list[AnalysisJob] = []
+    running: list[AnalysisJob] = []
+    must_retry: dict[int, int] = {}
+    total: int = 0
 
 
 class Queue:
@@ -525,12 +543,22 @@ class Queue:
 
     def shown(self, limit: int | None = None) -> Shown:
         """The most urgent waiting ones first, and all that run or are to be retried."""
+        at_s = self._wall_s()
+        if not self.is_ready:
+            return Shown(at_s=at_s)
         with self._lock:
             jobs, total = self._heap.items(), len(self._heap)
             running = sorted(self._running.values())
             retried = dict(sorted(self._must_retry.items()))
         most = total if limit is None else limit
-        return Shown(heapq.nsmallest(most, jobs), running, retried, total)
+        return Shown(
+            at_s=at_s,
+            ready=True,
+            waiting=heapq.nsmallest(most, jobs),
+            running=running,
+            must_retry=retried,
+            total=total,
+        )
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -544,3 +572,80 @@ class Queue:
 def _is_enabled(txn: Transaction) -> bool:
     names = ("tidb_enable_auto_analyze", "tidb_enable_auto_analyze_priority_queue")
     return all(variables.read_flag(txn, each) for each in names)
+
+
+# -- as people see it ------------------------------------------------------------------------------
+
+SHOWN: Topic[None, Shown] = Topic("analyzequeue", None, Shown, role="stats")
+MOST_LINES = 10_000
+SHOWN_S = 3.0
+
+
+def answering(
+    store: Store, campaign: Campaign, queue: Queue, clock: Clock
+) -> OwnerAnswering[None, Shown]:
+    """The owner's side of `ask`."""
+
+    def answer(_: None, stop: Stop) -> Shown:
+        return queue.shown(MOST_LINES)
+
+    def remove_former(txn: Transaction) -> None:
+        """What an older program asked and answered by; one that still runs shows nothing then."""
+        for name in ("asked", "answer"):
+            if txn.get(keys.meta("queue", name)) is not None:
+                txn.delete(keys.meta("queue", name))
+
+    return OwnerAnswering(store, campaign, SHOWN, answer, clock, remove_former)
+
+
+def ask(asking: Asking, check: Check = lambda: None, patience_s: float = SHOWN_S) -> Shown:
+    """The queue as its owner has it now. Raises Unavailable where no owner answers."""
+    return asking.ask_owner(SHOWN, None, patience_s, check)
+
+
+def page(shown: Shown) -> dict[str, object]:
+    """GET /stats/priority-queue, in TiDB's form. Raises Unavailable while there is no queue."""
+    if not shown.ready:
+        raise Unavailable("priority queue not initialized")
+    return {
+        "current_jobs": [_job(job, shown.at_s) for job in shown.waiting],
+        "must_retry_tables": list(shown.must_retry),
+        "exuvia_running": [_job(job, shown.at_s) for job in shown.running],
+        "exuvia_total": shown.total,
+    }
+
+
+def _job(job: AnalysisJob, at_s: float) -> dict[str, object]:
+    indicators = job.indicators(at_s)
+    return {
+        "type": kind_of(job),
+        "table_id": job.key,
+        "weight": job.weight,
+        "partition_ids": list(job.partitions),
+        "index_ids": list(job.indexes),
+        "partition_index_ids": {str(n): list(indexes) for n, indexes in job.missing},
+        "indicators": {
+            "change_percentage": f"{indicators.change:.2f}%",
+            "table_size": f"{indicators.size:.2f}",
+            "last_analysis_duration": duration(indicators.age_s),
+        },
+        "has_newly_added_index": job.has_new_index,
+    }
+
+
+def kind_of(job: AnalysisJob) -> str:
+    """What is analyzed: TiDB's words."""
+    if job.partitions:
+        return "analyzeDynamicPartition" if job.change else "analyzeDynamicPartitionIndex"
+    if job.partition:
+        return "analyzeStaticPartition" if job.change else "analyzeStaticPartitionIndex"
+    return "analyzeTable" if job.change else "analyzeIndex"
+
+
+def duration(seconds: float) -> str:
+    """Whole seconds as 1h0m5s."""
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{left}s"
+    return f"{minutes}m{left}s" if minutes else f"{left}s"

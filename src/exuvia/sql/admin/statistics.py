@@ -10,7 +10,6 @@ lock (stats/locked.py); UNLOCK STATS gives it back.
 
 import msgspec
 
-from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrAnalyzeMissColumn,
     ErrAnalyzeMissIndex,
@@ -20,16 +19,16 @@ from exuvia.base.mysql_errors import (
     ErrWrongObject,
 )
 from exuvia.catalog.table import Table
+from exuvia.cluster.questions import Asking
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.sql.admin.maintenance import existing_table
 from exuvia.sql.nodes.session import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
-from exuvia.stats import analyze_requests, locked, meta, records
-from exuvia.stats.analyze_requests import BUCKETS, TOP_N, AnalyzeOrder
+from exuvia.stats import locked, meta, records
+from exuvia.stats.analyze_requests import ANALYZE, BUCKETS, TOP_N, AnalyzeOrder
 from exuvia.stats.meta import Delta
 
-WAIT_S = 0.5
 _SAMPLED = 110_000
 _LIMITS = {
     "buckets": (1, 100_000),
@@ -55,7 +54,9 @@ def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
             if node.indexes is not None:
                 notes.append(Note("Warning", ErrUnknown.code, _BY_INDEX))
             notes += _rates(session, table, order)
-            _do(session, order)
+            services = session.services
+            asking = Asking(services.store, services.member, services.clock)
+            asking.ask_owner(ANALYZE, order, check=session.check_interrupt)
             session.services.plans.forget()
     result = Result()
     result.warnings = notes
@@ -175,46 +176,6 @@ def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]
                 )
             )
         return found
-
-
-# -- asking ----------------------------------------------------------------------------------------
-
-
-def _do(session: SessionApi, order: AnalyzeOrder) -> None:
-    """Have it done. Raises what the owner refuses, 1317."""
-    store, member = session.services.store, session.services.member
-    number = commit_beside(session, lambda txn: analyze_requests.ask(txn, member.id, order))
-    interrupted: Refused | None = None
-    while True:
-        seen = store.counter(analyze_requests.ANSWERED)
-        with store.read() as txn:
-            request = analyze_requests.get(txn, number)
-        if request is None or request.done:
-            break
-        if interrupted is None:
-            interrupted = _interrupted(session)
-            if interrupted is not None:
-                commit_beside(session, lambda txn: _stop(txn, number))
-        store.wait(analyze_requests.ANSWERED, seen, WAIT_S)
-    commit_beside(session, lambda txn: txn.delete(analyze_requests.key_of(number)))
-    if interrupted is not None:
-        raise interrupted
-    if request is not None and request.code:
-        raise Refused(request.code, request.state, request.text)
-
-
-def _stop(txn: Transaction, number: int) -> None:
-    request = analyze_requests.get(txn, number)
-    if request is not None and not request.done:
-        analyze_requests.put(txn, number, msgspec.structs.replace(request, stop=True))
-
-
-def _interrupted(session: SessionApi) -> Refused | None:
-    try:
-        session.check_interrupt()
-    except Refused as refused:
-        return refused
-    return None
 
 
 def commit_beside(session: SessionApi, write: Work[Answer]) -> Answer:

@@ -2,20 +2,23 @@
 
     SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/analysis_jobs.py
 
-The queue lives on the stats owner; it is asked for (stats/queue_rpc.py), so a query waits for its
-answer, a few milliseconds, or not at all where nobody owns statistics. A job that is to be retried
-has no score until it is queued again.
+The queue lives on the stats owner; it is asked for (cluster/questions.py), so a query waits for its
+answer, a few milliseconds; an owner that does not answer is a warning, and no rows. A job that is
+to be retried has no score until it is queued again.
 """
 
 from collections.abc import Iterable, Iterator
 
+from exuvia.base.errors import Unavailable
+from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import meta
 from exuvia.catalog.model import TableInfo
 from exuvia.catalog.temporal import shift_zone
+from exuvia.cluster.questions import Asking
 from exuvia.sql.information_schema.tables import all_tables, row_count
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
-from exuvia.stats import analysis_log, queue_rpc
+from exuvia.stats import analysis_log, queue
 from exuvia.stats.analysis_jobs import AnalysisJob, parts
 
 COLUMNS = (
@@ -28,9 +31,12 @@ _UNSCORED = 10
 
 def rows(context: Context) -> Iterable[Row]:
     """Running jobs, waiting ones by their score, and those to be retried."""
-    services = context.session.services
-    answer = queue_rpc.ask(services.store, services.clock)
-    if answer is None:
+    session = context.session
+    asking = Asking(session.services.store, session.services.member, session.services.clock)
+    try:
+        answer = queue.ask(asking, session.check_interrupt)
+    except Unavailable as error:
+        context.note(ErrUnknown.code, str(error))
         return
     names = _Names(context)
     for state, jobs in (("running", answer.running), ("waiting", answer.waiting)):

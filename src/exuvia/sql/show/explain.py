@@ -45,7 +45,7 @@ import msgspec
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
-from exuvia.cluster.questions import told_elsewhere
+from exuvia.cluster.questions import Asking, told_elsewhere
 from exuvia.ddl import explain as ddl_explain
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot
@@ -356,7 +356,8 @@ def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iter
         told = f"{size}, {pace.tell(work.rows)}"
         lines.append(["Reorg", f"{work.rows:.2f}", ddl_explain.runner(txn, work), work.what, told])
     services = session.services
-    elsewhere = partial(told_elsewhere, services.store, services.member, services.clock)
+    asking = Asking(services.store, services.member, services.clock)
+    elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
     for wait in ddl_explain.waits_of(txn, job, services.locks, elsewhere):
         lines.append(["Waits", "", "", wait, "now"])
     lines.append(

@@ -1,18 +1,20 @@
 """The queue as people see it, from any node: SQL and the status port."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Unavailable
-from exuvia.kv.memory import MemoryStore
-from exuvia.kv.store import Store
+from exuvia.cluster.questions import Asking
+from exuvia.kv import keys
 from exuvia.server.http import application
 from exuvia.server.metrics import Metrics
-from exuvia.stats import meta, queue_rpc
+from exuvia.stats import meta
 from exuvia.stats.analysis_jobs import Indicators, parts
 from exuvia.stats.meta import Delta
+from exuvia.stats.queue import SHOWN, Shown, ask, duration, page
 from support.node_processes import until
 from support.world import World, rows, run
 
@@ -57,7 +59,7 @@ def test_every_score_with_its_parts_from_any_node(world):
         assert total == pytest.approx(sum(scores))
     finally:
         other.close()
-    told = queue_rpc.priority_queue(world.store, SystemClock())
+    told = page(ask(asking(world)))
     (job,) = told["current_jobs"]
     assert job["table_id"] == number and job["type"] == "analyzeTable"
     assert job["indicators"] == {
@@ -70,28 +72,36 @@ def test_every_score_with_its_parts_from_any_node(world):
     until(lambda: rows(session, QUEUE) == [])
 
 
-def answer(store: Store) -> bytes | None:
-    """As it stands in the store."""
-    txn = store.begin()
-    found = txn.get(queue_rpc.ANSWER)
-    txn.rollback()
-    return found
+def asking(world) -> Asking:
+    return Asking(world.store, world.member, SystemClock())
 
 
-def test_nothing_is_written_while_nobody_asks(world):
-    queue_rpc.ask(world.store, SystemClock())
-    before = answer(world.store)
-    time.sleep(0.3)
-    assert before is not None and answer(world.store) == before
+def test_nothing_is_left_of_questions_nor_of_what_an_older_program_left(world):
+    ask(asking(world))
+    with world.store.read() as txn:
+        assert list(txn.scan(keys.span_of(SHOWN.prefix()))) == []
+        assert list(txn.scan(keys.span_of(keys.meta("queue")))) == []
 
 
-def test_without_an_owner_a_reader_does_not_wait_for_ever():
-    store = MemoryStore()
-    began = time.monotonic()
-    assert queue_rpc.ask(store, SystemClock(), patience_s=0.2) is None
-    assert 0.1 < time.monotonic() - began < 3
+def test_two_ask_at_once_and_each_is_answered(world):
+    with ThreadPoolExecutor(4) as people:
+        answers = list(people.map(ask, [asking(world)] * 8))
+    assert all(answer.ready for answer in answers)
+
+
+def test_without_an_owner_a_reader_is_told_so_and_does_not_wait_for_ever():
+    with World(owns=False) as front:
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=r"the owner of stats has not answered in 0\.2 s"):
+            ask(asking(front), patience_s=0.2)
+        assert 0.1 < time.monotonic() - began < 3
+        found = run(front.session(), QUEUE)
+        assert found.rows == []
+        assert [note.message for note in found.warnings] == [
+            "the owner of stats has not answered in 3 s"
+        ]
     with pytest.raises(Unavailable, match="not initialized"):
-        queue_rpc.priority_queue(store, SystemClock())
+        page(Shown(at_s=0.0))
 
 
 def test_the_status_port_answers_it_or_503():
@@ -115,4 +125,4 @@ def test_the_status_port_answers_it_or_503():
     ("seconds", "text"), [(0, "0s"), (59.6, "1m0s"), (1800, "30m0s"), (90061, "25h1m1s")]
 )
 def test_durations(seconds, text):
-    assert queue_rpc.duration(seconds) == text
+    assert duration(seconds) == text

@@ -6,26 +6,27 @@ from time import monotonic
 
 import pytest
 
-from exuvia.base.errors import Refused
+from exuvia.base.errors import Refused, Unavailable
+from exuvia.cluster import questions
+from exuvia.cluster.questions import Posted, posted
 from exuvia.kv.store import Store
-from exuvia.stats import analysis_log, analyze_requests
+from exuvia.stats import analysis_log
 from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
 from exuvia.stats.analyze import Analyzer
-from exuvia.stats.analyze_requests import Request
+from exuvia.stats.analyze_requests import ANALYZE
 from support.world import World, rows
 
 PATIENCE_S = 60.0
 
 
-def until(store: Store, channel: str, holds: Callable[[Request | None], bool]) -> None:
-    """Wait for the first request to be so: a look at a time, each of which gives its snapshot back,
+def until(store: Store, channel: str, holds: Callable[[Posted | None], bool]) -> None:
+    """Wait for the only question to be so: a look at a time, each of which gives its snapshot back,
     and sleep in between. Nobody else runs while a test looks in a loop."""
     deadline = monotonic() + PATIENCE_S
     while True:
         seen = store.counter(channel)
-        txn = store.begin()
-        found = analyze_requests.get(txn, 1)
-        txn.rollback()
+        with store.read() as txn:
+            found = next(iter(posted(txn, ANALYZE).values()), None)
         if holds(found):
             return
         assert monotonic() < deadline
@@ -46,7 +47,7 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
         txn.commit()
         asked = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
         asked.start()
-        until(store, analyze_requests.CHANNEL, lambda request: request is not None)
+        until(store, ANALYZE.name, lambda request: request is not None)
         with World(store):
             asked.join(PATIENCE_S)
             assert not asked.is_alive()
@@ -90,10 +91,43 @@ def test_an_interrupted_session_takes_its_request_back() -> None:
 
         asked = Thread(target=ask)
         asked.start()
-        until(store, analyze_requests.CHANNEL, lambda request: request is not None)
+        until(store, ANALYZE.name, lambda request: request is not None)
         s.interrupt()
-        until(store, analyze_requests.CHANNEL, lambda request: request is not None and request.stop)
+        until(store, ANALYZE.name, lambda request: request is not None and request.stop)
         with World(store):
             asked.join(PATIENCE_S)
         assert refused == [1317]
-        until(store, analyze_requests.CHANNEL, lambda request: request is None)
+        until(store, ANALYZE.name, lambda request: request is None)
+
+
+def test_a_kill_ends_the_wait_for_an_owner_that_there_is_not() -> None:
+    with World() as first:
+        rows(first.session(), "CREATE TABLE t (id INT PRIMARY KEY)")
+        store = first.store
+    first.stats.campaign.resign()
+    with World(store, owns=False) as front:
+        s = front.session()
+
+        def kill() -> None:
+            until(store, ANALYZE.name, lambda request: request is not None)
+            s.interrupt()
+
+        killed = Thread(target=kill)
+        killed.start()
+        with pytest.raises(Refused) as caught:
+            rows(s, "ANALYZE TABLE t")
+        killed.join()
+        assert caught.value.code == 1317
+        until(store, ANALYZE.name, lambda request: request is None)
+
+
+def test_nobody_who_could_do_it_is_said_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as first:
+        rows(first.session(), "CREATE TABLE t (id INT PRIMARY KEY)")
+        store = first.store
+    first.stats.campaign.resign()
+    monkeypatch.setattr(questions, "UNOWNED_S", 0.2)
+    with World(store, owns=False) as front:
+        with pytest.raises(Unavailable, match="no node owns stats"):
+            rows(front.session(), "ANALYZE TABLE t")
+        until(store, ANALYZE.name, lambda request: request is None)
