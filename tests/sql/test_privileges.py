@@ -278,7 +278,7 @@ def test_every_statement_that_is_tried_is_registered_under_its_first_word() -> N
         assert kind is not None, text
         first = "(" if text.lstrip().startswith("(") else text.split()[0].upper()
         assert first in kind.words.split(), text
-    assert set(STATEMENTS) - {type(node) for node, _ in tried} == {nodes.session.Unsupported}
+    assert set(STATEMENTS) - {type(node) for node, _ in tried} == {nodes.Unsupported}
 
 
 def test_every_word_that_has_a_reader_begins_a_registered_statement() -> None:
@@ -297,7 +297,7 @@ def test_every_class_of_node_is_a_registered_statement_or_a_part_of_one() -> Non
     }
     parts = {each for each in classes for part in named & classes if issubclass(each, part)}
     roots = {each for each in classes if each.__subclasses__()}
-    beside_the_tree = {nodes.rows.IntoFile}  # it hangs on the query it is written with
+    beside_the_tree = {nodes.IntoFile}  # it hangs on the query it is written with
     assert set(STATEMENTS) <= classes
     assert classes - parts - roots - set(STATEMENTS) == beside_the_tree
 

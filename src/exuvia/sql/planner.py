@@ -15,9 +15,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrTableaccessDenied
 from exuvia.sql.access.ranger import expressions_of
-from exuvia.sql.nodes import Delete, Insert, Update
-from exuvia.sql.nodes.rows import IntoFile
-from exuvia.sql.nodes.session import Statement
+from exuvia.sql.nodes import Delete, Insert, IntoFile, Statement, Update
 from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result

@@ -21,7 +21,7 @@ from exuvia.sql.access.choose import Shares, WantedOrder, choose, follows
 from exuvia.sql.access.paths import PathRows, in_partitions
 from exuvia.sql.access.ranger import Terms, expressions_of, terms_of
 from exuvia.sql.access.single_table import TableSource
-from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.expressions import Compiled, ConstantOf, comparer, constant_of
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced

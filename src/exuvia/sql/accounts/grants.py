@@ -52,7 +52,7 @@ from exuvia.sql.accounts.rows import (
 )
 from exuvia.sql.accounts.users import Name, change, named
 from exuvia.sql.accounts.users import shown as quoted
-from exuvia.sql.nodes.accounts import (
+from exuvia.sql.nodes import (
     CreateRole,
     DropRole,
     Grant,

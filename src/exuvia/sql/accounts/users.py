@@ -20,7 +20,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.accounts.rows import move, put_account, remove
-from exuvia.sql.nodes.accounts import (
+from exuvia.sql.nodes import (
     AlterUser,
     CreateUser,
     DropUser,

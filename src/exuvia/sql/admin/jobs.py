@@ -23,14 +23,14 @@ from exuvia.ddl.job import ROW_COLUMNS, Job, sub_rows
 from exuvia.events import notifier
 from exuvia.events.notifier import skip, skipped, troubles
 from exuvia.pipeline.settings import Own
-from exuvia.sql.nodes import Tree
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     AdminAlterJob,
     AdminJobs,
     AdminShowDdlJobQueries,
     AdminShowDdlJobs,
     AdminShowDdlNotifier,
     AdminSkipEvent,
+    Tree,
 )
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select import relational

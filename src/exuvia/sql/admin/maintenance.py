@@ -29,8 +29,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg
 from exuvia.kv.packet import Span
 from exuvia.pipeline.reorg import TableRule
-from exuvia.sql.nodes import TableName
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     AdminCheckIndex,
     AdminChecksum,
     AdminCheckTable,
@@ -39,6 +38,7 @@ from exuvia.sql.nodes.session import (
     AdminShowNextRowId,
     Do,
     TableMaintenance,
+    TableName,
 )
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select import relational

@@ -22,7 +22,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Asking
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.sql.admin.maintenance import existing_table
-from exuvia.sql.nodes.session import AnalyzeTable, DropStats, LockStats
+from exuvia.sql.nodes import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 from exuvia.stats import locked, meta, records

@@ -2,8 +2,8 @@
 guesses.
 
     literals, names, parameters, variables    bind/literals.py
-    operators; comparison domains             bind/operators.py, bind/compare.py
-    calls of functions, CASE, LIKE            bind/calls.py
+    operators, CASE, comparison domains       bind/operators.py
+    calls of functions, LIKE                  bind/calls.py
     aggregates, windows, subqueries           bind/aggregates.py
     casts and collations                      bind/cast.py        result types: types.py
 
@@ -18,14 +18,12 @@ from exuvia.base.types import Family, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls
+from exuvia.sql.bind import calls as bind_moments
 from exuvia.sql.bind import calls as bind_sequences
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import literals as bind_literals
-from exuvia.sql.bind import moment_literals as bind_moment_literals
-from exuvia.sql.bind import moments as bind_moments
 from exuvia.sql.bind import operators as bind_operators
-from exuvia.sql.bind.defaults import default_of
-from exuvia.sql.bind.literals import text_constant
+from exuvia.sql.bind.literals import default_of, text_constant
 from exuvia.sql.bind.scope import BINDERS, Binder, Field, Scope, fields_of
 from exuvia.sql.expr import (
     COERCIBLE,
@@ -121,8 +119,8 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         return bind_groups.aggregate(name, tree.expressions, scope)
     if name in bind_moments.UNIT_CALLS:
         return bind_moments.by_unit(name, tree.expressions, scope)
-    if name in bind_moment_literals.LITERALS:
-        return bind_moment_literals.literal(name, tree.expressions[0].name, scope)
+    if name in bind_literals.MOMENT_LITERALS:
+        return bind_literals.moment_literal(name, tree.expressions[0].name, scope)
     if name == "values":
         return _inserted_value(tree, scope)
     if name == "default":

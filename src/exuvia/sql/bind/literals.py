@@ -1,22 +1,37 @@
-"""Literals, names, parameters and variables as typed expressions."""
+"""Literals, names, parameters and variables as typed expressions.
+
+DATE 'text', TIME 'text' and TIMESTAMP 'text' are held to their forms, unlike CAST. The type keeps
+as many fractional digits as are written; what does not have the form, or is no moment, is 1292.
+
+DEFAULT(column) is the column's default as a value, whatever the row holds.
+"""
 
 import math
+import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
+    ErrBadField,
     ErrIllegalValueForType,
+    ErrNoDefaultForField,
     ErrNotSupportedYet,
+    ErrTruncatedWrongValue,
     ErrUnknownSystemVariable,
 )
 from exuvia.base.types import FieldType
+from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import literal, whole
+from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.scope import Binder, Scope
+from exuvia.sql.bind.scope import Binder, Field, Scope
+from exuvia.sql.env import PlainEnv
+from exuvia.sql.evaluate.compile import evaluate_constant
 from exuvia.sql.expr import (
     COERCIBLE,
     IGNORABLE,
@@ -24,6 +39,7 @@ from exuvia.sql.expr import (
     NUMERIC,
     SYSTEM,
     Assign,
+    Cast,
     Constant,
     Expr,
     Parameter,
@@ -31,6 +47,7 @@ from exuvia.sql.expr import (
 )
 from exuvia.sql.parse.literals import bytes_of, position_of
 from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.parse.text import parse_expression
 
 
 def _literal(tree: exp.Literal, scope: Scope) -> Expr:
@@ -170,3 +187,91 @@ BINDERS: dict[type, Binder] = {
     exp.SessionParameter: _system_variable,
     exp.PropertyEQ: _assignment,
 }
+
+
+# -- moment literals -------------------------------------------------------------------------------
+
+_DAY = r"0*\d{1,4}([^\d]0*\d{1,2}){2}"
+MOMENT_LITERALS = {
+    "date_literal": ("date", rf"({_DAY})|(\d{{2,4}}(\d{{2}}){{2}})"),
+    "timestamp_literal": (
+        "datetime",
+        rf"{_DAY}\s+(0*\d{{0,2}}([^\d]0*\d{{1,2}}){{2}})?(\.\d*)?",
+    ),
+    "time_literal": (
+        "time",
+        r"-?(((\d{1,2}\s+)?0*\d{0,3}(:0*\d{1,2}){0,2})|(\d{1,7}))?(\.\d*)?",
+    ),
+}
+
+
+def moment_literal(name: str, text: str, scope: Scope) -> Expr:
+    """The constant of a date or time. Raises 1292."""
+    word, form = MOMENT_LITERALS[name]
+    digits = min(6, len(text.strip().rpartition(".")[2])) if "." in text else 0
+    kind = _type_of(word, digits)
+    given = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
+    value = evaluate_constant(given, PlainEnv())
+    if value is None or not re.fullmatch(form, text.strip()):
+        raise ErrTruncatedWrongValue.with_text(f"Incorrect {word} value: '{text}'")
+    return Constant(type=kind, coercibility=COERCIBLE, value=value)
+
+
+def _type_of(word: str, digits: int) -> FieldType:
+    if word == "date":
+        return types.DATE
+    return types.time(digits) if word == "time" else types.datetime(digits)
+
+
+# -- defaults --------------------------------------------------------------------------------------
+
+
+def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
+    """The expression. Raises 1054, 1364 where the column has none."""
+    named = arguments[0] if len(arguments) == 1 else None
+    if not isinstance(named, exp.Column):
+        raise Misplaced(")")
+    column = _field(named, scope).column
+    if column is None:
+        raise ErrNoDefaultForField(named.name)
+    if column.default_is_expr or values.is_current_timestamp(column):
+        return scope.bind(parse_expression(str(column.default)))
+    return _constant(column)
+
+
+def is_own_default(tree: exp.Expression, name: str) -> bool:
+    """Whether a tree is DEFAULT(column) of the column with that name (lower case)."""
+    return any(named is not None and named.name.lower() == name for named in [_asked(tree)])
+
+
+def asks_generated_default(tree: exp.Expression, table: TableInfo) -> bool:
+    """Whether DEFAULT(column) of a generated column stands somewhere in a tree."""
+    generated = {each.name.L for each in table.cols if each.is_generated}
+    if not generated:
+        return False
+    asked = [_asked(each) for each in tree.find_all(exp.Anonymous)]
+    return any(named is not None and named.name.lower() in generated for named in asked)
+
+
+def _asked(tree: exp.Expression) -> exp.Column | None:
+    if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "DEFAULT":
+        return None
+    named = tree.expressions[0] if len(tree.expressions) == 1 else None
+    return named if isinstance(named, exp.Column) else None
+
+
+def _field(named: exp.Column, scope: Scope) -> Field:
+    wide: Scope | None = scope
+    while wide is not None:
+        found = wide.find(named.name, named.table)
+        if found is not None:
+            return found
+        wide = wide.parent
+    raise ErrBadField(named.name, scope.clause)
+
+
+def _constant(column: ColumnInfo) -> Constant:
+    value = values.default_of(column)
+    if value is None and column.not_null and not column.generated_expr_string:
+        raise ErrNoDefaultForField(column.name.O)
+    return Constant(type=column.type, coercibility=IMPLICIT, value=value)

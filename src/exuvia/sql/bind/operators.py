@@ -1,31 +1,442 @@
-"""Logic, arithmetic, bits and intervals: types of operands and results.
+"""Operators: types of operands and results of comparison, choice, logic, arithmetic, intervals.
 
-Comparison is in bind/compare.py.
+The domain in which two expressions compare:
+
+comparison of            happens as
+two strings              strings, in the winning collation
+two whole numbers        integers
+exact numbers            DECIMAL
+a date or time with a string, or with a number that is constant     the date or time
+everything else          DOUBLE
+
+Choice is CASE, IF, COALESCE and their like: several values, one type.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
-from exuvia.base.mysql_errors import ErrNotSupportedYet
+from exuvia.base.mysql_errors import (
+    ErrNotSupportedYet,
+    ErrOperandColumns,
+    ErrWrongParamcountToNativeFct,
+)
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
-from exuvia.sql.bind import compare as bind_compare
 from exuvia.sql.bind.cast import (
     cast,
+    charset_of,
     condition,
     fold,
+    merged_collation,
+    to_bytes,
+    to_date,
     to_datetime,
     to_double,
     to_integer,
+    to_json,
     to_number,
     to_text,
+    to_time,
 )
-from exuvia.sql.bind.compare import boolean, joined
 from exuvia.sql.bind.scope import Binder, Scope
-from exuvia.sql.expr import COERCIBLE, Call, Constant, Expr
+from exuvia.sql.expr import (
+    COERCIBLE,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Outer,
+    Parameter,
+    Subquery,
+    is_constant,
+)
 from exuvia.sql.parse.syntax_error import Misplaced
+
+_SIGNS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+
+
+def boolean(name: str, *arguments: Expr, extra: tuple[object, ...] = ()) -> Expr:
+    """A call whose result is 1, 0 or NULL."""
+    return fold(Call(type=types.BOOLEAN, function=name, arguments=arguments, extra=extra))
+
+
+def joined(name: str, terms: Sequence[Expr]) -> Expr:
+    """AND, OR or XOR of them all, in their order; as deep as its logarithm."""
+    while len(terms) > 1:
+        pairs = range(0, len(terms) - 1, 2)
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [*(boolean(name, terms[n], terms[n + 1]) for n in pairs), *odd]
+    return terms[0]
+
+
+def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
+    """The arguments in the domain in which they compare, and the collation they compare in."""
+    if any(is_year(each) for each in arguments):
+        arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
+    if any(_is_bits(each) for each in arguments):
+        arguments = [_as_bits(each) for each in arguments]
+    present = [each for each in arguments if each.type.Tp != TypeCode.NULL]
+    families = {each.family for each in present}
+    if families & types.TEMPORAL:
+        found = _temporal(arguments, present, families)
+        if found is not None:
+            return found, "binary"
+    if Family.JSON in families:
+        return tuple(_as_json(each) for each in arguments), "binary"
+    if present and all(types.is_text_like(each.type) for each in present):
+        return _texts(arguments, operation)
+    if families <= types.WHOLE:
+        return tuple(arguments), "binary"
+    numbers = [to_number(each) for each in arguments]
+    if any(each.family is Family.FLOAT for each in numbers):
+        return tuple(to_double(each) for each in numbers), "binary"
+    return tuple(numbers), "binary"
+
+
+def is_year(expr: Expr) -> bool:
+    """Whether it is a column of years."""
+    return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.YEAR
+
+
+def _is_bits(expr: Expr) -> bool:
+    return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.BIT
+
+
+def _as_bits(expr: Expr) -> Expr:
+    """Constant bytes beside a BIT column are its bits, as a hexadecimal literal's are."""
+    if not isinstance(expr, Constant | Parameter) or expr.family is not Family.BYTES:
+        return expr
+    if isinstance(expr, Constant) and expr.hexadecimal:
+        return expr
+    return fold(Call(type=types.integer(20, True), function="bits_of", arguments=(expr,)))
+
+
+def _whole_year(expr: Expr) -> Expr:
+    """A constant number beside a year: 1 to 99 are years of this century or the last."""
+    if not isinstance(expr, Constant | Parameter) or expr.family not in types.WHOLE:
+        return expr
+    kind = types.integer(20, expr.type.unsigned)
+    return fold(Call(type=kind, function="whole_year", arguments=(expr,)))
+
+
+def _texts(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
+    collate, _ = merged_collation(arguments, operation, needed=True)
+    if collate == "binary":
+        return tuple(to_bytes(each) for each in arguments), "binary"
+    return tuple(to_text(each, collate) for each in arguments), collate
+
+
+def _temporal(
+    arguments: Sequence[Expr], present: Sequence[Expr], families: set[Family | None]
+) -> tuple[Expr, ...] | None:
+    others = [each for each in present if each.family not in types.TEMPORAL]
+    readable = all(types.is_text_like(each.type) or is_constant(each) for each in others)
+    if not readable:
+        return None
+    temporal = families & types.TEMPORAL
+    if temporal == {Family.DATE} and not others:
+        return tuple(arguments)
+    if temporal == {Family.DATE} and all(_is_day(each) for each in others):
+        return tuple(to_date(each) for each in arguments)
+    if temporal == {Family.TIME}:
+        if any(not types.is_text_like(each.type) for each in others):
+            return None
+        return tuple(to_time(each) for each in arguments)
+    return tuple(to_datetime(each) for each in arguments)
+
+
+def _is_day(expr: Expr) -> bool:
+    """Whether a constant text is a date without a time, so that DATE columns compare as they
+    stand."""
+    if not isinstance(expr, Constant):
+        return False
+    moment = to_datetime(expr)
+    day_only = isinstance(moment, Constant) and isinstance(moment.value, int)
+    return day_only and moment.value & ((1 << 37) - 1) == 0  # type: ignore[attr-defined]
+
+
+def _as_json(expr: Expr) -> Expr:
+    if types.is_text_like(expr.type):
+        quoted = Call(type=types.text(65535), function="json_quote", arguments=(to_text(expr),))
+        return to_json(fold(quoted))
+    return to_json(expr)
+
+
+def compare(name: str, left: Expr, right: Expr) -> Expr:
+    """A comparison of two expressions."""
+    operands, collate = comparable((left, right), name)
+    return boolean(name, *operands, extra=(collate,))
+
+
+def _comparison(tree: exp.Binary, scope: Scope) -> Expr:
+    name = _SIGNS[type(tree)]
+    left, right = tree.this, tree.expression
+    if isinstance(right, exp.Any | exp.All):
+        return _quantified(name, tree, scope)
+    if is_row(left) or is_row(right):
+        return _rows(name, left, right, scope)
+    return compare(name, scope.bind(left), scope.bind(right))
+
+
+def is_row(tree: exp.Expression) -> bool:
+    """(a, b) or ROW(a, b), in parentheses or not."""
+    inner: Any = tree.unnest()
+    named = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
+    return isinstance(inner, exp.Tuple) or named
+
+
+def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) -> Expr:
+    """(a, b) = (c, d) is a = c AND b = d; < and > compare part by part."""
+    lefts, rights = _members(left, scope), _members(right, scope)
+    same = not (is_row(left) and is_row(right)) or _shape(left) == _shape(right)
+    if len(lefts) != len(rights) or not same:
+        raise ErrOperandColumns(len(parts_of(left)))
+    return _by_parts(name, list(zip(lefts, rights, strict=True)))
+
+
+def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
+    """The members of a row; those of a query's only row are queries of one column."""
+    inner = tree
+    while isinstance(inner, exp.Paren | exp.Subquery):
+        inner = inner.this
+    if not isinstance(inner, exp.Query) or scope.query is None:
+        return [scope.bind(part) for part in _leaves(tree)]
+    planned = scope.query(inner, scope)
+    return [planned.member(n) for n in range(len(planned.columns))]
+
+
+def _by_parts(name: str, bound: list[tuple[Expr, Expr]]) -> Expr:
+    if name in ("=", "<=>"):
+        found = compare(name, *bound[0])
+        for pair in bound[1:]:
+            found = boolean("and", found, compare(name, *pair))
+        return found
+    if name == "!=":
+        return boolean("not", _by_parts("=", bound))
+    strict = name[0]
+    found = compare(name, *bound[-1])
+    for a, b in reversed(bound[:-1]):
+        same = boolean("and", compare("=", a, b), found)
+        found = boolean("or", compare(strict, a, b), same)
+    return found
+
+
+def parts_of(tree: exp.Expression) -> list[exp.Expression]:
+    """The members of a row, or the expression alone."""
+    return list(tree.unnest().expressions) if is_row(tree) else [tree]
+
+
+def _leaves(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The members of a row that are no rows: (1, (2, 3)) compares as (1, 2, 3)."""
+    for part in parts_of(tree):
+        if is_row(part):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
+def _shape(tree: exp.Expression) -> tuple[Any, ...]:
+    """How rows are nested, which both sides of a comparison must be alike."""
+    return tuple(_shape(part) if is_row(part) else () for part in parts_of(tree))
+
+
+def _quantified(name: str, tree: exp.Binary, scope: Scope) -> Expr:
+    right = tree.expression
+    kind = "any" if isinstance(right, exp.Any) else "all"
+    return _membership(kind, name, [scope.bind(tree.this)], right.this, scope)
+
+
+def _membership(
+    kind: str, sign: str, operands: list[Expr], inner: exp.Expression, scope: Scope
+) -> Expr:
+    while isinstance(inner, exp.Paren | exp.Subquery) and not inner.args.get("alias"):
+        inner = inner.this
+    if scope.query is None or not isinstance(inner, exp.Query):
+        raise ErrNotSupportedYet("subquery here")
+    planned = scope.query(inner, scope)
+    if len(planned.columns) != len(operands):
+        raise ErrOperandColumns(len(operands))
+    return Subquery(
+        type=types.BOOLEAN, kind=kind, query=planned, operands=tuple(operands), operator=sign
+    )
+
+
+def _in(tree: exp.In, scope: Scope) -> Expr:
+    inner = tree.args.get("query")
+    if inner is not None:
+        operands = [scope.bind(each) for each in parts_of(tree.this)]
+        return _membership("in", "=", operands, inner, scope)
+    items = tree.expressions
+    if not items:
+        raise Misplaced(")")
+    if is_row(tree.this):
+        return joined("or", [_rows("=", tree.this, item, scope) for item in items])
+    return membership(scope.bind(tree.this), [scope.bind(item) for item in items])
+
+
+def membership(needle: Expr, items: Sequence[Expr]) -> Expr:
+    """needle IN (items): one domain where all agree, else a chain of comparisons."""
+    kinds = {types.is_text_like(each.type) for each in items if each.type.Tp != TypeCode.NULL}
+    if len(kinds) > 1:
+        return joined("or", [compare("=", needle, item) for item in items])
+    operands, collate = comparable((needle, *items), "in")
+    fixed = all(is_constant(item) for item in operands[1:])
+    return boolean("in", *operands, extra=(collate, fixed))
+
+
+def _between(tree: exp.Between, scope: Scope) -> Expr:
+    value, low, high = (
+        scope.bind(each) for each in (tree.this, tree.args["low"], tree.args["high"])
+    )
+    (value, low, high), collate = comparable((value, low, high), "between")
+    least = boolean(">=", value, low, extra=(collate,))
+    most = boolean("<=", value, high, extra=(collate,))
+    return boolean("and", least, most)
+
+
+COMPARISON: dict[type, Binder] = {
+    **dict.fromkeys(_SIGNS, _comparison),
+    exp.In: _in,
+    exp.Between: _between,
+}
+
+
+# -- choice ----------------------------------------------------------------------------------------
+
+Special = Callable[[str, list[Expr], Scope], Expr]
+
+
+def branches(values: Sequence[Expr], operation: str) -> tuple[list[Expr], FieldType, int]:
+    """Values that end in one result: converted, with their common type."""
+    collate, coercibility = merged_collation(values, operation, needed=False)
+    texts = any(value.family is Family.STRING for value in values)
+    pair = (charset_of(collate), collate) if texts and collate != "binary" else None
+    kind = types.merged([value.type for value in values], pair)
+    if kind.Tp == TypeCode.NULL:
+        return list(values), kind, coercibility
+    kind = evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512))
+    return [_into(value, kind) for value in values], kind, coercibility
+
+
+def _into(value: Expr, kind: FieldType) -> Expr:
+    family = types.family_of(kind)
+    if family is Family.STRING:
+        return to_text(value, kind.Collate)
+    if family is Family.BYTES:
+        return to_bytes(value)
+    if value.family is family and family is not Family.DECIMAL:
+        return value
+    return cast(value, kind)
+
+
+def _case(tree: exp.Case, scope: Scope) -> Expr:
+    conditions: list[Expr] = []
+    values: list[Expr] = []
+    subject = None if tree.this is None else scope.bind(tree.this)
+    for branch in tree.args["ifs"]:
+        test = scope.bind(branch.this)
+        if subject is None:
+            conditions.append(condition(test))
+        else:
+            conditions.append(compare("=", _as_text(subject, test), test))
+        values.append(scope.bind(branch.args["true"]))
+    otherwise = tree.args.get("default")
+    values.append(scope.bind(exp.Null() if otherwise is None else otherwise))
+    return chosen(conditions, values)
+
+
+def _as_text(subject: Expr, test: Expr) -> Expr:
+    """CASE json WHEN 'text' compares text in MySQL, so JSON's null is found as 'null'."""
+    if subject.family is Family.JSON and types.is_text_like(test.type):
+        return to_text(subject, test.type.Collate)
+    return subject
+
+
+def chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
+    """CASE WHEN conditions THEN values ELSE the last value."""
+    converted, kind, coercibility = branches(values, "case")
+    arguments: list[Expr] = []
+    for test, value in zip(conditions, converted, strict=False):
+        arguments += [test, value]
+    arguments.append(converted[-1])
+    return fold(
+        Call(type=kind, coercibility=coercibility, function="case", arguments=tuple(arguments))
+    )
+
+
+def _if(tree: exp.If, scope: Scope) -> Expr:
+    if tree.args.get("true") is None or tree.args.get("false") is None:
+        raise ErrWrongParamcountToNativeFct("if")
+    values = [scope.bind(tree.args["true"]), scope.bind(tree.args["false"])]
+    return chosen([condition(scope.bind(tree.this))], values)
+
+
+def _coalesce(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 2 if name == "ifnull" else 1, 2 if name == "ifnull" else -1)
+    converted, kind, coercibility = branches(arguments, name)
+    return fold(
+        Call(type=kind, coercibility=coercibility, function="coalesce", arguments=tuple(converted))
+    )
+
+
+def _null_if(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 2, 2)
+    value = arguments[0]
+    same = compare("=", *arguments)
+    kind = evolve(value.type, Flag=value.type.Flag & ~1)
+    return fold(
+        Call(type=kind, coercibility=value.coercibility, function="nullif", arguments=(value, same))
+    )
+
+
+def _is_null_call(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 1, 1)
+    return boolean("is null", arguments[0])
+
+
+def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
+    expect(name, arguments, 2, -1)
+    temporal = {argument.family for argument in arguments} & types.TEMPORAL
+    if temporal and all(
+        argument.family in types.TEMPORAL or types.is_text_like(argument.type)
+        for argument in arguments
+    ):
+        operands, collate = comparable(arguments, name)
+        kind = operands[0].type
+        converted = list(operands)
+    else:
+        converted, kind, _ = branches(arguments, name)
+        _, collate = comparable(converted, name)
+    return fold(Call(type=kind, function=name, arguments=tuple(converted), extra=(collate,)))
+
+
+def expect(name: str, arguments: Sequence[object], least: int, most: int) -> None:
+    """1582 for another number of arguments; `most` -1 is any."""
+    if len(arguments) < least or (most >= 0 and len(arguments) > most):
+        raise ErrWrongParamcountToNativeFct(name)
+
+
+CHOICE_CALLS: dict[str, Special] = {
+    "coalesce": _coalesce,
+    "greatest": _extreme,
+    "ifnull": _coalesce,
+    "isnull": _is_null_call,
+    "least": _extreme,
+    "nullif": _null_if,
+}
+CHOICE: dict[type, Binder] = {exp.Case: _case, exp.If: _if}
+
 
 _ARITHMETIC: dict[type, str] = {
     exp.Add: "+",
@@ -151,7 +562,7 @@ def _inverted(tree: exp.BitwiseNot, scope: Scope) -> Expr:
 
 def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr:
     """moment + INTERVAL amount unit."""
-    from exuvia.sql.functions.interval import CLOCK_UNITS, UNITS, digits_of
+    from exuvia.sql.functions.moment import CLOCK_UNITS, UNITS, digits_of
 
     unit = interval.args["unit"].name.upper() if interval.args.get("unit") else ""
     if unit not in UNITS or interval.this is None:
@@ -179,7 +590,7 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
 
 BINDERS: dict[type, Binder] = {
     **dict.fromkeys(_LOGIC, _logic),
-    **bind_compare.BINDERS,
+    **COMPARISON,
     **dict.fromkeys(_ARITHMETIC, _chain(_arithmetic, _ARITHMETIC)),
     **dict.fromkeys(_BITS, _chain(_bitwise, _BITS)),
     exp.Not: _not,

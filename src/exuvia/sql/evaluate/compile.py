@@ -16,9 +16,8 @@ from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.sql.env import Compiled, Env, PlainEnv
 from exuvia.sql.evaluate.bounded import GROWING, bounded
-from exuvia.sql.evaluate.cast import caster, number_from_text
+from exuvia.sql.evaluate.cast import caster, number_from_text, text_of
 from exuvia.sql.evaluate.operators import OPERATORS
-from exuvia.sql.evaluate.texts import text_of
 from exuvia.sql.expr import (
     Assign,
     Call,

@@ -1,37 +1,469 @@
 """All operators by name, and those that go by a collation, a unit or the types of their arguments.
+LIKE and REGEXP are in evaluate/match.py.
 
-logic, comparison, CASE    evaluate/logic.py        LIKE, REGEXP    evaluate/match.py
-arithmetic, bits           evaluate/arithmetic.py
+Logic is three-valued; text is compared by its collation's key:
 
-moment + INTERVAL amount unit.
+    AND     0 if either is 0, else NULL if either is NULL, else 1          (OR, XOR likewise)
+    = < ..  NULL if either is NULL
+    <=>     never NULL
 
-of a DATE, DATETIME or TIME    the same family; NULL and 1441 outside the calendar
-of a text or a number          a text: the date alone where it was one and the unit is of days,
-                               the fraction only where there is one
+Arithmetic and bits:
+
+    + - *   integers: 1690 beyond 64 bits; decimals exact, 1690 beyond 81 digits before the point;
+            doubles: 1690 where infinite
+    / DIV % NULL for a zero divisor, with 1365; a decimal quotient keeps whole words of nine digits
+    & | ^   on 64 unsigned bits
+
+moment + INTERVAL amount unit:
+
+    of a DATE, DATETIME or TIME    the same family; NULL and 1441 outside the calendar
+    of a text or a number          a text: the date alone where it was one and the unit is of days,
+                                   the fraction only where there is one
 """
 
+import math
+import operator
 import re
 from collections.abc import Callable
+from decimal import ROUND_DOWN, Decimal
 
 from exuvia.base.interruption import check
-from exuvia.base.mysql_errors import ErrDatetimeFunctionOverflow
+from exuvia.base.mysql_errors import (
+    ErrDataOutOfRange,
+    ErrDatetimeFunctionOverflow,
+    ErrDivisionByZero,
+)
 from exuvia.base.types import Family, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.collation import collation, weights
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.env import Compiled, Env, Maker, Row
-from exuvia.sql.evaluate import arithmetic as evaluate_arithmetic
-from exuvia.sql.evaluate import logic as evaluate_logic
 from exuvia.sql.evaluate import match as evaluate_match
-from exuvia.sql.evaluate.arithmetic import binary
-from exuvia.sql.evaluate.cast import moment_from_text
-from exuvia.sql.evaluate.logic import comparison
-from exuvia.sql.expr import Call
-from exuvia.sql.functions import interval, json_functions
+from exuvia.sql.evaluate.cast import (
+    DIGITS,
+    LEAST_INT,
+    MOST_INT,
+    MOST_UINT,
+    moment_from_text,
+    operation,
+)
+from exuvia.sql.expr import Call, Expr
+from exuvia.sql.functions import json_functions
+from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.text import find_text
 from exuvia.sql.types import family_of
 
+_MOST_WHOLE = 81  # digits before the point: nine words of nine
+
+
+# -- arithmetic and bits ---------------------------------------------------------------------------
+
+
+def _held(
+    run: Callable[[Value, Value], Value], call: Call, sign: str
+) -> Callable[[Value, Value], Value]:
+    family = family_of(call.type)
+    if family is Family.FLOAT:
+
+        def double(a: Value, b: Value) -> float:
+            try:
+                found = run(a, b)
+            except OverflowError:
+                found = math.inf
+            if math.isinf(found) or math.isnan(found):
+                raise ErrDataOutOfRange("DOUBLE", operation(call, sign, (a, b)))
+            return float(found)
+
+        return double
+    if family is Family.DECIMAL:
+
+        def exact(a: Value, b: Value) -> Value:
+            found = run(a, b)
+            if found.adjusted() >= _MOST_WHOLE:
+                raise ErrDataOutOfRange("DECIMAL", operation(call, sign, (a, b)))
+            return found
+
+        return exact
+    unsigned = family is Family.UINT
+    least, most = (0, MOST_UINT) if unsigned else (LEAST_INT, MOST_INT)
+    what = "BIGINT UNSIGNED" if unsigned else "BIGINT"
+
+    def whole(a: Value, b: Value) -> int:
+        found = run(a, b)
+        if found < least or found > most:
+            raise ErrDataOutOfRange(what, operation(call, sign, (a, b)))
+        return int(found)
+
+    return whole
+
+
+def _arithmetic(sign: str) -> Maker:
+    plain = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
+    exact = {"+": DIGITS.add, "-": DIGITS.subtract, "*": DIGITS.multiply}[sign]
+
+    def make(call: Call, arguments: list[Compiled]) -> Compiled:
+        run = exact if family_of(call.type) is Family.DECIMAL else plain
+        return binary(_held(run, call, sign), arguments)
+
+    return make
+
+
+def binary(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
+    """A closure of two operands; NULL where either is."""
+    left, right = arguments
+
+    def apply(row: Row, env: Env) -> Value:
+        a = left(row, env)
+        if a is None:
+            return None
+        b = right(row, env)
+        return None if b is None else run(a, b)
+
+    return apply
+
+
+_WORD = 9  # digits of one word of MySQL's decimals
+
+
+def _words(digits: int) -> int:
+    return -(-digits // _WORD) * _WORD
+
+
+def divide(left: Decimal, right: Decimal) -> Decimal:
+    """MySQL's decimal quotient: cut after whole words of nine digits, at least four digits more."""
+    a, b = left.as_tuple().exponent, right.as_tuple().exponent
+    s1 = -a if isinstance(a, int) and a < 0 else 0
+    s2 = -b if isinstance(b, int) and b < 0 else 0
+    w1, w2 = _words(s1), _words(s2)
+    more = max(0, 4 - (w1 - s1 + w2 - s2))
+    scale = _words(w1 + w2 + more)
+    return DIGITS.divide(left, right).quantize(Decimal(1).scaleb(-scale), ROUND_DOWN, DIGITS)
+
+
+def _division(call: Call, arguments: list[Compiled]) -> Compiled:
+    run = _held(operator.truediv if call.type.Tp == 5 else divide, call, "/")
+    return _unless_zero(run, arguments)
+
+
+def _unless_zero(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+
+    def apply(row: Row, env: Env) -> Value:
+        a, b = left(row, env), right(row, env)
+        if a is None or b is None:
+            return None
+        if b == 0:
+            env.warn(ErrDivisionByZero)
+            return None
+        return run(a, b)
+
+    return apply
+
+
+def _whole_quotient(a: Value, b: Value) -> int:
+    if isinstance(a, int) and isinstance(b, int):
+        found = abs(a) // abs(b)
+        return found if (a < 0) == (b < 0) else -found
+    left, right = DIGITS.create_decimal(a), DIGITS.create_decimal(b)
+    return int(DIGITS.divide(left, right).to_integral_value(ROUND_DOWN))
+
+
+def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
+    return _unless_zero(_held(_whole_quotient, call, "DIV"), arguments)
+
+
+def _remainder(a: Value, b: Value) -> Value:
+    if isinstance(a, float) or isinstance(b, float):
+        return math.fmod(a, b)
+    if isinstance(a, int) and isinstance(b, int):
+        found = abs(a) % abs(b)
+        return -found if a < 0 else found
+    return DIGITS.remainder(DIGITS.create_decimal(a), DIGITS.create_decimal(b))
+
+
+def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
+    return _unless_zero(_remainder, arguments)
+
+
+def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call, "-")
+
+    def apply(row: Row, env: Env) -> Value:
+        value = inner(row, env)
+        return None if value is None else run(value, 0)
+
+    return apply
+
+
+def _bits(run: Callable[[int, int], int]) -> Maker:
+    return lambda call, arguments: binary(lambda a, b: run(a, b) & MOST_UINT, arguments)
+
+
+def _shift_left(a: int, b: int) -> int:
+    return a << b if 0 <= b < 64 else 0
+
+
+def _shift_right(a: int, b: int) -> int:
+    return (a & MOST_UINT) >> b if 0 <= b < 64 else 0
+
+
+def _inverted(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+
+    def run(row: Row, env: Env) -> int | None:
+        value = inner(row, env)
+        return None if value is None else ~value & MOST_UINT
+
+    return run
+
+
+ARITHMETIC: dict[str, Maker] = {
+    **{sign: _arithmetic(sign) for sign in "+-*"},
+    "/": _division,
+    "div": _integer_division,
+    "%": _modulo,
+    "negative": _negative,
+    "|": _bits(operator.or_),
+    "&": _bits(operator.and_),
+    "^": _bits(operator.xor),
+    "<<": _bits(_shift_left),
+    ">>": _bits(_shift_right),
+    "~": _inverted,
+}
+
+
+# -- logic -----------------------------------------------------------------------------------------
+
+
+def _and(call: Call, arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+
+    def run(row: Row, env: Env) -> int | None:
+        a = left(row, env)
+        if a is not None and not a:
+            return 0
+        b = right(row, env)
+        if b is not None and not b:
+            return 0
+        return None if a is None or b is None else 1
+
+    return run
+
+
+def _or(call: Call, arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+
+    def run(row: Row, env: Env) -> int | None:
+        a = left(row, env)
+        if a:
+            return 1
+        b = right(row, env)
+        if b:
+            return 1
+        return None if a is None or b is None else 0
+
+    return run
+
+
+def _xor(call: Call, arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+
+    def run(row: Row, env: Env) -> int | None:
+        a, b = left(row, env), right(row, env)
+        return None if a is None or b is None else int(bool(a) != bool(b))
+
+    return run
+
+
+def _not(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+
+    def run(row: Row, env: Env) -> int | None:
+        value = inner(row, env)
+        return None if value is None else int(not value)
+
+    return run
+
+
+def _is_null(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+    return lambda row, env: int(inner(row, env) is None)
+
+
+def _is_true(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+    return lambda row, env: int(bool(inner(row, env)))
+
+
+def _is_false(call: Call, arguments: list[Compiled]) -> Compiled:
+    inner = arguments[0]
+
+    def run(row: Row, env: Env) -> int:
+        value = inner(row, env)
+        return int(value is not None and not value)
+
+    return run
+
+
+_COMPARE: dict[str, Callable[[Value, Value], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def key_of(argument: Expr, collate: str) -> Callable[[Value], Value] | None:
+    """How a value compares: None where it compares as it stands."""
+    family = argument.family
+    if family is Family.STRING:
+        found = collation(collate)
+        return None if found.fold is None and not found.pads else found.sort_key
+    return json_functions.key if family is Family.JSON else None
+
+
+def comparison(name: str) -> Maker:
+    """The maker of =, <, ... by values or by keys."""
+    compare = _COMPARE[name]
+
+    def make(call: Call, arguments: list[Compiled]) -> Compiled:
+        left, right = arguments
+        key = key_of(call.arguments[0], call.extra[0])
+
+        def plain(row: Row, env: Env) -> int | None:
+            a = left(row, env)
+            if a is None:
+                return None
+            b = right(row, env)
+            return None if b is None else int(compare(a, b))
+
+        def by_key(row: Row, env: Env) -> int | None:
+            a = left(row, env)
+            if a is None:
+                return None
+            b = right(row, env)
+            if b is None:
+                return None
+            return int(compare(key(a), key(b)))  # type: ignore[misc]
+
+        return plain if key is None else by_key
+
+    return make
+
+
+def _null_safe(call: Call, arguments: list[Compiled]) -> Compiled:
+    left, right = arguments
+    key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
+
+    def run(row: Row, env: Env) -> int:
+        a, b = left(row, env), right(row, env)
+        if a is None or b is None:
+            return int(a is b)
+        return int(key(a) == key(b))
+
+    return run
+
+
+def _in(call: Call, arguments: list[Compiled]) -> Compiled:
+    needle, *items = arguments
+    key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
+    comparisons = [comparison("=")(call, [needle, item]) for item in items]
+    same = len({argument.family for argument in call.arguments}) == 1
+
+    def by_set(row: Row, env: Env) -> int | None:
+        value = needle(row, env)
+        if value is None:
+            return None
+        found = env.memory.get(comparisons[0])
+        if found is None:
+            values = [item(row, env) for item in items]
+            known = {key(each) for each in values if each is not None}
+            found = env.memory[comparisons[0]] = (known, None in values)
+        return 1 if key(value) in found[0] else None if found[1] else 0
+
+    def one_by_one(row: Row, env: Env) -> int | None:
+        unknown = False
+        for comparison in comparisons:
+            answer = comparison(row, env)
+            if answer:
+                return 1
+            unknown = unknown or answer is None
+        return None if unknown else 0
+
+    return by_set if call.extra[1] and same else one_by_one
+
+
+def _case(call: Call, arguments: list[Compiled]) -> Compiled:
+    """Arguments: condition, value, condition, value, ..., else."""
+    pairs = list(zip(arguments[:-1:2], arguments[1:-1:2], strict=True))
+    otherwise = arguments[-1]
+
+    def run(row: Row, env: Env) -> Value:
+        for condition, value in pairs:
+            if condition(row, env):
+                return value(row, env)
+        return otherwise(row, env)
+
+    return run
+
+
+def _coalesce(call: Call, arguments: list[Compiled]) -> Compiled:
+    def run(row: Row, env: Env) -> Value:
+        for argument in arguments:
+            value = argument(row, env)
+            if value is not None:
+                return value
+        return None
+
+    return run
+
+
+def _null_if(call: Call, arguments: list[Compiled]) -> Compiled:
+    """Arguments: the value, and the comparison that makes it NULL."""
+    value, equal = arguments
+    return lambda row, env: None if equal(row, env) else value(row, env)
+
+
+def _extreme(sign: str) -> Maker:
+    def make(call: Call, arguments: list[Compiled]) -> Compiled:
+        key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
+        pick = max if sign == ">" else min
+
+        def run(row: Row, env: Env) -> Value:
+            values = [argument(row, env) for argument in arguments]
+            return None if None in values else pick(values, key=key)
+
+        return run
+
+    return make
+
+
+LOGIC: dict[str, Maker] = {
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "not": _not,
+    "is null": _is_null,
+    "is true": _is_true,
+    "is false": _is_false,
+    **{name: comparison(name) for name in _COMPARE},
+    "<=>": _null_safe,
+    "in": _in,
+    "case": _case,
+    "coalesce": _coalesce,
+    "nullif": _null_if,
+    "greatest": _extreme(">"),
+    "least": _extreme("<"),
+}
+
+
 _OVERFLOW = ErrDatetimeFunctionOverflow("datetime")
+
+
+# -- moment + INTERVAL amount unit -----------------------------------------------------------------
 
 
 def _noted(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
@@ -53,10 +485,10 @@ def _noted(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> C
 def _move(call: Call, arguments: list[Compiled]) -> Compiled:
     unit, sign = call.extra
     if family_of(call.arguments[0].type) is Family.TIME:
-        return _noted(lambda a, b: interval.add_to_time(a, b, unit, sign), arguments)
+        return _noted(lambda a, b: moments.add_to_time(a, b, unit, sign), arguments)
     if family_of(call.type) is Family.DATE:
-        return _noted(lambda a, b: _date_of(interval.add(a << 37, b, unit, sign)), arguments)
-    return _noted(lambda a, b: interval.add(a, b, unit, sign), arguments)
+        return _noted(lambda a, b: _date_of(moments.add(a << 37, b, unit, sign)), arguments)
+    return _noted(lambda a, b: moments.add(a, b, unit, sign), arguments)
 
 
 def _date_of(packed: int | None) -> int | None:
@@ -67,7 +499,7 @@ def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: a moment as text, size. `extra`: unit, sign, whether the text is a number's."""
     unit, sign, is_number = call.extra
     moment, size = arguments
-    of_days = unit not in interval.CLOCK_UNITS
+    of_days = unit not in moments.CLOCK_UNITS
 
     def run(row: Row, env: Env) -> str | None:
         text, amount = moment(row, env), size(row, env)
@@ -76,7 +508,7 @@ def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
         packed = moment_from_text(text, env, is_number=is_number)
         if packed is None:
             return None
-        found = interval.add(packed, amount, unit, sign)
+        found = moments.add(packed, amount, unit, sign)
         if found is None:
             env.raise_or_note(_OVERFLOW)
             return None
@@ -94,8 +526,6 @@ def _is_day(text: str) -> bool:
 
 MOVES = {"date_add": _move, "date_add_text": _move_text}
 
-
-# -- operators -------------------------------------------------------------------------------------
 
 # -- by collation, by unit -------------------------------------------------------------------------
 
@@ -142,7 +572,7 @@ def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _difference(call: Call, arguments: list[Compiled]) -> Compiled:
     unit = call.extra[0]
-    return binary(lambda a, b: interval.difference(a, b, unit), arguments)
+    return binary(lambda a, b: moments.difference(a, b, unit), arguments)
 
 
 def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
@@ -150,7 +580,7 @@ def _extract(call: Call, arguments: list[Compiled]) -> Compiled:
 
     def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
-        return None if value is None else interval.extract(value, unit)
+        return None if value is None else moments.extract(value, unit)
 
     return run
 
@@ -160,7 +590,7 @@ def _extract_clock(call: Call, arguments: list[Compiled]) -> Compiled:
 
     def run(row: Row, env: Env) -> int | None:
         value = inner(row, env)
-        return None if value is None else interval.extract_clock(value, unit)
+        return None if value is None else moments.extract_clock(value, unit)
 
     return run
 
@@ -241,8 +671,8 @@ def _bits_of(call: Call, arguments: list[Compiled]) -> Compiled:
 OPERATORS: dict[str, Maker] = {
     "bits_of": _bits_of,
     "whole_year": _whole_year,
-    **evaluate_logic.OPERATORS,
-    **evaluate_arithmetic.OPERATORS,
+    **LOGIC,
+    **ARITHMETIC,
     **evaluate_match.OPERATORS,
     **MOVES,
     "locate": _locate,

@@ -1,7 +1,6 @@
 """MySQL's functions, by chapter of its manual; operators are in evaluate/operators.py."""
 
 from exuvia.sql.functions import (
-    ciphers,
     dates,
     encodings,
     json_functions,
@@ -15,7 +14,7 @@ from exuvia.sql.functions.table import Function
 FUNCTIONS: dict[str, Function] = {
     **numeric.FUNCTIONS,
     **text.FUNCTIONS,
-    **encodings.FUNCTIONS,
+    **encodings.ENCODINGS,
     **dates.FUNCTIONS,
     **json_functions.FUNCTIONS,
     **session_functions.FUNCTIONS,
@@ -25,7 +24,7 @@ FUNCTIONS: dict[str, Function] = {
     **various.UUIDS,
     **session_functions.LOCKS,
     **dates.UNIX_TIME,
-    **ciphers.FUNCTIONS,
+    **encodings.CIPHERS,
     **dates.ZONES,
 }
 

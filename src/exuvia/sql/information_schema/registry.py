@@ -3,9 +3,8 @@
     tables              SCHEMATA TABLES COLUMNS VIEWS SEQUENCES ...
     partitions          PARTITIONS
     keys                STATISTICS KEY_COLUMN_USAGE TABLE_CONSTRAINTS CHECK_CONSTRAINTS ...
-    privileges          USER_PRIVILEGES ... APPLICABLE_ROLES
     server              ENGINES COLLATIONS PROCESSLIST DDL_JOBS, CLUSTER_INFO, VARIABLES_INFO ...
-    statistics          AUTO_ANALYZE_QUEUE ANALYZE_STATUS
+                        USER_PRIVILEGES ... APPLICABLE_ROLES, AUTO_ANALYZE_QUEUE ANALYZE_STATUS
     mysql_only          what MySQL 8 has and TiDB has not
     mysql_database      tables of `mysql`        performance_schema
 
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
-from exuvia.sql.information_schema import mysql_tables, privileges, server, statistics, tables
+from exuvia.sql.information_schema import mysql_tables, server, tables
 from exuvia.sql.result import BIGINT, DATETIME, DOUBLE, Row, text_type
 from exuvia.sql.statement.context import Context, VirtualTable
 
@@ -66,8 +65,8 @@ def definitions() -> dict[str, Definition]:
         *tables.KEYS,
         *server.TABLES,
         *mysql_tables.TABLES,
-        *privileges.TABLES,
-        *statistics.TABLES,
+        *server.PRIVILEGES,
+        *server.ANALYSES,
     )
     return {title.lower(): Definition(title, _columns(line), rows) for title, line, rows in found}
 

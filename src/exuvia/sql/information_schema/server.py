@@ -1,8 +1,17 @@
-"""information_schema: what the server is and does, the nodes of the cluster, system variables.
+"""information_schema: what the server is and does. The nodes of the cluster, system variables, jobs
+and analyses, privileges and roles.
 
 Columns as in TiDB 8.5; nodes are the members that live. A back is listed with its front's address.
 What one node alone knows of itself (its status port, its program's version) is shown for the node
-that is asked and empty for the others.
+that is asked and empty for the others. Other accounts' privileges are seen with SELECT on mysql.
+
+Analyses ran (ANALYZE_STATUS) or wait (AUTO_ANALYZE_QUEUE):
+
+    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/analysis_jobs.py
+
+The queue lives on the stats owner; it is asked for (stats/queue.py), so a query waits for its
+answer, a few milliseconds, or not at all where nobody owns statistics. A job that is to be retried
+has no score until it is queued again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,17 +19,25 @@ from collections.abc import Iterable, Iterator
 from exuvia import __version__
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
+from exuvia.catalog import meta
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import SysVar, VariableKind
+from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
-from exuvia.sql.information_schema.tables import nothing
+from exuvia.sql.information_schema.tables import all_tables, nothing, row_count
+from exuvia.sql.privileges.accounts import Account, Book, read
+from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.services import ProcessInfo
+from exuvia.stats import analysis_log
+from exuvia.stats import queue as stats_queue
+from exuvia.stats.analysis_jobs import AnalysisJob, parts
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
 
@@ -260,3 +277,224 @@ TABLES = (
     *_TABLES_OF_NODES,
     *_TABLES_OF_VARIABLES,
 )
+
+
+# -- privileges ------------------------------------------------------------------------------------
+
+
+def books(context: Context) -> tuple[Book, list[Account]]:
+    """Accounts whose privileges may be seen: all with SELECT on mysql, else one's own."""
+    book, session = read(context.txn), context.session
+    if "SELECT" in session.rights.on_database("mysql"):
+        return book, list(book.accounts)
+    own = book.account(*session.account_name)
+    return book, [own] if own is not None else []
+
+
+def _shown(held: frozenset[str]) -> tuple[list[str], str]:
+    words = [each for each in COLUMNS if each in held] or [USAGE]
+    return words, "YES" if GRANT in held else "NO"
+
+
+def _global(context: Context) -> Iterable[Row]:
+    for account in books(context)[1]:
+        words, option = _shown(account.privileges)
+        for word in words:
+            yield [account.shown, "def", word, option]
+
+
+def _database(context: Context) -> Iterable[Row]:
+    book, accounts = books(context)
+    known = {account[:2]: account for account in accounts}
+    for on in book.databases:
+        if on[:2] in known:
+            words, option = _shown(on.privileges)
+            for word in words:
+                yield [known[on[:2]].shown, "def", on.database, word, option]
+
+
+def _table(context: Context) -> Iterable[Row]:
+    book, accounts = books(context)
+    known = {account[:2]: account for account in accounts}
+    for row in book.tables:
+        if row[:2] in known:
+            words, option = _shown(row.privileges)
+            for word in words:
+                yield [known[row[:2]].shown, "def", row.database, row.table, word, option]
+
+
+_GRANTEE_COLUMNS = "GRANTEE:292 TABLE_CATALOG:512"
+
+
+def _column(context: Context) -> Iterable[Row]:
+    book, accounts = books(context)
+    known = {account[:2]: account for account in accounts}
+    for row in book.columns:
+        if row[:2] in known:
+            for word in (each for each in COLUMN if each in row.privileges):
+                place = ["def", row.database, row.table, row.column]
+                yield [known[row[:2]].shown, *place, word, "NO"]
+
+
+def _enabled_roles(context: Context) -> Iterable[Row]:
+    session = context.session
+    defaults = read(context.txn).roles.defaults_of(session.account_name)
+    for role in session.active_roles:
+        yield [*role, "YES" if role in defaults else "NO", "NO"]
+
+
+def _applicable_roles(context: Context) -> Iterable[Row]:
+    session, roles = context.session, read(context.txn).roles
+    name = session.account_name
+    for role in roles.granted(name):
+        passes = "YES" if roles.may_pass_on(name, role) else "NO"
+        default = "YES" if role in roles.defaults_of(name) else "NO"
+        must = "YES" if role in roles.mandatory else "NO"
+        yield [*name, *name, *role, passes, default, must]
+
+
+PRIVILEGES = (
+    (
+        "COLUMN_PRIVILEGES",
+        f"{_GRANTEE_COLUMNS} TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+        _column,
+    ),
+    ("ENABLED_ROLES", "ROLE_NAME:255 ROLE_HOST:255 IS_DEFAULT IS_MANDATORY", _enabled_roles),
+    (
+        "APPLICABLE_ROLES",
+        "USER:97 HOST:256 GRANTEE:97 GRANTEE_HOST:256 ROLE_NAME:255 ROLE_HOST:255"
+        " IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
+        _applicable_roles,
+    ),
+    ("USER_PRIVILEGES", f"{_GRANTEE_COLUMNS} PRIVILEGE_TYPE IS_GRANTABLE", _global),
+    (
+        "SCHEMA_PRIVILEGES",
+        f"{_GRANTEE_COLUMNS} TABLE_SCHEMA PRIVILEGE_TYPE IS_GRANTABLE",
+        _database,
+    ),
+    (
+        "TABLE_PRIVILEGES",
+        f"{_GRANTEE_COLUMNS} TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+        _table,
+    ),
+)
+
+
+# -- analyses --------------------------------------------------------------------------------------
+
+_QUEUE_COLUMNS = (
+    "TABLE_SCHEMA TABLE_NAME PARTITION_NAME TABLE_ID# STATE CHANGE_PERCENT% TABLE_SIZE%"
+    " AGE_SECONDS% CHANGE_SCORE% SIZE_SCORE% AGE_SCORE% EVENT_SCORE% SCORE% PARTITIONS#"
+    " NEW_INDEXES#"
+)
+_UNSCORED = 10
+
+
+def analyze_queue(context: Context) -> Iterable[Row]:
+    """Running jobs, waiting ones by their score, and those to be retried."""
+    services = context.session.services
+    answer = stats_queue.ask(services.store, services.clock)
+    if answer is None:
+        return
+    names = _Names(context)
+    for state, jobs in (("running", answer.running), ("waiting", answer.waiting)):
+        for job in jobs:
+            yield [
+                *names.of(job.table_id, job.key, job.partition),
+                state,
+                *_scored(job, answer.at_s),
+            ]
+    for key, table_id in answer.must_retry.items():
+        yield [*names.of(table_id, key, key), "must retry", *[None] * _UNSCORED]
+
+
+def _scored(job: AnalysisJob, at_s: float) -> Iterator[object]:
+    indicators = job.indicators(at_s)
+    found = parts(indicators, job.has_new_index)
+    yield from indicators
+    yield from found
+    yield found.total
+    yield len(job.partitions)
+    yield len(job.indexes) + sum(len(indexes) for _, indexes in job.missing)
+
+
+class _Names:
+    """Names by ids, each table read once."""
+
+    def __init__(self, context: Context) -> None:
+        self._txn = context.txn
+        self._databases: dict[int, str | None] = {}
+
+    def of(self, table_id: int, key: int, partition: int) -> Row:
+        """Schema, table, partition and the physical id; NULLs for what is gone."""
+        table = meta.get_table(self._txn, table_id)
+        if table is None:
+            return [None, None, None, key]
+        return [self._database(table.exuvia_db), table.name.O, _partition(table, partition), key]
+
+    def _database(self, database_id: int) -> str | None:
+        if database_id not in self._databases:
+            found = meta.get_database(self._txn, database_id)
+            self._databases[database_id] = None if found is None else found.db_name.O
+        return self._databases[database_id]
+
+
+def _partition(table: TableInfo, key: int) -> str | None:
+    cut = table.partition.definitions if table.partition is not None else ()
+    return next((each.name.O for each in cut if each.id == key), None)
+
+
+ANALYZE_STATUS_COLUMNS = (
+    "Table_schema Table_name Partition_name Job_info:65535 Processed_rows# Start_time@ End_time@"
+    " State Fail_reason:65535 Instance:512 Process_ID# Remaining_seconds Progress"
+    " Estimated_total_rows#"
+)
+
+
+def analyze_status(context: Context) -> Iterable[Row]:
+    """Analyses, the latest first: information_schema.analyze_status."""
+    zone = context.zone
+    for each in analysis_log.newest(context.txn):
+        started, ended = (
+            None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
+            for moment in (each.started, each.ended)
+        )
+        line = [each.schema, each.table, each.partition, each.info, each.rows, started, ended]
+        line += [analysis_log.STATES[each.state], each.reason, each.instance, each.process_id]
+        yield [*line, *_progress(context, each)]
+
+
+_WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
+
+
+def _progress(context: Context, each: analysis_log.Logged) -> Row:
+    """Seconds that remain, share done, and rows there are, while it runs."""
+    if each.state != analysis_log.RUNNING or each.started is None or not each.rows:
+        return [None, None, None]
+    tables = (
+        table
+        for database, table in all_tables(context)
+        if (database.db_name.O, table.name.O) == (each.schema, each.table)
+    )
+    table = next(tables, None)
+    if table is None:
+        return [None, None, None]
+    total = max(row_count(context, table), each.rows)
+    passed = seconds_between(each.started, context.utc_now)
+    remaining = int(passed * (total - each.rows) / each.rows)
+    return [str(remaining), f"{each.rows / total:.4f}", total]
+
+
+def seconds_between(earlier: int, later: int) -> float:
+    """Between two packed moments of the same day or neighbours."""
+
+    def seconds(packed: int) -> float:
+        clock = (packed >> 32 & 31) * 3600 + (packed >> 26 & 63) * 60 + (packed >> 20 & 63)
+        return clock + (packed & 0xFFFFF) / 1e6
+
+    return (seconds(later) - seconds(earlier)) % 86400
+
+
+_ANALYSES = (("ANALYZE_STATUS", ANALYZE_STATUS_COLUMNS.upper(), analyze_status),)
+
+ANALYSES = (("AUTO_ANALYZE_QUEUE", _QUEUE_COLUMNS, analyze_queue), *_ANALYSES)

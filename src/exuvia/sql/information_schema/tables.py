@@ -24,7 +24,7 @@ from exuvia.catalog.model import (
 from exuvia.catalog.state import SchemaState
 from exuvia.kv import keys
 from exuvia.sql.access.choose import shown_indexes
-from exuvia.sql.bind.zones import column_in
+from exuvia.sql.bind.scope import column_in
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context

@@ -1,8 +1,7 @@
 """CREATE USER, GRANT and their like (manual, "Account Management Statements")."""
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
-from exuvia.sql.nodes import Node
-from exuvia.sql.nodes.accounts import (
+from exuvia.sql.nodes import (
     AlterUser,
     CreateRole,
     CreateUser,
@@ -12,6 +11,7 @@ from exuvia.sql.nodes.accounts import (
     GrantLevel,
     GrantRoles,
     Identified,
+    Node,
     OnColumns,
     RenameUser,
     Revoke,

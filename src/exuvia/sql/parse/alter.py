@@ -30,8 +30,8 @@ from exuvia.sql.nodes import (
     Spec,
     TableName,
     TableOptions,
+    Unsupported,
 )
-from exuvia.sql.nodes.session import Unsupported
 from exuvia.sql.parse.accounts import alter_user
 from exuvia.sql.parse.admin import analyze_rest
 from exuvia.sql.parse.columns import (

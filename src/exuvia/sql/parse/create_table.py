@@ -20,9 +20,12 @@ from exuvia.sql.nodes import (
     CreateTable,
     ForeignKey,
     IndexDefinition,
+    IntervalWritten,
+    Partitioning,
+    PartitionWritten,
     TableName,
+    Tree,
 )
-from exuvia.sql.nodes.parts import IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.columns import (
     INDEX_HEADS,
     charset_name,

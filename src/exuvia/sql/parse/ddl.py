@@ -7,8 +7,10 @@ from sqlglot import exp
 
 from exuvia.sql.nodes import (
     AlterDatabase,
+    AlterSequence,
     CreateDatabase,
     CreateIndex,
+    CreateSequence,
     CreateView,
     DropDatabase,
     DropIndexStatement,
@@ -18,9 +20,8 @@ from exuvia.sql.nodes import (
     RenameTables,
     TableName,
     TruncateTable,
+    Unsupported,
 )
-from exuvia.sql.nodes.parts import AlterSequence, CreateSequence
-from exuvia.sql.nodes.session import Unsupported
 from exuvia.sql.parse.accounts import (
     account,
     create_role,

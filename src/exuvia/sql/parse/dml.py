@@ -14,8 +14,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongFieldTerminators
-from exuvia.sql.nodes import Delete, Insert, Node, NonTransactionalDml, TableName, Tree, Update
-from exuvia.sql.nodes.rows import IntoFile, LoadData, TextFormat
+from exuvia.sql.nodes import (
+    Delete,
+    Insert,
+    IntoFile,
+    LoadData,
+    Node,
+    NonTransactionalDml,
+    TableName,
+    TextFormat,
+    Tree,
+    Update,
+)
 from exuvia.sql.parse.columns import charset_name
 from exuvia.sql.parse.create_table import query_rest
 from exuvia.sql.parse.cursor import TokenCursor

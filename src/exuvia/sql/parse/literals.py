@@ -29,7 +29,7 @@ from sqlglot import exp
 
 from exuvia.base.types import FieldType, Flag, TypeCode, Value
 from exuvia.catalog.decimals import literal, whole
-from exuvia.sql.nodes.session import Statement
+from exuvia.sql.nodes import Statement
 from exuvia.sql.result import BIGINT, BINARY, DOUBLE, NULL, UNSIGNED_BIGINT
 
 _SLOT = "\x01"

@@ -3,8 +3,7 @@
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from exuvia.sql.nodes import Node, TableName, Tree
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     Assignment,
     Begin,
     Commit,
@@ -14,12 +13,15 @@ from exuvia.sql.nodes.session import (
     Flush,
     Kill,
     LockTables,
+    Node,
     PrepareStatement,
     ReleaseSavepoint,
     Rollback,
     SetSavepoint,
     SetStatement,
     TableMaintenance,
+    TableName,
+    Tree,
     UnlockTables,
     Use,
 )

@@ -12,18 +12,27 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from exuvia.base.mysql_errors import ErrEmptyQuery
 from exuvia.sql import nodes
-from exuvia.sql.nodes import Node, parts
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     Explain,
     ExplainChange,
     FlashbackDatabase,
+    Node,
     RecoverTable,
     Statement,
     Unsupported,
 )
 from exuvia.sql.parse import session
 from exuvia.sql.parse.accounts import grant, revoke
-from exuvia.sql.parse.admin import admin, analyze, flashback, lock, recover, unlock
+from exuvia.sql.parse.admin import (
+    admin,
+    analyze,
+    describe_table,
+    flashback,
+    lock,
+    recover,
+    show,
+    unlock,
+)
 from exuvia.sql.parse.alter import alter
 from exuvia.sql.parse.cursor import TokenCursor
 from exuvia.sql.parse.ddl import create, drop, rename, truncate
@@ -38,7 +47,6 @@ from exuvia.sql.parse.dml import (
     with_written,
     written_at,
 )
-from exuvia.sql.parse.show import describe_table, show
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.parse.tokens import (
     QueryText,
@@ -61,8 +69,8 @@ SCHEMA_CHANGES = (
     nodes.DropTable,
     nodes.RenameTables,
     nodes.TruncateTable,
-    parts.AlterSequence,
-    parts.CreateSequence,
+    nodes.AlterSequence,
+    nodes.CreateSequence,
     FlashbackDatabase,
     RecoverTable,
 )

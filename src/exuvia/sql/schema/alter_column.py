@@ -43,7 +43,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import Job
-from exuvia.sql.bind.zones import column_in
+from exuvia.sql.bind.scope import column_in
 from exuvia.sql.nodes import (
     AddColumn,
     ColumnDefinition,

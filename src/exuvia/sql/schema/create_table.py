@@ -42,7 +42,7 @@ from exuvia.ddl import requests
 from exuvia.ddl.actions.table import placed
 from exuvia.ddl.job import Job
 from exuvia.sql import planner
-from exuvia.sql.bind.zones import table_in
+from exuvia.sql.bind.scope import table_in
 from exuvia.sql.nodes import AddIndex, ColumnDefinition, CreateIndex, CreateTable, TableName
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Note, OutputColumn

@@ -34,8 +34,15 @@ from exuvia.ddl import queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.nodes import DropIndex, DropIndexStatement, DropTable, TableName, TruncateTable
-from exuvia.sql.nodes.session import FlashbackDatabase, RecoverTable
+from exuvia.sql.nodes import (
+    DropIndex,
+    DropIndexStatement,
+    DropTable,
+    FlashbackDatabase,
+    RecoverTable,
+    TableName,
+    TruncateTable,
+)
 from exuvia.sql.schema.alter_table import alter
 from exuvia.sql.schema.change import (
     Absent,

@@ -30,9 +30,8 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.sql.bind.aggregates import AGGREGATES
-from exuvia.sql.bind.calls import SPECIAL
-from exuvia.sql.bind.moment_literals import LITERALS
-from exuvia.sql.bind.moments import UNIT_CALLS
+from exuvia.sql.bind.calls import SPECIAL, UNIT_CALLS
+from exuvia.sql.bind.literals import MOMENT_LITERALS
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.generated import PLACE, bound_expression, names_in
 from exuvia.sql.nodes import ColumnDefinition
@@ -178,4 +177,4 @@ def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refuse
 
 
 def _is_known(name: str) -> bool:
-    return any(name in each for each in (FUNCTIONS, SPECIAL, UNIT_CALLS, LITERALS))
+    return any(name in each for each in (FUNCTIONS, SPECIAL, UNIT_CALLS, MOMENT_LITERALS))

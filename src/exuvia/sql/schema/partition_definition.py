@@ -77,8 +77,7 @@ from exuvia.catalog.model import (
 from exuvia.sql import expressions
 from exuvia.sql.access.partitions import Cut, Route, cut_of, function_of
 from exuvia.sql.env import PlainEnv
-from exuvia.sql.nodes import IndexDefinition, Partitioning, PartitionWritten, Tree
-from exuvia.sql.nodes.parts import IntervalWritten
+from exuvia.sql.nodes import IndexDefinition, IntervalWritten, Partitioning, PartitionWritten, Tree
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.parse.text import parse_expression
 

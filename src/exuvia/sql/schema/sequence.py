@@ -23,8 +23,7 @@ from exuvia.catalog.autoid import base_of
 from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
 from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
-from exuvia.sql.nodes import DropTable
-from exuvia.sql.nodes.parts import AlterSequence, CreateSequence
+from exuvia.sql.nodes import AlterSequence, CreateSequence, DropTable
 from exuvia.sql.schema.change import Change, Existence, JobRequest, SchemaReader, of_job, unneeded
 from exuvia.sql.schema.column_definition import check_name
 from exuvia.sql.schema.view import drop_objects

@@ -41,8 +41,7 @@ from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.scope import Field, Scope
 from exuvia.sql.duck import engine as duck
-from exuvia.sql.duck.groups import aggregate, windowed
-from exuvia.sql.duck.render import Leaf, Renderer
+from exuvia.sql.duck.render import Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
     Aggregate,
     Call,

@@ -29,7 +29,7 @@ from sqlglot import exp
 from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet, ErrWrongArguments
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind
-from exuvia.sql.bind.compare import comparable
+from exuvia.sql.bind.operators import comparable
 from exuvia.sql.bind.scope import Field, Scope, nullable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Renderer
@@ -174,7 +174,7 @@ def nested_leaf(frame: Frame) -> Callable[[Expr], str]:
         if isinstance(expr, Subquery):
             return subquery(expr, frame, leaf)
         if isinstance(expr, Windowed):
-            from exuvia.sql.duck.groups import windowed
+            from exuvia.sql.duck.render import windowed
 
             return windowed(expr, frame.renderer(leaf))
         raise ErrInvalidGroupFuncUse()

@@ -49,9 +49,8 @@ from exuvia.sql.access.pruning import PartitionChoice
 from exuvia.sql.access.ranger import expressions_of, terms_of
 from exuvia.sql.access.single_table import ROW_ID, partitions_of
 from exuvia.sql.bind.bind import bind_condition
-from exuvia.sql.bind.compare import compare
-from exuvia.sql.bind.scope import Field, fields_of, nullable
-from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.bind.operators import compare
+from exuvia.sql.bind.scope import Field, fields_of, is_shifted, nullable
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import IMPLICIT
 from exuvia.sql.parse.syntax_error import Misplaced

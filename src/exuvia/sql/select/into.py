@@ -17,7 +17,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.convert.to_string import to_bytes
 from exuvia.sql.files import writable, write_file
-from exuvia.sql.nodes.rows import IntoFile, TextFormat
+from exuvia.sql.nodes import IntoFile, TextFormat
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan

@@ -42,7 +42,7 @@ from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import cast
-from exuvia.sql.bind.choice import branches
+from exuvia.sql.bind.operators import branches
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.expr import COERCIBLE, IMPLICIT, Column, Expr
 from exuvia.sql.result import OutputColumn

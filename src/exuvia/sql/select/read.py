@@ -46,7 +46,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.filtering import Filter, Limit, SortKey, limit_of
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
-from exuvia.sql.bind.zones import is_shifted
+from exuvia.sql.bind.scope import is_shifted
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.expr import Aggregate, Column, Outer, Subquery, Windowed, walk
 from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key

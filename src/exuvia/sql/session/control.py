@@ -15,7 +15,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.sql import types
 from exuvia.sql.accounts.users import change
 from exuvia.sql.evaluate.cast import caster
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     Begin,
     Commit,
     DeallocateStatement,

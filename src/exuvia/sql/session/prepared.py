@@ -16,11 +16,11 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.sql import planner
-from exuvia.sql.nodes import NonTransactionalDml
-from exuvia.sql.nodes.rows import LoadData
-from exuvia.sql.nodes.session import (
+from exuvia.sql.nodes import (
     DeallocateStatement,
     ExecuteStatement,
+    LoadData,
+    NonTransactionalDml,
     PrepareStatement,
     Statement,
 )

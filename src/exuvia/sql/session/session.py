@@ -29,7 +29,7 @@ from exuvia.base.types import FieldType, Value
 from exuvia.cluster.row_locks import SHORT
 from exuvia.sql import planner
 from exuvia.sql.information_schema import registry
-from exuvia.sql.nodes.session import Begin, Commit, Rollback, Statement
+from exuvia.sql.nodes import Begin, Commit, Rollback, Statement
 from exuvia.sql.parse.literals import letters_of, number_placeholders, shape_of
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse

@@ -36,8 +36,7 @@ from exuvia.catalog.sysvar.definition import Setting
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
-from exuvia.sql.nodes import Tree
-from exuvia.sql.nodes.session import Assignment, SetStatement
+from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Note, Result
 from exuvia.sql.select import relational

@@ -25,8 +25,7 @@ from exuvia.sql.accounts import grants as ddl_grants
 from exuvia.sql.accounts import users as ddl_accounts
 from exuvia.sql.admin import jobs, maintenance
 from exuvia.sql.admin import statistics as admin_statistics
-from exuvia.sql.nodes import TableName, accounts, parts, rows
-from exuvia.sql.nodes import session as control_nodes
+from exuvia.sql.nodes import TableName
 from exuvia.sql.result import Result
 from exuvia.sql.schema import (
     alter_table,
@@ -121,18 +120,18 @@ def _alter_table(session: SessionApi, node: nodes.AlterTable) -> None:
                 session.rights.demand_table(("CREATE", "INSERT", "DROP"), *_at(session, spec.table))
 
 
-def _maintain(session: SessionApi, node: control_nodes.TableMaintenance) -> None:
+def _maintain(session: SessionApi, node: nodes.TableMaintenance) -> None:
     wanted = ("SELECT",) if node.kind in ("check", "checksum") else ("SELECT", "INSERT")
     _tables(*wanted)(session, node)
 
 
-def _load(session: SessionApi, node: rows.LoadData) -> None:
+def _load(session: SessionApi, node: nodes.LoadData) -> None:
     """INSERT for anything in the table, before the client is asked for its file; the columns are
     looked at with each batch."""
     session.rights.demand_columns("INSERT", _at(session, node.table), ())
 
 
-def _show(session: SessionApi, node: control_nodes.Show) -> None:
+def _show(session: SessionApi, node: nodes.Show) -> None:
     """Lists show what the account may know of; 1044 for a database that is named."""
     if node.kind == "create database":
         refusal = session.rights.hidden(node.database or session.database)
@@ -156,39 +155,39 @@ def _create_view(session: SessionApi, node: nodes.CreateView) -> None:
     session.rights.demand_table(wanted, *_at(session, node.view))
 
 
-def _set(session: SessionApi, node: control_nodes.SetStatement) -> None:
+def _set(session: SessionApi, node: nodes.SetStatement) -> None:
     if any(each.scope == "global" for each in node.assignments):
         session.rights.demand_everywhere("SUPER", "SYSTEM_VARIABLES_ADMIN")
 
 
-def _set_password(session: SessionApi, node: accounts.SetPassword) -> None:
+def _set_password(session: SessionApi, node: nodes.SetPassword) -> None:
     if node.who is not None and node.who != session.account_name:
         session.rights.demand_everywhere("CREATE USER", "SUPER")
 
 
-def _alter_user(session: SessionApi, node: accounts.AlterUser) -> None:
+def _alter_user(session: SessionApi, node: nodes.AlterUser) -> None:
     own = [each.who is None or each.who == session.account_name for each in node.users]
     if not all(own) or node.locked is not None:
         session.rights.demand_everywhere("CREATE USER")
 
 
-def _lock_tables(session: SessionApi, node: control_nodes.LockTables) -> None:
+def _lock_tables(session: SessionApi, node: nodes.LockTables) -> None:
     for name, _ in node.locks:
         database, table = _at(session, name)
         session.rights.demand_database("LOCK TABLES", database)
         session.rights.demand_table(("SELECT",), database, table)
 
 
-def _lock_stats(session: SessionApi, node: control_nodes.LockStats) -> None:
+def _lock_stats(session: SessionApi, node: nodes.LockStats) -> None:
     for name, _ in node.tables:
         session.rights.demand_table(("SELECT", "INSERT"), *_at(session, name))
 
 
-def _flush(session: SessionApi, node: control_nodes.Flush) -> None:
+def _flush(session: SessionApi, node: nodes.Flush) -> None:
     session.rights.demand_everywhere("RELOAD")
 
 
-def _explain(session: SessionApi, node: control_nodes.ExplainChange) -> None:
+def _explain(session: SessionApi, node: nodes.ExplainChange) -> None:
     check_privileges(session, node.statement)
 
 
@@ -219,7 +218,7 @@ class StatementKind(NamedTuple):
         return self.in_txn is None and self.own_txn is None and self.change is None
 
 
-def _explain_change(session: SessionApi, node: control_nodes.ExplainChange, text: str) -> Result:
+def _explain_change(session: SessionApi, node: nodes.ExplainChange, text: str) -> Result:
     """EXPLAIN of a schema change."""
     build = STATEMENTS[type(node.statement)].change
     assert build is not None
@@ -257,106 +256,88 @@ STATEMENTS: dict[type, StatementKind] = {
         "TRUNCATE", _table("DROP"), change=drop_table.truncate_table
     ),
     nodes.Update: StatementKind("UPDATE", _where_rows_are),
-    accounts.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
-    accounts.CreateRole: StatementKind(
+    nodes.AlterUser: StatementKind("ALTER", _alter_user, own_txn=ddl_accounts.alter_user),
+    nodes.CreateRole: StatementKind(
         "CREATE", _server("CREATE ROLE", "CREATE USER"), own_txn=ddl_grants.create_role
     ),
-    accounts.CreateUser: StatementKind(
+    nodes.CreateUser: StatementKind(
         "CREATE", _server("CREATE USER"), own_txn=ddl_accounts.create_user
     ),
-    accounts.DropRole: StatementKind(
+    nodes.DropRole: StatementKind(
         "DROP", _server("DROP ROLE", "CREATE USER"), own_txn=ddl_grants.drop_role
     ),
-    accounts.DropUser: StatementKind(
-        "DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user
-    ),
-    accounts.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant),
-    accounts.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant_roles),
-    accounts.RenameUser: StatementKind(
+    nodes.DropUser: StatementKind("DROP", _server("CREATE USER"), own_txn=ddl_accounts.drop_user),
+    nodes.Grant: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant),
+    nodes.GrantRoles: StatementKind("GRANT", _by_its_own, own_txn=ddl_grants.grant_roles),
+    nodes.RenameUser: StatementKind(
         "RENAME", _server("CREATE USER"), own_txn=ddl_accounts.rename_user
     ),
-    accounts.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke),
-    accounts.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke_roles),
-    accounts.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_default_role),
-    accounts.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
-    accounts.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_role),
-    accounts.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
-    rows.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
-    parts.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
-    parts.CreateSequence: StatementKind(
+    nodes.Revoke: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke),
+    nodes.RevokeRoles: StatementKind("REVOKE", _by_its_own, own_txn=ddl_grants.revoke_roles),
+    nodes.SetDefaultRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_default_role),
+    nodes.SetPassword: StatementKind("SET", _set_password, own_txn=ddl_accounts.set_password),
+    nodes.SetRole: StatementKind("SET", _by_its_own, own_txn=ddl_grants.set_role),
+    nodes.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
+    nodes.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
+    nodes.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
+    nodes.CreateSequence: StatementKind(
         "CREATE", _sequence("CREATE"), change=sequence.create_sequence
     ),
-    control_nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
-    control_nodes.AdminCheckIndex: StatementKind(
+    nodes.AdminAlterJob: StatementKind("ADMIN", _SUPER, own_txn=jobs.alter),
+    nodes.AdminCheckIndex: StatementKind(
         "ADMIN", _SUPER, own_txn=maintenance.check_index_statement
     ),
-    control_nodes.AdminChecksum: StatementKind("ADMIN", _SUPER, own_txn=maintenance.checksum),
-    control_nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
-    control_nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
-    control_nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
-    control_nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
-    control_nodes.AdminShowDdlJobQueries: StatementKind(
-        "ADMIN", _SUPER, in_txn=jobs.show_ddl_job_queries
-    ),
-    control_nodes.AdminShowDdlJobs: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_jobs),
-    control_nodes.AdminShowDdlNotifier: StatementKind(
-        "ADMIN", _SUPER, in_txn=jobs.show_ddl_notifier
-    ),
-    control_nodes.AdminShowNextRowId: StatementKind(
+    nodes.AdminChecksum: StatementKind("ADMIN", _SUPER, own_txn=maintenance.checksum),
+    nodes.AdminCheckTable: StatementKind("ADMIN", _SUPER, own_txn=maintenance.check_table),
+    nodes.AdminJobs: StatementKind("ADMIN", _SUPER, own_txn=jobs.command),
+    nodes.AdminRepairIndex: StatementKind("ADMIN", _SUPER, own_txn=maintenance.repair),
+    nodes.AdminShowDdl: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_ddl),
+    nodes.AdminShowDdlJobQueries: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_job_queries),
+    nodes.AdminShowDdlJobs: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_jobs),
+    nodes.AdminShowDdlNotifier: StatementKind("ADMIN", _SUPER, in_txn=jobs.show_ddl_notifier),
+    nodes.AdminShowNextRowId: StatementKind(
         "ADMIN SHOW", _table("SELECT"), in_txn=maintenance.show_next_row_id
     ),
-    control_nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
+    nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
     # its statement is planned first, and each of its jobs
     nodes.NonTransactionalDml: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),
-    control_nodes.Begin: StatementKind("BEGIN START", _nothing, own_txn=control.begin),
-    control_nodes.Commit: StatementKind("COMMIT", _nothing, own_txn=control.commit),
-    control_nodes.DeallocateStatement: StatementKind(
+    nodes.Begin: StatementKind("BEGIN START", _nothing, own_txn=control.begin),
+    nodes.Commit: StatementKind("COMMIT", _nothing, own_txn=control.commit),
+    nodes.DeallocateStatement: StatementKind(
         "DEALLOCATE DROP", _nothing, own_txn=control.deallocate
     ),
-    control_nodes.Describe: StatementKind(
-        "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=show.describe
-    ),
-    control_nodes.Do: StatementKind("DO", _where_rows_are, in_txn=maintenance.do),
+    nodes.Describe: StatementKind("DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=show.describe),
+    nodes.Do: StatementKind("DO", _where_rows_are, in_txn=maintenance.do),
     # it is asked what it executes
-    control_nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
-    control_nodes.Explain: StatementKind(
-        "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain.explain
-    ),
-    control_nodes.ExplainChange: StatementKind(
-        "DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change
-    ),
-    control_nodes.FlashbackDatabase: StatementKind(
+    nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
+    nodes.Explain: StatementKind("DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain.explain),
+    nodes.ExplainChange: StatementKind("DESC DESCRIBE EXPLAIN", _explain, own_txn=_explain_change),
+    nodes.FlashbackDatabase: StatementKind(
         "FLASHBACK", _SUPER, change=drop_table.flashback_database
     ),
-    control_nodes.Flush: StatementKind("FLUSH", _flush, own_txn=control.flush),
-    control_nodes.Kill: StatementKind("KILL", _by_its_own, own_txn=control.kill),
-    control_nodes.LockTables: StatementKind("LOCK", _lock_tables, own_txn=control.lock_tables),
-    control_nodes.PrepareStatement: StatementKind("PREPARE", _nothing, own_txn=control.prepare),
-    control_nodes.RecoverTable: StatementKind(
-        "RECOVER FLASHBACK", _SUPER, change=drop_table.recover_table
-    ),
-    control_nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
-    control_nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),
-    control_nodes.SetSavepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
-    control_nodes.SetStatement: StatementKind("SET", _set, own_txn=set_variables.set_statement),
-    control_nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
-    control_nodes.TableMaintenance: StatementKind(
+    nodes.Flush: StatementKind("FLUSH", _flush, own_txn=control.flush),
+    nodes.Kill: StatementKind("KILL", _by_its_own, own_txn=control.kill),
+    nodes.LockTables: StatementKind("LOCK", _lock_tables, own_txn=control.lock_tables),
+    nodes.PrepareStatement: StatementKind("PREPARE", _nothing, own_txn=control.prepare),
+    nodes.RecoverTable: StatementKind("RECOVER FLASHBACK", _SUPER, change=drop_table.recover_table),
+    nodes.ReleaseSavepoint: StatementKind("RELEASE", _nothing, own_txn=control.release),
+    nodes.Rollback: StatementKind("ROLLBACK", _nothing, own_txn=control.rollback),
+    nodes.SetSavepoint: StatementKind("SAVEPOINT", _nothing, own_txn=control.savepoint),
+    nodes.SetStatement: StatementKind("SET", _set, own_txn=set_variables.set_statement),
+    nodes.Show: StatementKind("SHOW", _show, in_txn=show.show),
+    nodes.TableMaintenance: StatementKind(
         "CHECK CHECKSUM OPTIMIZE REPAIR SPLIT", _maintain, own_txn=maintenance.maintain
     ),
-    control_nodes.UnlockTables: StatementKind("UNLOCK", _nothing, own_txn=control.unlock_tables),
-    control_nodes.Unsupported: StatementKind(
-        "CALL HANDLER HELP XA", _nothing, own_txn=control.unsupported
-    ),
-    control_nodes.Use: StatementKind("USE", _by_its_own, own_txn=control.use),
-    control_nodes.AnalyzeTable: StatementKind(
+    nodes.UnlockTables: StatementKind("UNLOCK", _nothing, own_txn=control.unlock_tables),
+    nodes.Unsupported: StatementKind("CALL HANDLER HELP XA", _nothing, own_txn=control.unsupported),
+    nodes.Use: StatementKind("USE", _by_its_own, own_txn=control.use),
+    nodes.AnalyzeTable: StatementKind(
         "ANALYZE", _tables("SELECT", "INSERT"), own_txn=admin_statistics.analyze
     ),
-    control_nodes.DropStats: StatementKind(
+    nodes.DropStats: StatementKind(
         "DROP", _tables("SELECT", "INSERT"), own_txn=admin_statistics.drop_stats
     ),
-    control_nodes.LockStats: StatementKind(
-        "LOCK UNLOCK", _lock_stats, own_txn=admin_statistics.lock_stats
-    ),
+    nodes.LockStats: StatementKind("LOCK UNLOCK", _lock_stats, own_txn=admin_statistics.lock_stats),
 }
 _QUERY = StatementKind("SELECT WITH ( VALUES TABLE", _where_rows_are)
 

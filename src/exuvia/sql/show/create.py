@@ -22,7 +22,7 @@ from exuvia.catalog.state import SchemaState
 from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES, description, shown_keys
-from exuvia.sql.nodes.session import Show
+from exuvia.sql.nodes import Show
 from exuvia.sql.result import Result, Row
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context

@@ -59,8 +59,7 @@ from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
 from exuvia.sql.access.paths import Everywhere, IndexRange, Matched, Path, Points, UniquePoints
 from exuvia.sql.bind.aggregates import AGGREGATES
-from exuvia.sql.nodes import Delete, Insert, Update
-from exuvia.sql.nodes.session import Explain, ExplainChange
+from exuvia.sql.nodes import Delete, Explain, ExplainChange, Insert, Update
 from exuvia.sql.result import Result, Row, text_columns
 from exuvia.sql.schema.change import Absent, Build, JobRequest, SchemaReader
 from exuvia.sql.select.read import ReadRows

@@ -9,7 +9,7 @@ from exuvia.base.mysql_errors import (
     ErrRoleNotGranted,
     ErrTableaccessDenied,
 )
-from exuvia.sql.nodes.accounts import ShowGrants
+from exuvia.sql.nodes import ShowGrants
 from exuvia.sql.privileges.accounts import Account, Book, Name, OnDatabase, OnTable, read, shown
 from exuvia.sql.privileges.rights import (
     COLUMN,

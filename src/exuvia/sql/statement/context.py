@@ -35,7 +35,7 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.env import Env
-from exuvia.sql.nodes.session import Statement
+from exuvia.sql.nodes import Statement
 from exuvia.sql.parse.literals import type_of
 from exuvia.sql.privileges.rights import EVERYBODY_READS, Rights
 from exuvia.sql.result import Note, OutputColumn, Result, Row

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from exuvia.catalog.table import Table
-from exuvia.sql.nodes.session import Statement
+from exuvia.sql.nodes import Statement
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.statement.context import Context
 

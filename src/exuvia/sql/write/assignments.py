@@ -38,7 +38,7 @@ from exuvia.catalog.convert.values import STRICT, Mode
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource
-from exuvia.sql.bind.defaults import is_own_default
+from exuvia.sql.bind.literals import is_own_default
 from exuvia.sql.cells import Assign, assign_to, meant_for, narrowed
 from exuvia.sql.expressions import Visible, constant_of
 from exuvia.sql.nodes import Tree

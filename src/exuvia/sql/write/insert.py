@@ -51,7 +51,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
-from exuvia.sql.bind.defaults import asks_generated_default, is_own_default
+from exuvia.sql.bind.literals import asks_generated_default, is_own_default
 from exuvia.sql.cells import assign_to, meant_for, narrowed
 from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of

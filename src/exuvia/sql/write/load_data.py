@@ -36,7 +36,7 @@ from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
 from exuvia.sql.files import read_file, readable
-from exuvia.sql.nodes.rows import LoadData, TextFormat
+from exuvia.sql.nodes import LoadData, TextFormat
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import BINARY, Note, Result, Row, text_type
 from exuvia.sql.statement.context import Context, SessionApi
