@@ -9,14 +9,15 @@ Analyses ran (ANALYZE_STATUS) or wait (AUTO_ANALYZE_QUEUE):
 
     SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/analysis_jobs.py
 
-The queue lives on the stats owner; it is asked for (stats/queue.py), so a query waits for its
-answer, a few milliseconds, or not at all where nobody owns statistics. A job that is to be retried
-has no score until it is queued again.
+The queue lives on the stats owner; it is asked for (cluster/questions.py), so a query waits for its
+answer, a few milliseconds; an owner that does not answer is a warning, and no rows. A job that is
+to be retried has no score until it is queued again.
 """
 
 from collections.abc import Iterable, Iterator
 
 from exuvia import __version__
+from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta
@@ -26,6 +27,7 @@ from exuvia.catalog.sysvar.definition import SysVar, VariableKind
 from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
+from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
 from exuvia.ddl.job import Job, sub_rows
 from exuvia.sql.charsets import CHARSETS, COLLATIONS
@@ -392,9 +394,12 @@ _UNSCORED = 10
 
 def analyze_queue(context: Context) -> Iterable[Row]:
     """Running jobs, waiting ones by their score, and those to be retried."""
-    services = context.session.services
-    answer = stats_queue.ask(services.store, services.clock)
-    if answer is None:
+    session = context.session
+    asking = Asking(session.services.store, session.services.member, session.services.clock)
+    try:
+        answer = stats_queue.ask(asking, session.check_interrupt)
+    except Unavailable as error:
+        context.note(ErrUnknown.code, str(error))
         return
     names = _Names(context)
     for state, jobs in (("running", answer.running), ("waiting", answer.waiting)):
