@@ -86,19 +86,15 @@ def generated_columns(info: TableInfo) -> tuple[GeneratedColumn, ...]:
     made: dict[int, GeneratedColumn] = {}
     positions = [n for n, each in enumerate(info.cols) if each.is_generated and each.state != 0]
     for position in positions:
-        made[position] = _made(info.cols, position)
+        column = info.cols[position]
+        expr = bound_expression(column.generated_expr_string, info.cols)
+        reads = tuple(sorted(columns_of(expr) - {position}))
+        made[position] = GeneratedColumn(position, column, reads, expr, compile_expression(expr))
     found: dict[int, GeneratedColumn] = {}
     for position in positions:
         for each in _with_inputs(position, made):
             found.setdefault(each.position, each)
     return tuple(found.values())
-
-
-def _made(columns: Sequence[ColumnInfo], position: int) -> GeneratedColumn:
-    column = columns[position]
-    expr = bound_expression(column.generated_expr_string, columns)
-    reads = tuple(sorted(columns_of(expr) - {position}))
-    return GeneratedColumn(position, column, reads, expr, compile_expression(expr))
 
 
 def _with_inputs(position: int, made: dict[int, GeneratedColumn]) -> Iterator[GeneratedColumn]:

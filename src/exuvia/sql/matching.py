@@ -247,17 +247,14 @@ def _compiled(pattern: str | bytes, is_binary: bool) -> Expression:
     try:
         return Expression(re2.compile(data, options), is_binary)
     except re2.error as error:
-        raise _wrong(_explained(error)) from error
-
-
-def _explained(error: Exception) -> str:
-    """RE2's complaint in Go's words: what is wrong, and the part of the pattern."""
-    raw = error.args[0] if error.args else b""
-    said = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
-    what, sign, part = said.partition(": ")
-    if what == "invalid perl operator":
-        what = "invalid or unsupported Perl syntax"
-    return f"error parsing regexp: {what}" + (f": `{part}`" if sign else "")
+        # RE2's complaint in Go's words: what is wrong, and the part of the pattern
+        raw = error.args[0] if error.args else b""
+        said = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+        what, sign, part = said.partition(": ")
+        if what == "invalid perl operator":
+            what = "invalid or unsupported Perl syntax"
+        shown = f"{what}: `{part}`" if sign else what
+        raise _wrong(f"error parsing regexp: {shown}") from error
 
 
 def _depth(data: bytes) -> int:

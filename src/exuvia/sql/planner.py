@@ -94,7 +94,11 @@ def plan_shape(key: Key, node: Statement | None, context: Context) -> KeptPlan |
     try:
         statement = parse_shape(key[1]) if node is None else node
         numbers = frozenset() if statement is None else deciding(statement)
-        found = None if statement is None or _has_into(statement) else _kept(statement, context)
+        found = (
+            None
+            if statement is None or (isinstance(statement, exp.Select) and "into" in statement.meta)
+            else _kept(statement, context)
+        )
         if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
             found = None  # a literal may be part of an expression that an index holds
         if found is not None:
@@ -142,7 +146,3 @@ def deciding(node: Statement) -> frozenset[int]:
         signs = (sign for part in parts if part for sign in part.find_all(exp.Placeholder))
         found |= {position_of(sign) for sign in signs}
     return found
-
-
-def _has_into(node: Statement) -> bool:
-    return isinstance(node, exp.Select) and "into" in node.meta

@@ -100,25 +100,18 @@ def is_text(kind: FieldType) -> bool:
 def default_text(column: ColumnInfo) -> str | None:
     """COLUMN_DEFAULT; None where there is none."""
     if column.default_bit is not None:
-        return _bit_text(column)
+        raw = bytes.fromhex(column.default_bit or "")
+        if column.type.Tp == TypeCode.BIT:
+            return f"b'{int.from_bytes(raw, 'big'):b}'"
+        return raw.decode("utf-8", "replace")
     return None if column.default is None else str(column.default)
-
-
-def _bit_text(column: ColumnInfo) -> str:
-    raw = bytes.fromhex(column.default_bit or "")
-    if column.type.Tp == TypeCode.BIT:
-        return f"b'{int.from_bytes(raw, 'big'):b}'"
-    return raw.decode("utf-8", "replace")
 
 
 def is_now_default(column: ColumnInfo) -> bool:
     """Whether its default is the statement's time."""
     default = column.default
-    return isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP") and _is_time(column)
-
-
-def _is_time(column: ColumnInfo) -> bool:
-    return column.type.Tp in (TypeCode.DATETIME, TypeCode.TIMESTAMP)
+    is_time = column.type.Tp in (TypeCode.DATETIME, TypeCode.TIMESTAMP)
+    return is_time and isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP")
 
 
 def extra_text(column: ColumnInfo) -> str:

@@ -181,15 +181,6 @@ def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -
         return time(digits) if families == {Family.TIME} else datetime(digits)
     if Family.FLOAT in families:
         return DOUBLE
-    return _merged_numbers(present, families)
-
-
-def _mixed_temporal(families: set[Family | None]) -> bool:
-    temporal = families & TEMPORAL
-    return bool(temporal) and bool(families - TEMPORAL)
-
-
-def _merged_numbers(present: Sequence[FieldType], families: set[Family | None]) -> FieldType:
     sizes = [precision_of(kind) for kind in present]
     if families <= WHOLE:
         if len(families) == 1:
@@ -199,6 +190,11 @@ def _merged_numbers(present: Sequence[FieldType], families: set[Family | None]) 
         return integer(max(p for p, _ in sizes))
     scale = max(s for _, s in sizes)
     return decimal(max(p - s for p, s in sizes) + scale, scale)
+
+
+def _mixed_temporal(families: set[Family | None]) -> bool:
+    temporal = families & TEMPORAL
+    return bool(temporal) and bool(families - TEMPORAL)
 
 
 def width_of(kind: FieldType) -> int:

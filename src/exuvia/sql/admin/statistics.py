@@ -42,13 +42,28 @@ _BY_INDEX = "The version 2 would collect all statistics not only the selected in
 
 def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
     """ANALYZE TABLE. Raises 1105, 1146, 1317, 1735, 8109, 8137."""
-    options = _options(node)
+    options: dict[str, int] = {}
+    for word, number in node.options:
+        least, most = _LIMITS[word]
+        if not least <= number <= most:
+            shown = int(number) if number == int(number) else number
+            said = f"Value of analyze option {word.upper()} should be positive and not larger than"
+            raise ErrUnknown(f"{said} {most}, but got {shown}")
+        if word in ("buckets", "topn", "samples"):
+            options[word] = int(number)
     if session.services.deltas is not None:
         session.services.deltas.flush()
     notes: list[Note] = []
     for name in node.tables:
         table = existing_table(session, name)
-        _refuse_unstored(table)
+        # 1105: a view or a sequence has nothing to be analyzed. 8006: what nobody else sees has
+        # no statistics
+        info = table.info
+        if info.is_temporary:
+            raise ErrOptOnTemporaryTable("ANALYZE TABLE")
+        if not info.is_stored:
+            noun = "sequence" if info.view is None else "view"
+            raise ErrUnknown(f"analyze {noun} {info.name.O} is not supported now")
         order = _unlocked(session, table, _order(session, table, node, options), notes)
         if order is not None:
             if node.indexes is not None:
@@ -61,30 +76,6 @@ def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
     result = Result()
     result.warnings = notes
     return result
-
-
-def _options(node: AnalyzeTable) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for word, number in node.options:
-        least, most = _LIMITS[word]
-        if not least <= number <= most:
-            shown = int(number) if number == int(number) else number
-            said = f"Value of analyze option {word.upper()} should be positive and not larger than"
-            raise ErrUnknown(f"{said} {most}, but got {shown}")
-        if word in ("buckets", "topn", "samples"):
-            found[word] = int(number)
-    return found
-
-
-def _refuse_unstored(table: Table) -> None:
-    """1105: a view or a sequence has nothing to be analyzed. 8006: what nobody else sees has no
-    statistics."""
-    info = table.info
-    if info.is_temporary:
-        raise ErrOptOnTemporaryTable("ANALYZE TABLE")
-    if not info.is_stored:
-        noun = "sequence" if info.view is None else "view"
-        raise ErrUnknown(f"analyze {noun} {info.name.O} is not supported now")
 
 
 def _order(

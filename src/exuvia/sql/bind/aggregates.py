@@ -84,14 +84,14 @@ def _inside(scope: Scope) -> Scope:
     inner = scope.within(scope.clause)
     inner.grouped, inner.windows, inner.aliases_first = None, None, False
     if scope.clause == "having clause":
-        inner.aliases = {k: v for k, v in scope.aliases.items() if not _is_grouped(v)}
+        inner.aliases = {
+            k: v
+            for k, v in scope.aliases.items()
+            if not any(isinstance(node, Aggregate | Windowed) for node in walk(v))
+        }
     else:
         inner.aliases = {}
     return inner
-
-
-def _is_grouped(expr: Expr) -> bool:
-    return any(isinstance(node, Aggregate | Windowed) for node in walk(expr))
 
 
 def bound_aggregate(
@@ -240,7 +240,12 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
     name = call.name.lower() if isinstance(call, exp.Anonymous) else call.key
     if scope.windows is None:
         raise ErrWindowInvalidWindowFuncUse(name)
-    over = _definition(tree, scope)
+    over: exp.Expression = tree
+    alias = tree.args.get("alias")
+    if alias is not None:
+        if alias.name.lower() not in scope.windows:
+            raise ErrUnknown(f"Window name '{alias.name}' is not defined.")
+        over = scope.windows[alias.name.lower()]
     order = over.args.get("order")
     keys = tuple(
         (scope.bind(key.this), bool(key.args.get("desc")))
@@ -258,16 +263,6 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         frame=_frame(over.args.get("spec")),
         distinct=distinct,
     )
-
-
-def _definition(tree: exp.Window, scope: Scope) -> exp.Expression:
-    alias = tree.args.get("alias")
-    if alias is None:
-        return tree
-    named = (scope.windows or {}).get(alias.name.lower())
-    if named is None:
-        raise ErrUnknown(f"Window name '{alias.name}' is not defined.")
-    return named
 
 
 def _window_call(

@@ -66,38 +66,32 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     to = tree.to
     argument = scope.bind(tree.this)
     if to.this == exp.DType.CHARACTER_SET and not to.expressions:
-        return _converted_charset(argument, to)
+        kind = to.args.get("kind")
+        charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
+        if charset == "binary":
+            return casts.to_bytes(argument)
+        name = f"{charset}_bin" if charset in ("utf8mb4", "utf8") else f"{charset}_general_ci"
+        if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii"):
+            raise ErrUnknownCharacterSet(charset)
+        width = types.width_of(argument.type)
+        target = types.text(width, charset, name)
+        return casts.fold(
+            Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT)
+        )
     kind = casts.cast_type(to, scope.collation)
     if argument.type.Tp == types.NULL.Tp:
         return Constant(type=kind, coercibility=IGNORABLE, value=None)
     if to.this == exp.DType.YEAR:
-        return _year(argument, scope)
+        # CAST(argument AS YEAR): MySQL's rules depend on what is cast
+        if argument.type.Tp == TypeCode.YEAR:
+            return argument
+        if types.family_of(argument.type) in (Family.DATETIME, Family.DATE, Family.TIME):
+            return bind_calls.call("year", [argument], scope)
+        name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
+        return bind_calls.call(name, [argument], scope)
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
     found = Cast(type=kind, argument=argument, explicit=True, coercibility=level)
     return casts.fold(found)
-
-
-def _year(argument: Expr, scope: Scope) -> Expr:
-    """CAST(argument AS YEAR): MySQL's rules depend on what is cast."""
-    if argument.type.Tp == TypeCode.YEAR:
-        return argument
-    if types.family_of(argument.type) in (Family.DATETIME, Family.DATE, Family.TIME):
-        return bind_calls.call("year", [argument], scope)
-    name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
-    return bind_calls.call(name, [argument], scope)
-
-
-def _converted_charset(argument: Expr, to: exp.DataType) -> Expr:
-    kind = to.args.get("kind")
-    charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
-    if charset == "binary":
-        return casts.to_bytes(argument)
-    name = f"{charset}_bin" if charset in ("utf8mb4", "utf8") else f"{charset}_general_ci"
-    if charset not in ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii"):
-        raise ErrUnknownCharacterSet(charset)
-    width = types.width_of(argument.type)
-    target = types.text(width, charset, name)
-    return casts.fold(Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT))
 
 
 def _collate(tree: exp.Collate, scope: Scope) -> Expr:
@@ -122,7 +116,11 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
     if name in bind_literals.MOMENT_LITERALS:
         return bind_literals.moment_literal(name, tree.expressions[0].name, scope)
     if name == "values":
-        return _inserted_value(tree, scope)
+        # VALUES(column) where nothing is inserted: NULL of the column's type
+        if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Identifier):
+            raise Misplaced("(")
+        column = scope.bind(exp.column(tree.expressions[0].copy()))
+        return Constant(type=column.type, coercibility=IGNORABLE, value=None)
     if name == "default":
         return default_of(tree.expressions, scope)
     if name in bind_sequences.CALLS:
@@ -135,14 +133,6 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
         to = exp.DataType(this=exp.DType.BINARY)
         return scope.bind(exp.Cast(this=tree.expressions[0].copy(), to=to))
     return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
-
-
-def _inserted_value(tree: exp.Anonymous, scope: Scope) -> Expr:
-    """VALUES(column) where nothing is inserted: NULL of the column's type."""
-    if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Identifier):
-        raise Misplaced("(")
-    column = scope.bind(exp.column(tree.expressions[0].copy()))
-    return Constant(type=column.type, coercibility=IGNORABLE, value=None)
 
 
 def _named(name: str) -> Binder:

@@ -56,20 +56,18 @@ def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     function = FUNCTIONS[name]
     expect(name, arguments, 1, 1)
     operand = casts.to_datetime(arguments[0])
-    digits = _digits_of(arguments[0])
+    # Fractional digits of a moment: those written in a constant text, or its type's
+    given = arguments[0]
+    if isinstance(given, Constant) and isinstance(given.value, str):
+        fraction = given.value.partition(".")[2]
+        digits = min(6, len(fraction)) if fraction.isdigit() else 0
+    else:
+        digits = types.fraction_digits(given.type) if given.family in types.TEMPORAL else 0
     if not digits:
         return Call(type=function.type([operand]), function=name, arguments=(operand,))
     exact = f"{name}_exactly"
     found = Call(type=FUNCTIONS[exact].type([operand]), function=exact, arguments=(operand,))
     return casts.cast(found, types.decimal(12 + digits, digits))
-
-
-def _digits_of(given: Expr) -> int:
-    """Fractional digits of a moment: those written in a constant text, or its type's."""
-    if isinstance(given, Constant) and isinstance(given.value, str):
-        fraction = given.value.partition(".")[2]
-        return min(6, len(fraction)) if fraction.isdigit() else 0
-    return types.fraction_digits(given.type) if given.family in types.TEMPORAL else 0
 
 
 _FORMATS = {
@@ -171,7 +169,14 @@ def _extract(tree: exp.Extract, scope: Scope) -> Expr:
     unit = unit_of(tree.this)
     operand = scope.bind(tree.expression)
     if operand.family is Family.TIME or (unit in CLOCK_UNITS and _is_clock(operand)):
-        return _extract_clock(unit, casts.to_time(operand))
+        return casts.fold(
+            Call(
+                type=types.integer(20),
+                function="extract_time",
+                arguments=(casts.to_time(operand),),
+                extra=(unit,),
+            )
+        )
     operand = casts.to_datetime(operand)
     return casts.fold(
         Call(type=types.integer(20), function="extract", arguments=(operand,), extra=(unit,))
@@ -183,12 +188,6 @@ def _is_clock(operand: Expr) -> bool:
     if not (isinstance(operand, Constant) and isinstance(operand.value, str)):
         return False
     return ":" in operand.value and "-" not in operand.value.lstrip("-")
-
-
-def _extract_clock(unit: str, operand: Expr) -> Expr:
-    return casts.fold(
-        Call(type=types.integer(20), function="extract_time", arguments=(operand,), extra=(unit,))
-    )
 
 
 UNIT_CALLS = frozenset(
@@ -258,12 +257,9 @@ def _strcmp(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     less = boolean("<", *texts, extra=(collate,))
     same = boolean("=", *texts, extra=(collate,))
     return chosen(
-        [less, same, boolean("is null", less)], [_number(-1), _number(0), _null(), _number(1)]
+        [less, same, boolean("is null", less)],
+        [_number(-1), _number(0), Constant(type=types.NULL, value=None), _number(1)],
     )
-
-
-def _null() -> Constant:
-    return Constant(type=types.NULL, value=None)
 
 
 def _like(tree: exp.Like, scope: Scope, escape: Expr | None = None) -> Expr:
@@ -325,7 +321,10 @@ def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
     if isinstance(to, exp.DataType):
         size = whole(to.expressions[0].name)
         if to.this != exp.DType.CHAR:
-            return casts.fold(_padded(casts.to_bytes(value), size, kind))
+            raw = casts.to_bytes(value)
+            pad = Constant(type=types.blob(1), value=b"\0")
+            parts = (raw, Constant(type=types.integer(10), value=size), pad)
+            return casts.fold(Call(type=kind, function="rpad", arguments=parts))
     elif value.family not in types.TEMPORAL and not types.is_text_like(value.type):
         return Constant(type=kind, value=None)
     if value.family is Family.BYTES:
@@ -336,12 +335,6 @@ def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
 
 
 _MOMENTS = "utf8mb4_general_ci"  # as TiDB has it for texts of dates
-
-
-def _padded(raw: Expr, size: int, kind: FieldType) -> Expr:
-    pad = Constant(type=types.blob(1), value=b"\0")
-    parts = (raw, Constant(type=types.integer(10), value=size), pad)
-    return Call(type=kind, function="rpad", arguments=parts)
 
 
 TEXT_CALLS: dict[str, Special] = {
@@ -423,7 +416,29 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
         raise Misplaced(")") if name in _KEYWORDS else ErrWrongParamcountToNativeFct(name)
-    converted, collate, coercibility = _converted(name, function.kinds, arguments, scope)
+    # Each argument as its letter in the table says, texts in the collation that wins
+    letters = [function.kinds[min(n, len(function.kinds) - 1)] for n in range(count)]
+    texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]
+    collate, coercibility = scope.collation, COERCIBLE
+    if any(text.family is Family.STRING for text in texts):
+        plain = [text for text in texts if text.family is Family.STRING]
+        collate, coercibility = casts.merged_collation(plain, name, needed=False)
+    binary = any(
+        a.family is Family.BYTES for a, k in zip(arguments, letters, strict=True) if k == "S"
+    )
+    made: list[Expr] = []
+    for place, (argument, letter) in enumerate(zip(arguments, letters, strict=True), 1):
+        if letter == "j":
+            _check_json(name, place, argument)
+        if letter == "s" or (letter == "S" and not binary):
+            made.append(casts.to_text(argument, collate))
+        elif letter == "S":
+            made.append(casts.to_bytes(argument))
+        elif letter == "h":
+            made.append(_for_hex(argument))
+        else:
+            made.append(_CONVERT[letter](argument))
+    converted = tuple(made)
     kind = function.type(converted)
     if types.family_of(kind) is Family.STRING:
         kind = casts.with_collation(kind, collate)
@@ -438,33 +453,6 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
 def _database(scope: Scope) -> str:
     database = getattr(scope.context, "database", "") if scope.context is not None else ""
     return f"{database}." if database else ""
-
-
-def _converted(
-    name: str, kinds: str, arguments: Sequence[Expr], scope: Scope
-) -> tuple[tuple[Expr, ...], str, int]:
-    letters = [kinds[min(n, len(kinds) - 1)] for n in range(len(arguments))]
-    texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]
-    collate, coercibility = scope.collation, COERCIBLE
-    if any(text.family is Family.STRING for text in texts):
-        plain = [text for text in texts if text.family is Family.STRING]
-        collate, coercibility = casts.merged_collation(plain, name, needed=False)
-    binary = any(
-        a.family is Family.BYTES for a, k in zip(arguments, letters, strict=True) if k == "S"
-    )
-    found = []
-    for place, (argument, letter) in enumerate(zip(arguments, letters, strict=True), 1):
-        if letter == "j":
-            _check_json(name, place, argument)
-        if letter == "s" or (letter == "S" and not binary):
-            found.append(casts.to_text(argument, collate))
-        elif letter == "S":
-            found.append(casts.to_bytes(argument))
-        elif letter == "h":
-            found.append(_for_hex(argument))
-        else:
-            found.append(_CONVERT[letter](argument))
-    return tuple(found), collate, coercibility
 
 
 def _check_json(name: str, place: int, argument: Expr) -> None:

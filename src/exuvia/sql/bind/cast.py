@@ -92,12 +92,8 @@ def to_text(expr: Expr, collate: str = "") -> Expr:
     """As text: strings stay, bytes are decoded, numbers and dates are printed."""
     if expr.family is Family.STRING:
         return expr
-    return cast(expr, _text_type(expr, collate))
-
-
-def _text_type(expr: Expr, collate: str) -> FieldType:
     name = collate or "utf8mb4_bin"
-    return types.text(types.width_of(expr.type), charset_of(name), name)
+    return cast(expr, types.text(types.width_of(expr.type), charset_of(name), name))
 
 
 def charset_of(collate: str) -> str:
@@ -170,14 +166,10 @@ def to_time(expr: Expr) -> Expr:
         return expr
     digits = types.fraction_digits(expr.type)
     if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
-        digits = _written_digits(expr)
+        digits = 6
+        if isinstance(expr, Constant) and isinstance(expr.value, str):
+            digits = min(6, len(expr.value.partition(".")[2]))
     return cast(expr, types.time(digits))
-
-
-def _written_digits(expr: Expr) -> int:
-    if isinstance(expr, Constant) and isinstance(expr.value, str):
-        return min(6, len(expr.value.partition(".")[2]))
-    return 6
 
 
 def to_json(expr: Expr) -> Expr:
@@ -189,12 +181,9 @@ def condition(expr: Expr) -> Expr:
     """As a truth value: a number."""
     expr = _day_number(expr)
     if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
-        return cast(expr, types.UNSIGNED if _is_hex(expr) else types.DOUBLE)
+        is_hexadecimal = isinstance(expr, Constant) and expr.hexadecimal
+        return cast(expr, types.UNSIGNED if is_hexadecimal else types.DOUBLE)
     return expr
-
-
-def _is_hex(expr: Expr) -> bool:
-    return isinstance(expr, Constant) and expr.hexadecimal
 
 
 # -- collations ------------------------------------------------------------------------------------
@@ -287,10 +276,6 @@ def cast_type(to: exp.DataType, collate: str) -> FieldType:
     }
     if name in plain:
         return plain[name]
-    return _cast_text(name, to, sizes, collate)
-
-
-def _cast_text(name: str, to: exp.DataType, sizes: list[int], collate: str) -> FieldType:
     if name in ("BINARY", "VARBINARY", "BLOB"):
         return evolve(types.blob(sizes[0]), Tp=TypeCode.STRING) if sizes else types.blob(65535)
     if name not in ("CHAR", "VARCHAR", "TEXT", "NCHAR", "NVARCHAR", "CHARACTER_SET"):

@@ -21,10 +21,9 @@ from exuvia.base.mysql_errors import (
     ErrTruncatedWrongValue,
     ErrUnknownSystemVariable,
 )
-from exuvia.base.types import FieldType
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import literal, whole
-from exuvia.catalog.model import ColumnInfo, TableInfo
+from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.sql import types
@@ -154,17 +153,17 @@ def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:
         raise ErrUnknownSystemVariable(name)
     definition = variables.find_readable(name, where[:1].upper())
     text = scope.context.variable(name)
-    kind = _variable_type(definition.kind, text)
+    # ON and OFF read as 1 and 0, numbers as numbers, everything else as text
+    written = definition.kind
+    if written is VariableKind.BOOL:
+        kind = types.integer(2)
+    elif written in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
+        kind = types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
+    elif written is VariableKind.REAL:
+        kind = types.DOUBLE
+    else:
+        kind = types.text(max(1, len(text)))
     return VariableRef(type=kind, coercibility=SYSTEM, name=name, scope=where)
-
-
-def _variable_type(kind: VariableKind, text: str) -> FieldType:
-    """ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
-    if kind is VariableKind.BOOL:
-        return types.integer(2)
-    if kind in (VariableKind.INTEGER, VariableKind.SIZE) and text.lstrip("-").isdigit():
-        return types.integer(max(2, len(text)), int(text) > (1 << 63) - 1)
-    return types.DOUBLE if kind is VariableKind.REAL else types.text(max(1, len(text)))
 
 
 def _assignment(tree: exp.PropertyEQ, scope: Scope) -> Expr:
@@ -209,18 +208,17 @@ def moment_literal(name: str, text: str, scope: Scope) -> Expr:
     """The constant of a date or time. Raises 1292."""
     word, form = MOMENT_LITERALS[name]
     digits = min(6, len(text.strip().rpartition(".")[2])) if "." in text else 0
-    kind = _type_of(word, digits)
+    if word == "date":
+        kind = types.DATE
+    elif word == "time":
+        kind = types.time(digits)
+    else:
+        kind = types.datetime(digits)
     given = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
     value = evaluate_constant(given, PlainEnv())
     if value is None or not re.fullmatch(form, text.strip()):
         raise ErrTruncatedWrongValue.with_text(f"Incorrect {word} value: '{text}'")
     return Constant(type=kind, coercibility=COERCIBLE, value=value)
-
-
-def _type_of(word: str, digits: int) -> FieldType:
-    if word == "date":
-        return types.DATE
-    return types.time(digits) if word == "time" else types.datetime(digits)
 
 
 # -- defaults --------------------------------------------------------------------------------------
@@ -236,7 +234,10 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
         raise ErrNoDefaultForField(named.name)
     if column.default_is_expr or values.is_current_timestamp(column):
         return scope.bind(parse_expression(str(column.default)))
-    return _constant(column)
+    value = values.default_of(column)
+    if value is None and column.not_null and not column.generated_expr_string:
+        raise ErrNoDefaultForField(column.name.O)
+    return Constant(type=column.type, coercibility=IMPLICIT, value=value)
 
 
 def is_own_default(tree: exp.Expression, name: str) -> bool:
@@ -268,10 +269,3 @@ def _field(named: exp.Column, scope: Scope) -> Field:
             return found
         wide = wide.parent
     raise ErrBadField(named.name, scope.clause)
-
-
-def _constant(column: ColumnInfo) -> Constant:
-    value = values.default_of(column)
-    if value is None and column.not_null and not column.generated_expr_string:
-        raise ErrNoDefaultForField(column.name.O)
-    return Constant(type=column.type, coercibility=IMPLICIT, value=value)

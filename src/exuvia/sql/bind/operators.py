@@ -84,7 +84,7 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
     """The arguments in the domain in which they compare, and the collation they compare in."""
     if any(is_year(each) for each in arguments):
         arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
-    if any(_is_bits(each) for each in arguments):
+    if any(isinstance(each, Column | Outer) and each.type.Tp == TypeCode.BIT for each in arguments):
         arguments = [_as_bits(each) for each in arguments]
     present = [each for each in arguments if each.type.Tp != TypeCode.NULL]
     families = {each.family for each in present}
@@ -95,7 +95,10 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
     if Family.JSON in families:
         return tuple(_as_json(each) for each in arguments), "binary"
     if present and all(types.is_text_like(each.type) for each in present):
-        return _texts(arguments, operation)
+        collate, _ = merged_collation(arguments, operation, needed=True)
+        if collate == "binary":
+            return tuple(to_bytes(each) for each in arguments), "binary"
+        return tuple(to_text(each, collate) for each in arguments), collate
     if families <= types.WHOLE:
         return tuple(arguments), "binary"
     numbers = [to_number(each) for each in arguments]
@@ -107,10 +110,6 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
 def is_year(expr: Expr) -> bool:
     """Whether it is a column of years."""
     return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.YEAR
-
-
-def _is_bits(expr: Expr) -> bool:
-    return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.BIT
 
 
 def _as_bits(expr: Expr) -> Expr:
@@ -128,13 +127,6 @@ def _whole_year(expr: Expr) -> Expr:
         return expr
     kind = types.integer(20, expr.type.unsigned)
     return fold(Call(type=kind, function="whole_year", arguments=(expr,)))
-
-
-def _texts(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
-    collate, _ = merged_collation(arguments, operation, needed=True)
-    if collate == "binary":
-        return tuple(to_bytes(each) for each in arguments), "binary"
-    return tuple(to_text(each, collate) for each in arguments), collate
 
 
 def _temporal(

@@ -423,7 +423,18 @@ def _arithmetic(sign: str) -> Maker:
         if family is Family.FLOAT:
             return None if sign == "*" else _plain(call, renderer, sign)
         if family is Family.DECIMAL:
-            return _exact(call, renderer, sign)
+            scales = [max(0, part.type.Decimal) for part in call.arguments]
+            if any(divides(part) for part in call.arguments):
+                return None
+            if sum(scales) > types.MOST_SCALE or max(scales) > duck.MOST_DIGITS:
+                return None
+            left, right = (renderer.value(part) for part in call.arguments)
+            if call.type.Flen > _SMALL_DIGITS:  # DuckDB stays at 18 digits if both operands do
+                left = f"CAST({left} AS DECIMAL({duck.MOST_DIGITS},{scales[0]}))"
+            found = f"({left} {sign} {right})"
+            if call.type.Flen <= duck.MOST_DIGITS:
+                return f"CAST({found} AS {duck.type_of(call.type)})"
+            return found
         if all(part.family is Family.INT for part in call.arguments) and family is Family.INT:
             return _plain(call, renderer, sign)
         left, right = (f"CAST({renderer.value(part)} AS HUGEINT)" for part in call.arguments)
@@ -435,21 +446,6 @@ def _arithmetic(sign: str) -> Maker:
 def _plain(call: Call, renderer: Renderer, sign: str) -> str:
     left, right = (renderer.value(part) for part in call.arguments)
     return f"({left} {sign} {right})"
-
-
-def _exact(call: Call, renderer: Renderer, sign: str) -> str | None:
-    scales = [max(0, part.type.Decimal) for part in call.arguments]
-    if any(divides(part) for part in call.arguments):
-        return None
-    if sum(scales) > types.MOST_SCALE or max(scales) > duck.MOST_DIGITS:
-        return None
-    left, right = (renderer.value(part) for part in call.arguments)
-    if call.type.Flen > _SMALL_DIGITS:  # DuckDB stays at 18 digits if both operands do
-        left = f"CAST({left} AS DECIMAL({duck.MOST_DIGITS},{scales[0]}))"
-    found = f"({left} {sign} {right})"
-    if call.type.Flen <= duck.MOST_DIGITS:
-        return f"CAST({found} AS {duck.type_of(call.type)})"
-    return found
 
 
 def _remainder(call: Call, renderer: Renderer) -> str | None:
@@ -853,7 +849,14 @@ _VALUES = {"lag", "lead", "first_value", "last_value", "nth_value"}
 
 def windowed(node: Windowed, rows: Renderer) -> str:
     """SQL of a call OVER (...)."""
-    over = _over(node, rows)
+    parts = []
+    if node.partition:
+        parts.append("PARTITION BY " + ", ".join(rows.key(each) for each in node.partition))
+    if node.order:
+        parts.append("ORDER BY " + sort_keys(node.order, rows))
+    if node.frame:
+        parts.append(node.frame)
+    over = f" OVER ({' '.join(parts)})"
     if node.function in _RANKING:
         given = ", ".join(f"CAST({rows.value(each)} AS BIGINT)" for each in node.arguments)
         found = f"{node.function}({given}){over}"
@@ -867,14 +870,3 @@ def windowed(node: Windowed, rows: Renderer) -> str:
     if node.distinct:
         raise ErrNotSupportedYet("DISTINCT in a window")
     return aggregate(node, rows, rows, over)
-
-
-def _over(node: Windowed, rows: Renderer) -> str:
-    parts = []
-    if node.partition:
-        parts.append("PARTITION BY " + ", ".join(rows.key(each) for each in node.partition))
-    if node.order:
-        parts.append("ORDER BY " + sort_keys(node.order, rows))
-    if node.frame:
-        parts.append(node.frame)
-    return f" OVER ({' '.join(parts)})"

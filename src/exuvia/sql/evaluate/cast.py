@@ -348,7 +348,9 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
             temporal.time_number(temporal.round_time(value, 0)), unsigned, env
         )
     if family is Family.DATETIME:
-        return lambda value, env: _moment_number(value)
+        return lambda value, env: temporal.datetime_number(
+            temporal.round_datetime(value, 0) or value
+        )
     plain = plain_number(source)
     return lambda value, env: hold(whole(plain(value)), unsigned, env)
 
@@ -359,10 +361,6 @@ def _of_bytes(value: bytes, env: Env) -> int:
     if number > MOST_UINT:
         env.warn(ErrTruncatedWrongValue, "BINARY", value.hex())
     return min(number, MOST_UINT)
-
-
-def _moment_number(packed: int) -> int:
-    return temporal.datetime_number(temporal.round_datetime(packed, 0) or packed)
 
 
 def _integer_from_double(value: float, unsigned: bool, env: Env) -> int:

@@ -40,7 +40,10 @@ __all__ = ["Env", "PlainEnv", "compile_expression", "evaluate_constant", "predic
 
 def compile_expression(expr: Expr) -> Compiled:
     """The closure of an expression. Raises Refused 1235 for what cannot be computed row by row."""
-    found = _compile(expr)
+    maker = _MAKERS.get(type(expr))
+    if maker is None:
+        raise ErrNotSupportedYet(f"{type(expr).__name__.lower()} here")
+    found = maker(expr)
     if isinstance(expr, Constant | Parameter | Column) or not is_constant(expr):
         return found
     return found if is_volatile(expr) else _remembered(expr, found)
@@ -96,13 +99,6 @@ def evaluate_constant(expr: Expr, env: Env | None = None) -> Value:
 
 
 # -- nodes -----------------------------------------------------------------------------------------
-
-
-def _compile(expr: Expr) -> Compiled:
-    maker = _MAKERS.get(type(expr))
-    if maker is None:
-        raise ErrNotSupportedYet(f"{type(expr).__name__.lower()} here")
-    return maker(expr)
 
 
 def _column(expr: Column) -> Compiled:
@@ -220,7 +216,12 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
             return lambda row, env: run(env, *[each(row, env) for each in arguments])
         return lambda row, env: run(*[each(row, env) for each in arguments])
     if function.env:
-        return _with_env(run, arguments)
+
+        def apply(row: Row, env: Env) -> Value:
+            values = [each(row, env) for each in arguments]
+            return None if None in values else run(env, *values)
+
+        return apply
     if len(arguments) == 1:
         only = arguments[0]
 
@@ -235,14 +236,6 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
         return None if None in values else run(*values)
 
     return many
-
-
-def _with_env(run: Callable[..., Value], arguments: list[Compiled]) -> Compiled:
-    def apply(row: Row, env: Env) -> Value:
-        values = [each(row, env) for each in arguments]
-        return None if None in values else run(env, *values)
-
-    return apply
 
 
 _MAKERS: dict[type, Callable[[Any], Compiled]] = {

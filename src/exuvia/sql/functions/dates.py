@@ -277,10 +277,6 @@ def _take(sign: str, text: str, at: int, found: dict[str, int]) -> int | None:
         if digits:
             found["day"] = int(digits.group(1))
         return digits.end() if digits else None
-    return _take_word(sign, text, at, found)
-
-
-def _take_word(sign: str, text: str, at: int, found: dict[str, int]) -> int | None:
     if sign == "p":
         half = text[at : at + 2].upper()
         if half in ("AM", "PM"):
@@ -647,16 +643,13 @@ def _unix_exactly(env: Env, packed: int) -> Decimal:
     return _unix_timestamp(env, packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
 
 
-def _from_unix(env: Env, seconds: Value) -> int | None:
-    if not 0 <= seconds < _TOO_LATE:
-        return None
-    micros = round(seconds * 1_000_000)
-    found = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
-    return None if found is None else temporal.shift_zone(found, None, env.zone)
-
-
 def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:
-    found = _from_unix(env, seconds)
+    found = None
+    if 0 <= seconds < _TOO_LATE:
+        micros = round(seconds * 1_000_000)
+        found = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
+    if found is not None:
+        found = temporal.shift_zone(found, None, env.zone)
     if form is None or found is None:
         return found
     return format_moment(found, form)

@@ -393,18 +393,14 @@ def append(document: str, *pairs: Value) -> str:
             place = [*_listed(place), value]
             continue
         for holder in find(place, steps[:-1]):
-            _append_in(holder, steps[-1], value)
+            kind, detail = steps[-1]
+            if kind == "key" and isinstance(holder, dict) and detail in holder:
+                holder[detail] = [*_listed(holder[detail]), value]
+            elif kind in ("index", "last") and isinstance(holder, list):
+                index = detail if kind == "index" else len(holder) - 1 - detail
+                if 0 <= index < len(holder):
+                    holder[index] = [*_listed(holder[index]), value]
     return dump(place)
-
-
-def _append_in(holder: Document, step: Step, value: Value) -> None:
-    kind, detail = step
-    if kind == "key" and isinstance(holder, dict) and detail in holder:
-        holder[detail] = [*_listed(holder[detail]), value]
-    elif kind in ("index", "last") and isinstance(holder, list):
-        index = detail if kind == "index" else len(holder) - 1 - detail
-        if 0 <= index < len(holder):
-            holder[index] = [*_listed(holder[index]), value]
 
 
 def insert(document: str, *pairs: Value) -> str:
@@ -509,18 +505,6 @@ def build_array(parts: Sequence[Value], kinds: Sequence[FieldType]) -> str:
     return dump([scalar(v, k) for v, k in zip(parts, kinds, strict=True)])
 
 
-def _change(document: str, pairs: Sequence[Value], creates: bool, replaces: bool) -> str:
-    place = load(document)
-    for n in range(0, len(pairs), 2):
-        steps = one_leg(pairs[n])
-        if not steps:
-            place = pairs[n + 1] if replaces else place
-            continue
-        for holder in find(place, steps[:-1]):
-            _put(holder, steps[-1], pairs[n + 1], creates, replaces)
-    return dump(place)
-
-
 def _put(holder: Document, step: Step, value: Value, creates: bool, replaces: bool) -> None:
     kind, detail = step
     if kind == "key" and isinstance(holder, dict):
@@ -543,7 +527,17 @@ def changed(name: str, document: str, pairs: Sequence[Value], kinds: Sequence[Fi
     ]
     if name in _LISTS:
         return _LISTS[name](document, *ready)
-    return _change(document, ready, name != "json_replace", name != "json_insert")
+    creates = name != "json_replace"
+    replaces = name != "json_insert"
+    place = load(document)
+    for n in range(0, len(ready), 2):
+        steps = one_leg(ready[n])
+        if not steps:
+            place = ready[n + 1] if replaces else place
+            continue
+        for holder in find(place, steps[:-1]):
+            _put(holder, steps[-1], ready[n + 1], creates, replaces)
+    return dump(place)
 
 
 _LISTS = {"json_array_append": append, "json_array_insert": insert}

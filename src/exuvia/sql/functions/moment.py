@@ -133,13 +133,6 @@ def names_zone(text: str) -> bool:
     return found is not None and bool(found.offset)
 
 
-def _parts_of_digits(digits: str) -> list[int]:
-    wide = len(digits) in (8, 14)
-    year, rest = (digits[:4], digits[4:]) if wide else (digits[:2], digits[2:])
-    numbers = [int(rest[n : n + 2]) for n in range(0, len(rest), 2)]
-    return [temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6]
-
-
 def _assemble(parts: list[int], fraction: str | None) -> int | None:
     year, month, day, hour, minute, second = parts
     date = pack_date(year, month, day) if month < 16 and day < 32 else -1
@@ -168,7 +161,10 @@ def moment_of_number(number: int, micro: int = 0) -> int | None:
     digits = str(number).zfill(6 if width <= 8 else 12 if width <= 12 else 14)
     if number < 101 or len(digits) > 14 or len(digits) == 7:
         return None
-    found = _assemble(_parts_of_digits(digits), None)
+    wide = len(digits) in (8, 14)
+    year, rest = (digits[:4], digits[4:]) if wide else (digits[:2], digits[2:])
+    numbers = [int(rest[n : n + 2]) for n in range(0, len(rest), 2)]
+    found = _assemble([temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6], None)
     return None if found is None else found + micro
 
 
@@ -245,12 +241,32 @@ def digits_of(unit: str) -> int:
 def amount(value: Value, unit: str) -> tuple[int, int] | None:
     """(months, microseconds) of an interval's value; NULL for what is no interval."""
     if unit in _PARTS:
-        return _of_parts(str(value), unit)
+        text = str(value)
+        names = _PARTS[unit]
+        negative = text.lstrip().startswith("-")
+        numbers = re.findall(r"\d+", text)
+        if len(numbers) > len(names):
+            return None
+        months = micros = 0
+        for name, number in zip(names[len(names) - len(numbers) :], numbers, strict=True):
+            if name in _MONTHS:
+                months += whole(number) * _MONTHS[name]
+            elif name == "MICROSECOND":
+                micros += int(number.ljust(6, "0")[:6])
+            else:
+                micros += whole(number) * _UNITS_US[name]
+        return (-months, -micros) if negative else (months, micros)
     if unit == "SECOND" and not isinstance(value, int):
         found = _NUMBER.match(value) if isinstance(value, str) else None
         exact = parsed(found[1] if found else "0" if isinstance(value, str) else str(value))
         return (0, int(exact * 1_000_000)) if abs(exact) < _MOST else None
-    number = _whole(value)
+    if isinstance(value, str):
+        found = re.match(r"\s*([+-]?\d+)", value)
+        number = whole(found[1]) if found else 0
+    elif isinstance(value, float):
+        number = round(max(-_MOST, min(value, _MOST)))
+    else:
+        number = int(Decimal(value).to_integral_value("ROUND_HALF_UP"))
     if unit in _MONTHS:
         return number * _MONTHS[unit], 0
     return 0, number * _UNITS_US[unit]
@@ -258,32 +274,6 @@ def amount(value: Value, unit: str) -> tuple[int, int] | None:
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _MOST = 1 << 62
-
-
-def _whole(value: Value) -> int:
-    if isinstance(value, str):
-        found = re.match(r"\s*([+-]?\d+)", value)
-        return whole(found[1]) if found else 0
-    if isinstance(value, float):
-        return round(max(-_MOST, min(value, _MOST)))
-    return int(Decimal(value).to_integral_value("ROUND_HALF_UP"))
-
-
-def _of_parts(text: str, unit: str) -> tuple[int, int] | None:
-    names = _PARTS[unit]
-    negative = text.lstrip().startswith("-")
-    numbers = re.findall(r"\d+", text)
-    if len(numbers) > len(names):
-        return None
-    months = micros = 0
-    for name, number in zip(names[len(names) - len(numbers) :], numbers, strict=True):
-        if name in _MONTHS:
-            months += whole(number) * _MONTHS[name]
-        elif name == "MICROSECOND":
-            micros += int(number.ljust(6, "0")[:6])
-        else:
-            micros += whole(number) * _UNITS_US[name]
-    return (-months, -micros) if negative else (months, micros)
 
 
 def add(packed: int, value: Value, unit: str, sign: int) -> int | None:

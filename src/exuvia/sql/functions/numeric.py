@@ -108,12 +108,6 @@ def _floor(value: Value) -> Value:
     return value if isinstance(value, int) else float(math.floor(value))
 
 
-def _finite(value: float, text: str) -> float:
-    if math.isinf(value) or math.isnan(value):
-        raise ErrDataOutOfRange("DOUBLE", text)
-    return value
-
-
 def _absolute(value: Value) -> Value:
     if isinstance(value, int) and value == -(1 << 63):
         raise ErrDataOutOfRange("BIGINT", f"abs({value})")
@@ -174,7 +168,9 @@ def _power(base: float, exponent: float) -> float | None:
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
     if isinstance(found, complex):
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
-    return _finite(found, f"pow({base:g},{exponent:g})")
+    if math.isinf(found) or math.isnan(found):
+        raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
+    return float(found)
 
 
 def _exponential(value: float) -> float:

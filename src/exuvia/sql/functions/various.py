@@ -209,17 +209,13 @@ def _moment(stamp: int) -> int | None:
         return None
     seconds, milli = divmod(stamp >> 18, 1000)
     days, second = divmod(seconds, 86400)
-    at = _date_of(days)
-    return pack_datetime(
-        pack_date(*at), second // 3600, second // 60 % 60, second % 60, milli * 1000
-    )
-
-
-def _date_of(days: int) -> tuple[int, int, int]:
     from datetime import date, timedelta
 
     found = date(1970, 1, 1) + timedelta(days=days)
-    return found.year, found.month, found.day
+    at = found.year, found.month, found.day
+    return pack_datetime(
+        pack_date(*at), second // 3600, second // 60 % 60, second % 60, milli * 1000
+    )
 
 
 _NANO_UNITS = ((86_400e9, "d"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "us"))

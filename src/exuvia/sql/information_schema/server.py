@@ -182,21 +182,21 @@ def _info(context: Context) -> Iterator[Row]:
     for name, each in sorted(variables.VARIABLES.items()):
         current = now[name] if "G" in each.scope else own[name]
         idle = "YES" if each.idle else "NO"
-        yield [name, _scope(each), each.default, current, *_bounds(each), _choices(each), idle]
-
-
-def _scope(each: SysVar) -> str:
-    return "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope]
+        yield [
+            name,
+            "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope],
+            each.default,
+            current,
+            *_bounds(each),
+            ",".join(each.choices) or None,
+            idle,
+        ]
 
 
 def _bounds(each: SysVar) -> Row:
     if each.kind not in _NUMBERS or (each.idle and not each.most):
         return [None, None]
     return [int(each.least), int(each.most)]
-
-
-def _choices(each: SysVar) -> str | None:
-    return ",".join(each.choices) or None
 
 
 _TABLES_OF_VARIABLES = (

@@ -363,7 +363,14 @@ def _table_constraints(context: Context) -> Iterable[Row]:
             if index.is_unique:
                 kind = "PRIMARY KEY" if index.is_primary else "UNIQUE"
                 yield ["def", schema, index.idx_name.O, schema, table.name.O, kind]
-    yield from _constraint_rows(context)
+    for database, table in all_tables(context):
+        schema = database.db_name.O
+        for key in shown_keys(context, table):
+            yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY"]
+        for each in table.checks:
+            if each.state == SchemaState.PUBLIC:
+                title = each.constraint_name.O
+                yield ["def", schema, title, schema, table.name.O, "CHECK"]
 
 
 def shown_keys(context: Context, table: TableInfo) -> Iterator[FkInfo]:
@@ -387,18 +394,6 @@ def key_usage(context: Context) -> Iterable[Row]:
                 yield [*row, key.ref_schema.O, key.ref_table.O, theirs.O]
 
 
-def _constraint_rows(context: Context) -> Iterable[Row]:
-    """TABLE_CONSTRAINTS of foreign keys and checks."""
-    for database, table in all_tables(context):
-        schema = database.db_name.O
-        for key in shown_keys(context, table):
-            yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY"]
-        for each in table.checks:
-            if each.state == SchemaState.PUBLIC:
-                title = each.constraint_name.O
-                yield ["def", schema, title, schema, table.name.O, "CHECK"]
-
-
 def referential_constraints(context: Context) -> Iterable[Row]:
     """REFERENTIAL_CONSTRAINTS."""
     for database, table in all_tables(context):
@@ -406,17 +401,11 @@ def referential_constraints(context: Context) -> Iterable[Row]:
         for key in shown_keys(context, table):
             head: Row = ["def", schema, key.fk_name.O, "def", key.ref_schema.O]
             rules = [RULE_TEXT.get(rule, "NO ACTION") for rule in (key.on_update, key.on_delete)]
-            unique = _unique_name(context, key)
+            # The index of the parent that serves the key
+            parent = parent_table(context, key)
+            index = None if parent is None else index_over(parent.info, ref_ids(key, parent))
+            unique = "PRIMARY" if index is None else index.idx_name.O
             yield [*head, unique, "NONE", *rules, table.name.O, key.ref_table.O]
-
-
-def _unique_name(context: Context, key: FkInfo) -> str:
-    """The index of the parent that serves the key."""
-    parent = parent_table(context, key)
-    if parent is None:
-        return "PRIMARY"
-    index = index_over(parent.info, ref_ids(key, parent))
-    return index.idx_name.O if index is not None else "PRIMARY"
 
 
 def check_constraints(context: Context) -> Iterable[Row]:
@@ -493,12 +482,9 @@ def description(each: PartitionDefinition) -> str | None:
     if each.less_than:
         return ",".join(each.less_than)
     if each.in_values:
-        return ",".join(_row(row) for row in each.in_values)
+        rows = (row[0] if len(row) == 1 else f"({','.join(row)})" for row in each.in_values)
+        return ",".join(rows)
     return None
-
-
-def _row(row: tuple[str, ...]) -> str:
-    return row[0] if len(row) == 1 else f"({','.join(row)})"
 
 
 def method(found: PartitionInfo) -> str:

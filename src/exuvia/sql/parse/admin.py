@@ -39,7 +39,19 @@ def admin(cursor: TokenCursor) -> Node:
     """ADMIN ..."""
     cursor.expect("ADMIN")
     if cursor.accept("SHOW"):
-        return _show(cursor)
+        if not cursor.accept("DDL"):
+            table = cursor.table()
+            cursor.expect("NEXT_ROW_ID")
+            return AdminShowNextRowId(table)
+        if cursor.accept("JOBS"):
+            limit = cursor.integer() if not cursor.done and not cursor.at("WHERE") else None
+            where = cursor.expression() if cursor.accept("WHERE") else None
+            return AdminShowDdlJobs(limit, where)
+        if cursor.accept("JOB", "QUERIES"):
+            if cursor.accept("LIMIT"):
+                return AdminShowDdlJobQueries((), _limit(cursor))
+            return AdminShowDdlJobQueries(cursor.listed(cursor.integer))
+        return AdminShowDdlNotifier() if cursor.accept("NOTIFIER") else AdminShowDdl()
     if cursor.accept("CHECK", "TABLE"):
         return AdminCheckTable(cursor.listed(cursor.table))
     if cursor.accept("CHECK", "INDEX"):
@@ -57,7 +69,10 @@ def admin(cursor: TokenCursor) -> Node:
         cursor.expect("DDL", "JOBS")
         return AdminJobs(kind, cursor.listed(cursor.integer))
     if cursor.accept("SKIP", "DDL", "EVENT"):
-        return _skip(cursor)
+        job = cursor.integer()
+        part = cursor.integer() if cursor.accept("PART") else None
+        cursor.expect("FOR", "HANDLER")
+        return AdminSkipEvent(job, part, cursor.integer())
     if cursor.accept("ALTER", "DDL", "JOBS"):
         job = cursor.integer()
         pairs = cursor.listed(lambda: _option(cursor))
@@ -67,29 +82,6 @@ def admin(cursor: TokenCursor) -> Node:
         cursor.rest()
         return Unsupported(what)
     raise cursor.error()
-
-
-def _show(cursor: TokenCursor) -> Node:
-    if not cursor.accept("DDL"):
-        table = cursor.table()
-        cursor.expect("NEXT_ROW_ID")
-        return AdminShowNextRowId(table)
-    if cursor.accept("JOBS"):
-        limit = cursor.integer() if not cursor.done and not cursor.at("WHERE") else None
-        where = cursor.expression() if cursor.accept("WHERE") else None
-        return AdminShowDdlJobs(limit, where)
-    if cursor.accept("JOB", "QUERIES"):
-        if cursor.accept("LIMIT"):
-            return AdminShowDdlJobQueries((), _limit(cursor))
-        return AdminShowDdlJobQueries(cursor.listed(cursor.integer))
-    return AdminShowDdlNotifier() if cursor.accept("NOTIFIER") else AdminShowDdl()
-
-
-def _skip(cursor: TokenCursor) -> Node:
-    job = cursor.integer()
-    part = cursor.integer() if cursor.accept("PART") else None
-    cursor.expect("FOR", "HANDLER")
-    return AdminSkipEvent(job, part, cursor.integer())
 
 
 def _limit(cursor: TokenCursor) -> tuple[int, int]:
@@ -260,7 +252,13 @@ def show(cursor: TokenCursor) -> Node:
         cursor.expect("*", ")")
         return Show(kind=_one_of(cursor, "WARNINGS", "ERRORS"), count=True)
     if cursor.accept("CREATE"):
-        return _show_create(cursor)
+        kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", *_OBJECTS)
+        if kind in ("database", "schema"):
+            unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
+            return Show(kind="create database", if_not_exists=unless, database=cursor.name())
+        if kind == "user":
+            return show_create_user(cursor)
+        return Show(kind="create " + kind, table=cursor.table())
     if cursor.accept("GRANTS"):
         return show_grants(cursor)
     facts: dict[str, object] = {}
@@ -274,8 +272,37 @@ def show(cursor: TokenCursor) -> Node:
         table = cursor.table()
         cursor.expect("NEXT_ROW_ID")
         return AdminShowNextRowId(table)
-    facts["kind"] = _kind(cursor)
-    _qualifiers(cursor, facts)
+    kind = facts["kind"] = _kind(cursor)
+    if cursor.at_any(("FROM", "IN")):
+        cursor.take()
+        if kind in ("columns", "index"):
+            table = cursor.table()
+            if cursor.accept_any("FROM", "IN"):
+                table = TableName(table.name, cursor.name())
+            facts["table"] = table
+        else:
+            facts["database"] = cursor.name()
+    elif kind in ("columns", "index"):
+        raise cursor.error()
+    if cursor.accept("LIKE"):
+        facts["like"] = cursor.string()
+    elif cursor.accept("WHERE"):
+        # Charset is a column of some lists, and a word of sqlglot's
+        condition = [
+            Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+            if token.text.upper() == "CHARSET"
+            else token
+            for token in cursor.until("LIMIT")
+        ]
+        facts["where"] = read_expression(cursor.text, condition)
+    if cursor.accept("LIMIT"):
+        first = cursor.integer()
+        if cursor.accept(","):
+            facts["limit"] = (first, cursor.integer())
+        elif cursor.accept("OFFSET"):
+            facts["limit"] = (cursor.integer(), first)
+        else:
+            facts["limit"] = (0, first)
     return Show(**facts)  # type: ignore[arg-type]
 
 
@@ -284,16 +311,6 @@ def _one_of(cursor: TokenCursor, *words: str) -> str:
     if not word:
         raise cursor.error()
     return word.lower()
-
-
-def _show_create(cursor: TokenCursor) -> Node:
-    kind = _one_of(cursor, "TABLE", "VIEW", "DATABASE", "SCHEMA", "SEQUENCE", "USER", *_OBJECTS)
-    if kind in ("database", "schema"):
-        unless = bool(cursor.accept("IF", "NOT", "EXISTS"))
-        return Show(kind="create database", if_not_exists=unless, database=cursor.name())
-    if kind == "user":
-        return show_create_user(cursor)
-    return Show(kind="create " + kind, table=cursor.table())
 
 
 def _kind(cursor: TokenCursor) -> str:
@@ -329,44 +346,6 @@ def _kind(cursor: TokenCursor) -> str:
             return "index"
         return _SINGLE.get(word) or _WITH_TABLE.get(word) or word.lower()
     raise cursor.error()
-
-
-def _qualifiers(cursor: TokenCursor, facts: dict[str, object]) -> None:
-    kind = facts["kind"]
-    if cursor.at_any(("FROM", "IN")):
-        cursor.take()
-        if kind in ("columns", "index"):
-            facts["table"] = cursor.table()
-            if cursor.accept_any("FROM", "IN"):
-                table = facts["table"]
-                assert isinstance(table, TableName)
-                facts["table"] = TableName(table.name, cursor.name())
-        else:
-            facts["database"] = cursor.name()
-    elif kind in ("columns", "index"):
-        raise cursor.error()
-    if cursor.accept("LIKE"):
-        facts["like"] = cursor.string()
-    elif cursor.accept("WHERE"):
-        facts["where"] = read_expression(cursor.text, _where(cursor))
-    if cursor.accept("LIMIT"):
-        first = cursor.integer()
-        if cursor.accept(","):
-            facts["limit"] = (first, cursor.integer())
-        elif cursor.accept("OFFSET"):
-            facts["limit"] = (cursor.integer(), first)
-        else:
-            facts["limit"] = (0, first)
-
-
-def _where(cursor: TokenCursor) -> list[Token]:
-    """The condition's tokens; Charset is a column of some lists, and a word of sqlglot's."""
-    return [
-        Token(TokenType.IDENTIFIER, each.text, each.line, each.col, each.start, each.end)
-        if each.text.upper() == "CHARSET"
-        else each
-        for each in cursor.until("LIMIT")
-    ]
 
 
 def describe_table(cursor: TokenCursor) -> Node:

@@ -191,7 +191,13 @@ def _column_attribute(
     elif cursor.accept("AUTO_INCREMENT"):
         facts["auto_increment"] = True
     elif cursor.accept("AUTO_RANDOM"):
-        facts["auto_random"] = _auto_random(cursor)
+        shard, bits = 5, 64
+        if cursor.accept("("):
+            shard = cursor.integer()
+            if cursor.accept(","):
+                bits = cursor.integer()
+            cursor.expect(")")
+        facts["auto_random"] = shard, bits
     elif cursor.accept("PRIMARY", "KEY") or cursor.accept("KEY"):
         facts["primary"] = True
     elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
@@ -204,9 +210,16 @@ def _column_attribute(
     elif cursor.accept("COLLATE"):
         kind = facts["type"]
         assert isinstance(kind, DataType)
-        facts["type"] = _with_collate(kind, word_or_string(cursor))
+        collate = word_or_string(cursor)
+        fields = {name: getattr(kind, name) for name in kind.__struct_fields__}
+        facts["type"] = DataType(**{**fields, "collate": collate})
     elif cursor.at("GENERATED") or cursor.at("AS"):
-        _generated(cursor, facts)
+        if cursor.accept("GENERATED"):
+            cursor.expect("ALWAYS")
+        cursor.expect("AS")
+        facts["generated"], facts["generated_text"] = cursor.parenthesised()
+        where = cursor.accept_any("STORED", "VIRTUAL", "PERSISTENT")
+        facts["stored"] = where not in ("", "VIRTUAL")
     elif cursor.at("CHECK") or cursor.at("CONSTRAINT"):
         checks.append(named_check(cursor))
     elif cursor.at("REFERENCES"):
@@ -216,30 +229,6 @@ def _column_attribute(
     elif not (cursor.accept("VISIBLE") or cursor.accept("INVISIBLE")):
         return False
     return True
-
-
-def _auto_random(cursor: TokenCursor) -> tuple[int, int]:
-    shard, bits = 5, 64
-    if cursor.accept("("):
-        shard = cursor.integer()
-        if cursor.accept(","):
-            bits = cursor.integer()
-        cursor.expect(")")
-    return shard, bits
-
-
-def _generated(cursor: TokenCursor, facts: dict[str, object]) -> None:
-    if cursor.accept("GENERATED"):
-        cursor.expect("ALWAYS")
-    cursor.expect("AS")
-    facts["generated"], facts["generated_text"] = cursor.parenthesised()
-    where = cursor.accept_any("STORED", "VIRTUAL", "PERSISTENT")
-    facts["stored"] = where not in ("", "VIRTUAL")
-
-
-def _with_collate(kind: DataType, collate: str) -> DataType:
-    fields = {name: getattr(kind, name) for name in kind.__struct_fields__}
-    return DataType(**{**fields, "collate": collate})
 
 
 def default(cursor: TokenCursor) -> tuple[Tree, str, bool]:

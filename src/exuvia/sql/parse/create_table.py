@@ -59,10 +59,30 @@ def partitioning_rest(cursor: TokenCursor) -> Partitioning:
     kind = cursor.accept_any("RANGE", "LIST", "HASH", "KEY").lower()
     if not kind:
         raise cursor.error()
-    columns, expression = _function(cursor, kind)
+    columns: tuple[str, ...] | None = None
+    expression: Tree | None = None
+    if kind == "key":
+        if cursor.accept("ALGORITHM"):
+            cursor.expect("=")
+            if cursor.integer() not in (1, 2):
+                raise ErrSyntax()
+        columns = _names(cursor)
+    elif kind in ("range", "list") and cursor.accept("COLUMNS"):
+        columns = _names(cursor)
+        if not columns:
+            raise cursor.error()
+    else:
+        expression, _ = cursor.parenthesised()
     interval = _interval(cursor) if cursor.at("INTERVAL") else None
     number = cursor.integer() if cursor.accept("PARTITIONS") else None
-    subpartitioned = _subpartitions(cursor)
+    subpartitioned = bool(cursor.accept("SUBPARTITION", "BY"))
+    if subpartitioned:
+        cursor.accept("LINEAR")
+        if not cursor.accept_any("HASH", "KEY"):
+            raise cursor.error()
+        cursor.skip_parentheses()
+        if cursor.accept("SUBPARTITIONS"):
+            cursor.integer()
     definitions = definitions_of(cursor) if cursor.at("(", "PARTITION") else ()
     if cursor.accept("UPDATE", "INDEXES"):
         cursor.skip_parentheses()
@@ -76,22 +96,6 @@ def partitioning_rest(cursor: TokenCursor) -> Partitioning:
         subpartitioned=subpartitioned,
         interval=interval,
     )
-
-
-def _function(cursor: TokenCursor, kind: str) -> tuple[tuple[str, ...] | None, Tree | None]:
-    if kind == "key":
-        if cursor.accept("ALGORITHM"):
-            cursor.expect("=")
-            if cursor.integer() not in (1, 2):
-                raise ErrSyntax()
-        return _names(cursor), None
-    if kind in ("range", "list") and cursor.accept("COLUMNS"):
-        found = _names(cursor)
-        if not found:
-            raise cursor.error()
-        return found, None
-    tree, _ = cursor.parenthesised()
-    return None, tree
 
 
 def _interval(cursor: TokenCursor) -> IntervalWritten:
@@ -132,18 +136,6 @@ def _names(cursor: TokenCursor) -> tuple[str, ...]:
     return found
 
 
-def _subpartitions(cursor: TokenCursor) -> bool:
-    if not cursor.accept("SUBPARTITION", "BY"):
-        return False
-    cursor.accept("LINEAR")
-    if not cursor.accept_any("HASH", "KEY"):
-        raise cursor.error()
-    cursor.skip_parentheses()
-    if cursor.accept("SUBPARTITIONS"):
-        cursor.integer()
-    return True
-
-
 def definitions_of(cursor: TokenCursor) -> tuple[PartitionWritten, ...]:
     """(PARTITION p .., PARTITION q ..)."""
     cursor.expect("(")
@@ -159,11 +151,18 @@ def _definition(cursor: TokenCursor) -> PartitionWritten:
     in_values: tuple[tuple[Tree, ...], ...] | None = None
     if cursor.accept("VALUES"):
         if cursor.accept("IN"):
-            in_values = _rows(cursor)
+            cursor.expect("(")
+            in_values = cursor.listed(lambda: _row(cursor))
+            cursor.expect(")")
         else:
             cursor.expect("LESS")
             cursor.expect("THAN")
-            less_than = _bounds(cursor)
+            if cursor.accept("MAXVALUE"):
+                less_than = (exp.Var(this=MAXVALUE),)
+            else:
+                cursor.expect("(")
+                less_than = cursor.listed(lambda: _bound(cursor))
+                cursor.expect(")")
     elif cursor.accept("HISTORY"):
         raise ErrPartitionWrongValues("SYSTEM_TIME", "HISTORY")
     elif cursor.accept("DEFAULT"):
@@ -174,28 +173,12 @@ def _definition(cursor: TokenCursor) -> PartitionWritten:
     return PartitionWritten(name=name, less_than=less_than, in_values=in_values, comment=comment)
 
 
-def _bounds(cursor: TokenCursor) -> tuple[Tree, ...]:
-    if cursor.accept("MAXVALUE"):
-        return (exp.Var(this=MAXVALUE),)
-    cursor.expect("(")
-    found = cursor.listed(lambda: _bound(cursor))
-    cursor.expect(")")
-    return found
-
-
 def _bound(cursor: TokenCursor) -> Tree:
     if cursor.accept("MAXVALUE"):
         return exp.Var(this=MAXVALUE)
     if cursor.accept("DEFAULT"):
         raise cursor.error()  # what is missing is the column of DEFAULT (column)
     return cursor.expression(",")
-
-
-def _rows(cursor: TokenCursor) -> tuple[tuple[Tree, ...], ...]:
-    cursor.expect("(")
-    found = cursor.listed(lambda: _row(cursor))
-    cursor.expect(")")
-    return found
 
 
 def _row(cursor: TokenCursor) -> tuple[Tree, ...]:

@@ -124,38 +124,30 @@ def _options(cursor: TokenCursor) -> tuple[Options, str | None]:
     found: list[tuple[str, int | None]] = []
     comment = None
     while not cursor.done:
-        option = _option(cursor)
-        if option is not None:
-            found.append(option)
-            continue
-        others = table_options(cursor)
-        if not others:
-            raise cursor.error()
-        comment = others.get("comment", comment)
+        word = cursor.peek()
+        if word in _NUMBERED:
+            cursor.take()
+            name, joint = _NUMBERED[word]
+            if not (joint and cursor.accept(joint)):
+                cursor.accept("=")
+            found.append((name, _signed(cursor)))
+        elif word == "RESTART":
+            cursor.take()
+            follows = cursor.accept("WITH") or cursor.accept("=")
+            has_value = follows or cursor.at("-") or cursor.peek()[:1].isdigit()
+            found.append(("restart", _signed(cursor) if has_value else None))
+        elif word in _BARE:
+            cursor.take()
+            found.append((word.lower(), None))
+        elif word == "NO" and cursor.peek(1) in ("MINVALUE", "MAXVALUE", "CACHE", "CYCLE"):
+            cursor.take()
+            found.append((f"no{cursor.take().text.lower()}", None))
+        else:
+            others = table_options(cursor)
+            if not others:
+                raise cursor.error()
+            comment = others.get("comment", comment)
     return tuple(found), comment
-
-
-def _option(cursor: TokenCursor) -> tuple[str, int | None] | None:
-    word = cursor.peek()
-    if word in _NUMBERED:
-        cursor.take()
-        name, joint = _NUMBERED[word]
-        if not (joint and cursor.accept(joint)):
-            cursor.accept("=")
-        return name, _signed(cursor)
-    if word == "RESTART":
-        cursor.take()
-        said = cursor.accept("WITH") or cursor.accept("=")
-        if said or cursor.at("-") or cursor.peek()[:1].isdigit():
-            return "restart", _signed(cursor)
-        return "restart", None
-    if word in _BARE:
-        cursor.take()
-        return word.lower(), None
-    if word == "NO" and cursor.peek(1) in ("MINVALUE", "MAXVALUE", "CACHE", "CYCLE"):
-        cursor.take()
-        return f"no{cursor.take().text.lower()}", None
-    return None
 
 
 def _signed(cursor: TokenCursor) -> int:
@@ -177,7 +169,10 @@ def create(cursor: TokenCursor) -> Node:
     """CREATE ..."""
     cursor.expect("CREATE")
     if cursor.accept_any(*_DATABASE):
-        return _create_database(cursor)
+        absent = if_not_exists(cursor)
+        name = cursor.checked_name()
+        charset, collate = _database_options(cursor)
+        return CreateDatabase(name, absent, charset, collate)
     replace = cursor.accept("OR", "REPLACE")
     if cursor.at_any(VIEW_HEADS):
         return create_view(cursor, replace)
@@ -189,7 +184,21 @@ def create(cursor: TokenCursor) -> Node:
     if cursor.accept("TABLE"):
         return create_table(cursor, temporary)
     if cursor.at_any(INDEX_HEADS):
-        return _create_index(cursor)
+        head = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL")
+        cursor.expect("INDEX")
+        absent = if_not_exists(cursor)
+        name = cursor.checked_name()
+        using = cursor.name().upper() if cursor.accept("USING") or cursor.accept("TYPE") else None
+        cursor.expect("ON")
+        table = cursor.table()
+        found = index_tail(cursor, head.lower() or "index", name)
+        while cursor.accept_any("ALGORITHM", "LOCK"):
+            cursor.accept("=")
+            cursor.take()
+        if using and not found.using:
+            fields = {key: getattr(found, key) for key in found.__struct_fields__}
+            found = IndexDefinition(**{**fields, "using": using})
+        return CreateIndex(table, found, absent)
     if cursor.accept("USER"):
         return create_user(cursor)
     if cursor.accept("ROLE"):
@@ -210,13 +219,6 @@ def _if_exists(cursor: TokenCursor) -> bool:
 
 
 # -- databases -------------------------------------------------------------------------------------
-
-
-def _create_database(cursor: TokenCursor) -> CreateDatabase:
-    absent = if_not_exists(cursor)
-    name = cursor.checked_name()
-    charset, collate = _database_options(cursor)
-    return CreateDatabase(name, absent, charset, collate)
 
 
 def alter_database(cursor: TokenCursor) -> AlterDatabase:
@@ -248,24 +250,6 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
 # -- indexes, views, the rest ----------------------------------------------------------------------
 
 
-def _create_index(cursor: TokenCursor) -> CreateIndex:
-    head = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL")
-    cursor.expect("INDEX")
-    absent = if_not_exists(cursor)
-    name = cursor.checked_name()
-    using = cursor.name().upper() if cursor.accept("USING") or cursor.accept("TYPE") else None
-    cursor.expect("ON")
-    table = cursor.table()
-    found = index_tail(cursor, head.lower() or "index", name)
-    while cursor.accept_any("ALGORITHM", "LOCK"):
-        cursor.accept("=")
-        cursor.take()
-    if using and not found.using:
-        fields = {key: getattr(found, key) for key in found.__struct_fields__}
-        found = IndexDefinition(**{**fields, "using": using})
-    return CreateIndex(table, found, absent)
-
-
 def drop(cursor: TokenCursor) -> Node:
     """DROP ..."""
     cursor.expect("DROP")
@@ -273,7 +257,14 @@ def drop(cursor: TokenCursor) -> Node:
         present = _if_exists(cursor)
         return DropDatabase(cursor.name(), present)
     if cursor.accept("INDEX"):
-        return _drop_index(cursor)
+        present = _if_exists(cursor)
+        name = "PRIMARY" if cursor.accept("PRIMARY") else cursor.name()
+        cursor.expect("ON")
+        table = cursor.table()
+        while cursor.accept_any("ALGORITHM", "LOCK"):
+            cursor.accept("=")
+            cursor.take()
+        return DropIndexStatement(table, name, present)
     temporary = cursor.accept("TEMPORARY")
     kind = cursor.accept_any("TABLE", "TABLES", "VIEW", "SEQUENCE").lower()
     if kind:
@@ -290,17 +281,6 @@ def drop(cursor: TokenCursor) -> Node:
     if cursor.at_any(_KNOWN_ELSEWHERE | {"PREPARE"}):
         return _elsewhere(cursor, "DROP ")
     raise cursor.error()
-
-
-def _drop_index(cursor: TokenCursor) -> DropIndexStatement:
-    present = _if_exists(cursor)
-    name = "PRIMARY" if cursor.accept("PRIMARY") else cursor.name()
-    cursor.expect("ON")
-    table = cursor.table()
-    while cursor.accept_any("ALGORITHM", "LOCK"):
-        cursor.accept("=")
-        cursor.take()
-    return DropIndexStatement(table, name, present)
 
 
 def truncate(cursor: TokenCursor) -> Node:

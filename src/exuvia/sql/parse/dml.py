@@ -49,7 +49,11 @@ def insert(cursor: TokenCursor) -> Node:
     if cursor.accept("PARTITION"):
         facts["partitions"] = cursor.names()
     if cursor.at("(") and cursor.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
-        facts["columns"] = _column_names(cursor)
+        cursor.expect("(")
+        facts["columns"] = ()
+        if not cursor.accept(")"):
+            facts["columns"] = cursor.listed(lambda: _last_name(cursor))
+            cursor.expect(")")
     if cursor.accept("SET"):
         pairs = assignments(cursor, "ON", "AS")
         facts["columns"] = tuple(column.name for column, _ in pairs)
@@ -57,7 +61,20 @@ def insert(cursor: TokenCursor) -> Node:
     elif cursor.at_any(("VALUES", "VALUE")):
         facts["rows"] = _rows(cursor)
     else:
-        facts["query"] = _insert_query(cursor)
+        start = cursor.position
+        end = next(
+            (
+                n
+                for n in range(start, len(cursor.tokens) - 3)
+                if cursor.peek(n - start) == "ON"
+                and cursor.peek(n - start + 1) == "DUPLICATE"
+                and cursor.peek(n - start + 2) == "KEY"
+            ),
+            len(cursor.tokens),
+        )
+        inner = TokenCursor(cursor.text, cursor.tokens[start:end])
+        facts["query"] = query_rest(inner)
+        cursor.position = end
     if cursor.accept("AS"):
         facts["row_alias"] = cursor.name()
         if cursor.at("("):
@@ -65,15 +82,6 @@ def insert(cursor: TokenCursor) -> Node:
     if cursor.accept("ON", "DUPLICATE", "KEY", "UPDATE"):
         facts["on_duplicate"] = assignments(cursor)
     return Insert(**facts)  # type: ignore[arg-type]
-
-
-def _column_names(cursor: TokenCursor) -> tuple[str, ...]:
-    cursor.expect("(")
-    if cursor.accept(")"):
-        return ()
-    found = cursor.listed(lambda: _last_name(cursor))
-    cursor.expect(")")
-    return found
 
 
 def _last_name(cursor: TokenCursor) -> str:
@@ -139,24 +147,6 @@ def _skip_rows(cursor: TokenCursor) -> list[int]:
         position += 1
     cursor.position = position
     return commas
-
-
-def _insert_query(cursor: TokenCursor) -> exp.Query:
-    start = cursor.position
-    end = next(
-        (
-            n
-            for n in range(start, len(cursor.tokens) - 3)
-            if cursor.peek(n - start) == "ON"
-            and cursor.peek(n - start + 1) == "DUPLICATE"
-            and cursor.peek(n - start + 2) == "KEY"
-        ),
-        len(cursor.tokens),
-    )
-    inner = TokenCursor(cursor.text, cursor.tokens[start:end])
-    found = query_rest(inner)
-    cursor.position = end
-    return found
 
 
 def assignments(cursor: TokenCursor, *stops: str) -> Assignments:
@@ -443,7 +433,16 @@ def text_format(cursor: TokenCursor) -> TextFormat:
     if cursor.accept_any("FIELDS", "COLUMNS"):
         _fields(cursor, facts)
     if cursor.accept("LINES"):
-        _lines(cursor, facts)
+        before = cursor.position
+        while True:
+            if cursor.accept("STARTING", "BY"):
+                facts["starting"] = cursor.string()
+            elif cursor.accept("TERMINATED", "BY"):
+                facts["lines"] = cursor.string()
+            else:
+                break
+        if cursor.position == before:
+            raise cursor.error()
     return TextFormat(**facts)  # type: ignore[arg-type]
 
 
@@ -469,19 +468,6 @@ def _one_sign(cursor: TokenCursor) -> str:
     if len(found) > 1:
         raise ErrWrongFieldTerminators()
     return found
-
-
-def _lines(cursor: TokenCursor, facts: dict[str, object]) -> None:
-    before = cursor.position
-    while True:
-        if cursor.accept("STARTING", "BY"):
-            facts["starting"] = cursor.string()
-        elif cursor.accept("TERMINATED", "BY"):
-            facts["lines"] = cursor.string()
-        else:
-            break
-    if cursor.position == before:
-        raise cursor.error()
 
 
 def into_file(cursor: TokenCursor) -> IntoFile | None:

@@ -160,7 +160,14 @@ _PLAIN_TYPES = {"i": BIGINT, "u": UNSIGNED_BIGINT, "f": DOUBLE, "n": NULL, "b": 
 def type_of(value: Value, letter: str) -> FieldType:
     """MySQL's type of a literal or bound value."""
     if letter == "d":
-        return _decimal_type(value)
+        _, digits, exponent = value.as_tuple()
+        scale = max(0, -exponent) if isinstance(exponent, int) else 0
+        return FieldType(
+            Tp=TypeCode.NEWDECIMAL,
+            Flag=int(Flag.BINARY),
+            Flen=max(len(digits), scale) + 2,
+            Decimal=scale,
+        )
     if letter in {"s", "t"}:
         return FieldType(
             Tp=TypeCode.VAR_STRING,
@@ -169,17 +176,6 @@ def type_of(value: Value, letter: str) -> FieldType:
             Collate="utf8mb4_bin",
         )
     return _PLAIN_TYPES[letter]
-
-
-def _decimal_type(value: Decimal) -> FieldType:
-    _, digits, exponent = value.as_tuple()
-    scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return FieldType(
-        Tp=TypeCode.NEWDECIMAL,
-        Flag=int(Flag.BINARY),
-        Flen=max(len(digits), scale) + 2,
-        Decimal=scale,
-    )
 
 
 # -- placeholders ----------------------------------------------------------------------------------

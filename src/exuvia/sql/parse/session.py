@@ -262,28 +262,20 @@ def _set_item(cursor: TokenCursor) -> Assignment:
         name = cursor.take().text
         _equals(cursor)
         return Assignment("user", name.lower(), _value(cursor))
-    scope = _scope(cursor)
+    scope = "session"
+    if cursor.accept("@@"):
+        if cursor.peek(1) == "." and cursor.peek() in _SCOPES:
+            scope = _SCOPES[cursor.take().text.upper()]
+            cursor.expect(".")
+    elif cursor.peek() in _SCOPES and cursor.peek(1) not in ("=", ":="):
+        scope = _SCOPES[cursor.take().text.upper()]
+        if cursor.accept("@@"):
+            raise cursor.error()
     name = cursor.name()
     while cursor.accept("."):
         name = f"{name}.{cursor.name()}"
     _equals(cursor)
     return Assignment(scope, name.lower(), _value(cursor))
-
-
-def _scope(cursor: TokenCursor) -> str:
-    if cursor.accept("@@"):
-        if cursor.peek(1) == "." and cursor.peek() in _SCOPES:
-            scope = _SCOPES[cursor.take().text.upper()]
-            cursor.expect(".")
-            return scope
-        return "session"
-    word = cursor.peek()
-    if word in _SCOPES and cursor.peek(1) not in ("=", ":="):
-        cursor.take()
-        if cursor.accept("@@"):
-            raise cursor.error()
-        return _SCOPES[word]
-    return "session"
 
 
 def _equals(cursor: TokenCursor) -> None:

@@ -225,9 +225,29 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
             return None
         return [_like(token, TokenType.INNER, "INNER"), token], 1
     if token.token_type is TokenType.INTERVAL:
-        return _interval(tokens, place)
+        # INTERVAL 1.5 SECOND: in brackets the amount stays what it is, a number or a text
+        end = place + 1
+        while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
+            end += 1
+        behind = tokens[end + 1].text if end + 1 < len(tokens) else ""
+        if end >= len(tokens) or not _UNIT.fullmatch(behind):
+            return None
+        if tokens[end].token_type not in (TokenType.NUMBER, TokenType.STRING):
+            return None
+        amount = tokens[place + 1 : end + 1]
+        opened, closed = (
+            _like(amount[0], TokenType.L_PAREN, "("),
+            _like(amount[-1], TokenType.R_PAREN, ")"),
+        )
+        return [tokens[place], opened, *amount, closed], end + 1 - place
     if token.token_type is TokenType.BINARY and kinds[:1] in ([TokenType.DASH], [TokenType.PLUS]):
-        return _signed(tokens, place)
+        # BINARY -1: the number with its signs in brackets
+        end = place + 1
+        while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
+            end += 1
+        if end >= len(tokens) or tokens[end].token_type is not TokenType.NUMBER:
+            return None
+        return _called(tokens[place], "BINARY", tokens[place + 1 : end + 1]), end + 1 - place
     if token.token_type is TokenType.L_BRACE:
         name = _BRACED.get(tokens[place + 1].text.upper()) if len(kinds) == 3 else None
         if name and kinds[1:] == [TokenType.STRING, TokenType.R_BRACE]:
@@ -239,34 +259,6 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
-
-
-def _signed(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
-    """BINARY -1: the number with its signs in brackets."""
-    end = place + 1
-    while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
-        end += 1
-    if end >= len(tokens) or tokens[end].token_type is not TokenType.NUMBER:
-        return None
-    return _called(tokens[place], "BINARY", tokens[place + 1 : end + 1]), end + 1 - place
-
-
-def _interval(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
-    """INTERVAL 1.5 SECOND: in brackets the amount stays what it is, a number or a text."""
-    end = place + 1
-    while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
-        end += 1
-    behind = tokens[end + 1].text if end + 1 < len(tokens) else ""
-    if end >= len(tokens) or not _UNIT.fullmatch(behind):
-        return None
-    if tokens[end].token_type not in (TokenType.NUMBER, TokenType.STRING):
-        return None
-    amount = tokens[place + 1 : end + 1]
-    opened, closed = (
-        _like(amount[0], TokenType.L_PAREN, "("),
-        _like(amount[-1], TokenType.R_PAREN, ")"),
-    )
-    return [tokens[place], opened, *amount, closed], end + 1 - place
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:
@@ -441,7 +433,12 @@ def tokenize(text: str) -> list[Token]:
     try:
         tokens = list(DIALECT.tokenize(text) if len(text) <= PIECE else tokenize_in_pieces(text))
     except TokenError as error:
-        raise syntax_error(text, _last_quote(text)) from error
+        # At the quote behind the last whole lexeme: nothing closes it
+        end = 0
+        for match in _LEXEMES.finditer(text):
+            end = match.end()
+        positions = [p for p in (text.find(quote, end) for quote in "'\"`") if p >= 0]
+        raise syntax_error(text, min(positions, default=len(text))) from error
     if text.count("(") > NESTING_LIMIT:
         _check_nesting(text, tokens)
     return tokens
@@ -537,14 +534,6 @@ def _unescaped(text: str, start: int, end: int) -> str:
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-
-
-def _last_quote(text: str) -> int:
-    end = 0
-    for match in _LEXEMES.finditer(text):
-        end = match.end()
-    positions = [p for p in (text.find(quote, end) for quote in "'\"`") if p >= 0]
-    return min(positions, default=len(text))
 
 
 def _check_nesting(text: str, tokens: list[Token]) -> None:
@@ -763,7 +752,23 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
     selects = list(_in_text_order(tree))
     if len(selects) != len(starts):
         return
-    ends = _ends(tokens, starts)
+    # Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
+    # next part of its UNION
+    found = dict.fromkeys(starts, len(tokens))
+    open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.SELECT:
+            open_[-1].append(place)
+        elif kind is TokenType.L_PAREN:
+            open_.append([])
+        elif kind is TokenType.R_PAREN or kind in _SETS:
+            for start in open_[-1]:
+                found[start] = place
+            open_[-1].clear()
+            if kind is TokenType.R_PAREN and len(open_) > 1:
+                open_.pop()
+    ends = [found[start] for start in starts]
     for select, start, end in zip(selects, starts, ends, strict=True):
         if "source" not in select.meta:
             select.meta["source"] = QueryText(source.text, tokens[start:end])
@@ -792,26 +797,6 @@ def _children(node: exp.Expression) -> list[exp.Expression]:
             values = value if isinstance(value, list) else (value,)
             found += [each for each in values if isinstance(each, exp.Expression)]
     return found
-
-
-def _ends(tokens: Sequence[Token], starts: Sequence[int]) -> list[int]:
-    """Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
-    next part of its UNION."""
-    found = dict.fromkeys(starts, len(tokens))
-    open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
-    for place, token in enumerate(tokens):
-        kind = token.token_type
-        if kind is TokenType.SELECT:
-            open_[-1].append(place)
-        elif kind is TokenType.L_PAREN:
-            open_.append([])
-        elif kind is TokenType.R_PAREN or kind in _SETS:
-            for start in open_[-1]:
-                found[start] = place
-            open_[-1].clear()
-            if kind is TokenType.R_PAREN and len(open_) > 1:
-                open_.pop()
-    return [found[start] for start in starts]
 
 
 _SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}

@@ -167,7 +167,9 @@ def partition_text(table: TableInfo) -> str:
     if found is None or found.type == PartitionType.NONE:
         return ""
     text = f"\nPARTITION BY {_head(found)}"
-    if found.type in _BY_NUMBER and _are_numbered(found):
+    if found.type in _BY_NUMBER and all(
+        each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
+    ):
         return f"{text} PARTITIONS {len(found.definitions)}"
     lines = ",\n ".join(_definition(each) for each in found.definitions)
     return f"{text}\n({lines})"
@@ -180,12 +182,6 @@ def _head(found: PartitionInfo) -> str:
     if found.columns:
         return f"{found.type.name} COLUMNS({names})"
     return f"{found.type.name} ({found.expr})"
-
-
-def _are_numbered(found: PartitionInfo) -> bool:
-    return all(
-        each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
-    )
 
 
 def _definition(each: PartitionDefinition) -> str:
@@ -288,18 +284,16 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     database = context.database_of(node.table.db or "")
     info = context.table(database, node.table.name).info
     if info.is_temporary:
-        info = _hidden(context, database, node.table.name)
+        # What a temporary table of that name hides. Raises 1142, 1146
+        session = context.session
+        if not session.rights.everything and not session.rights.sees_table(
+            database, node.table.name
+        ):
+            raise ErrTableaccessDenied("SHOW", *session.account_name, node.table.name)
+        info = session.services.schemas.lasting(context.txn, database, node.table.name).info
     if (info.view if kind == "VIEW" else info.sequence) is None:
         raise ErrWrongObject(database, node.table.name, kind)
     return info
-
-
-def _hidden(context: Context, database: str, name: str) -> TableInfo:
-    """What a temporary table of that name hides. Raises 1142, 1146."""
-    session = context.session
-    if not session.rights.everything and not session.rights.sees_table(database, name):
-        raise ErrTableaccessDenied("SHOW", *session.account_name, name)
-    return session.services.schemas.lasting(context.txn, database, name).info
 
 
 def view_statement(info: TableInfo, view: ViewInfo) -> str:

@@ -53,7 +53,6 @@ from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
 from exuvia.ddl.submit import numbered
-from exuvia.kv.transaction import Transaction
 from exuvia.sql import nodes, planner
 from exuvia.sql.access.choose import Shares, rows_read
 from exuvia.sql.access.filtering import Filter
@@ -131,12 +130,6 @@ def _filter_lines(
         depth += 1
     table = f"table:{path.table.info.name.O}{where}"
     keeps = "true" if found.follows and len(parts) == 1 else "false"
-    yield from _path_lines(path, table, number, rows, depth, keeps)
-
-
-def _path_lines(
-    path: Path, table: str, number: "count[int]", rows: str, depth: int, keeps: str
-) -> Iterator[Row]:
     info = f"keep order:{keeps}"
     if isinstance(path, Points | UniquePoints):
         index = "" if path.table.info.pk_is_handle and isinstance(path, Points) else _index(path)
@@ -170,7 +163,9 @@ def relational_lines(
     scans: Sequence[Scan], statement: exp.Query, number: Iterator[int], context: Context
 ) -> Iterator[Row]:
     """The lines, see the module."""
-    read = [_rows_of(scan, context) for scan in scans]
+    read = [
+        rows_read(_path(scan), context) if isinstance(scan, TableScan) else None for scan in scans
+    ]
     total = _total(scans, read, statement, context)
     shown = "" if total is None else f"{total:.2f}"
     name = f"Relational_{next(number)}"
@@ -192,10 +187,6 @@ def _path(scan: TableScan) -> Path:
     return whole if scan.choice is None else Everywhere(whole, scan.choice)
 
 
-def _rows_of(scan: Scan, context: Context) -> float | None:
-    return rows_read(_path(scan), context) if isinstance(scan, TableScan) else None
-
-
 def _total(
     scans: Sequence[Scan], read: Sequence[float | None], statement: exp.Query, context: Context
 ) -> float | None:
@@ -214,30 +205,22 @@ def _total(
         total *= min(rows or 0.0, kept) if scan.path is not None else kept
     for one, other in _equalities(statement, tables):
         total /= max(1.0, *(_different(*side, shares, context) for side in (one, other)))
-    return _ended(statement, total)
+    # What is left of that many rows at the end of the statement
+    if statement.args.get("group") is None and any(
+        call.name.lower() in AGGREGATES and call.find_ancestor(exp.Window) is None
+        for call in statement.find_all(exp.Anonymous)
+    ):
+        return 1.0
+    limit = statement.args.get("limit")
+    most = limit.expression if isinstance(limit, exp.Limit) else None
+    if isinstance(most, exp.Literal) and not most.is_string:
+        return min(total, float(most.name))
+    return total
 
 
 def _path_of_all(scan: TableScan) -> Path:
     whole = Path(scan.table, covers=False)
     return whole if scan.choice is None else Everywhere(whole, scan.choice)
-
-
-def _ended(statement: exp.Select, rows: float) -> float:
-    """What is left of that many rows at the end of the statement."""
-    if statement.args.get("group") is None and _aggregates(statement):
-        return 1.0
-    limit = statement.args.get("limit")
-    most = limit.expression if isinstance(limit, exp.Limit) else None
-    if isinstance(most, exp.Literal) and not most.is_string:
-        return min(rows, float(most.name))
-    return rows
-
-
-def _aggregates(statement: exp.Select) -> bool:
-    return any(
-        call.name.lower() in AGGREGATES and call.find_ancestor(exp.Window) is None
-        for call in statement.find_all(exp.Anonymous)
-    )
 
 
 # -- what joins ------------------------------------------------------------------------------------
@@ -257,10 +240,6 @@ def _equalities(statement: exp.Select, tables: Sequence[TableScan]) -> Iterator[
                 sides = [_column(side, tables) for side in (each.this, each.expression)]
                 if None not in sides and sides[0][0] is not sides[1][0]:  # type: ignore[index]
                     yield sides[0], sides[1]  # type: ignore[misc]
-    yield from _using(statement, tables)
-
-
-def _using(statement: exp.Select, tables: Sequence[TableScan]) -> Iterator[tuple[Side, Side]]:
     for n, join in enumerate(statement.find_all(exp.Join), 1):
         for name in join.args.get("using") or ():
             found = [side for t in tables[: n + 1] if (side := _named(t, name.name)) is not None]
@@ -326,42 +305,37 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
 
 
 def _rows(session: SessionApi, jobs: list[Job]) -> Iterator[Row]:
-    with session.services.store.read() as txn:
-        now = timestamp(session.services.clock.wall_ns())
-        for job in numbered(txn, jobs, now):
-            yield from _job_rows(session, txn, job, now)
-
-
-def _job_rows(session: SessionApi, txn: Transaction, job: Job, now: int) -> Iterator[Row]:
-    store = session.services.store
-    world = read_snapshot(txn, job, now)
-    runs: list[Decision] = []
-    steps = list(decisions(job, world, runs))
-    works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
-    place = ".".join(each for each in (job.schema_name, job.table_name) if each)
-    rows = sum(work.rows for work in works)
-    versions = sum(step.moves and not step.barrier for step in steps)
-    touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
-    info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
-    worker = "reorg worker" if is_reorg(job) else "general worker"
-    lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
-    before = None
-    for step in steps:
-        lines.append(["Step", "", "owner", place, step_text(before, step)])
-        before = step
-    pace = ddl_explain.pace_of(txn, job)
-    for work in works:
-        size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
-        told = f"{size}, {pace.tell(work.rows)}"
-        lines.append(["Reorg", f"{work.rows:.2f}", ddl_explain.runner(txn, work), work.what, told])
     services = session.services
-    asking = Asking(services.store, services.member, services.clock)
-    elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
-    for wait in ddl_explain.waits_of(txn, job, services.locks, elsewhere):
-        lines.append(["Waits", "", "", wait, "now"])
-    lines.append(
-        ["Refuses", "", "owner", place, "; ".join(ddl_explain.refusals_of(job)) or "nothing"]
-    )
-    for n, (title, *others) in enumerate(lines, 1):
-        mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
-        yield [f"{mark}{title}_{n}", *others]
+    store = services.store
+    with store.read() as txn:
+        now = timestamp(services.clock.wall_ns())
+        for job in numbered(txn, jobs, now):
+            world = read_snapshot(txn, job, now)
+            runs: list[Decision] = []
+            steps = list(decisions(job, world, runs))
+            works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
+            place = ".".join(each for each in (job.schema_name, job.table_name) if each)
+            rows = sum(work.rows for work in works)
+            versions = sum(step.moves and not step.barrier for step in steps)
+            touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
+            info = f"{sum(s.moves for s in steps)} step(s), {versions} version(s), {touched}"
+            worker = "reorg worker" if is_reorg(job) else "general worker"
+            lines: list[Row] = [[job.action_text, f"{rows:.2f}", worker, f"table:{place}", info]]
+            before = None
+            for step in steps:
+                lines.append(["Step", "", "owner", place, step_text(before, step)])
+                before = step
+            pace = ddl_explain.pace_of(txn, job)
+            for work in works:
+                size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
+                runner, pacing = ddl_explain.runner(txn, work), pace.tell(work.rows)
+                lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
+            asking = Asking(services.store, services.member, services.clock)
+            elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
+            for wait in ddl_explain.waits_of(txn, job, services.locks, elsewhere):
+                lines.append(["Waits", "", "", wait, "now"])
+            refusals = "; ".join(ddl_explain.refusals_of(job)) or "nothing"
+            lines.append(["Refuses", "", "owner", place, refusals])
+            for n, (title, *others) in enumerate(lines, 1):
+                mark = "" if n == 1 else "└─" if n == len(lines) else "├─"
+                yield [f"{mark}{title}_{n}", *others]

@@ -83,18 +83,6 @@ def _lines(book: Book, account: Account, roles: set[Name]) -> Iterator[str]:
     tables = (((e.database, e.table), e) for e in book.tables if e[:2] in names)
     for place, held in _added(tables):
         yield _line(held, TABLE, ".".join(map(identifier, place)), to)
-    yield from _lines_of_columns(book, names, to)
-    granted = [f"'{user}'@'{host}'" for user, host in book.roles.granted(account[:2])]
-    if granted:
-        yield f"GRANT {', '.join(granted)} TO {to}"
-    dynamic = frozenset().union(*(each.dynamic for each in everywhere))
-    grantable = frozenset().union(*(each.grantable for each in everywhere))
-    for each, option in ((dynamic - grantable, ""), (grantable, " WITH GRANT OPTION")):
-        if each:
-            yield f"GRANT {','.join(sorted(each))} ON *.* TO {to}{option}"
-
-
-def _lines_of_columns(book: Book, names: set[Name], to: str) -> Iterator[str]:
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for each in book.columns:
         if each[:2] in names:
@@ -104,6 +92,14 @@ def _lines_of_columns(book: Book, names: set[Name], to: str) -> Iterator[str]:
     for place, words in sorted(found.items()):
         texts = [f"{word}({', '.join(sorted(words[word]))})" for word in COLUMN if word in words]
         yield f"GRANT {', '.join(texts)} ON {'.'.join(map(identifier, place))} TO {to}"
+    granted = [f"'{user}'@'{host}'" for user, host in book.roles.granted(account[:2])]
+    if granted:
+        yield f"GRANT {', '.join(granted)} TO {to}"
+    dynamic = frozenset().union(*(each.dynamic for each in everywhere))
+    grantable = frozenset().union(*(each.grantable for each in everywhere))
+    for rights, option in ((dynamic - grantable, ""), (grantable, " WITH GRANT OPTION")):
+        if rights:
+            yield f"GRANT {','.join(sorted(rights))} ON *.* TO {to}{option}"
 
 
 Held = list[tuple[Place, frozenset[str]]]

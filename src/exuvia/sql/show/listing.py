@@ -43,17 +43,11 @@ def listing(
         matches = name_matcher(like)
         found = [row for row in found if matches(str(row[0]))]
     if where is not None:
-        found = _where(context, columns, found, where)
+        infos = tuple(
+            ColumnInfo(id=n + 1, name=name(each.name), offset=n, type=each.type)
+            for n, each in enumerate(columns)
+        )
+        visible = [expressions.Visible("", "", infos, infos)]
+        keeps = expressions.condition(where, visible, context)
+        found = [row for row in found if keeps(row, context)]
     return Result(columns, found)
-
-
-def _where(
-    context: Context, columns: Sequence[OutputColumn], rows: list[Row], where: Tree
-) -> list[Row]:
-    infos = tuple(
-        ColumnInfo(id=n + 1, name=name(each.name), offset=n, type=each.type)
-        for n, each in enumerate(columns)
-    )
-    visible = [expressions.Visible("", "", infos, infos)]
-    keeps = expressions.condition(where, visible, context)
-    return [row for row in rows if keeps(row, context)]

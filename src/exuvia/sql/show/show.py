@@ -19,9 +19,8 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import FieldType, TypeCode, packed_moment
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, ViewInfo, evolve
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in, table_in
@@ -328,7 +327,16 @@ def _table(context: Context, name: TableName | None) -> TableInfo | VirtualTable
     found = _named_table(context, name)
     if isinstance(found, VirtualTable) or found.view is None or name is None:
         return found
-    return _view(context, context.table(name.db or "", name.name), found.view)
+    # A view with the columns its query has now. Raises 1356
+    table = context.table(name.db or "", name.name)
+    from exuvia.sql.select.build import Build
+    from exuvia.sql.select.from_clause import plain_type, planned_view
+    from exuvia.sql.select.query import plan_query
+
+    planned = planned_view(table, found.view, Build(context, plan_query))
+    pairs = zip(table.info.cols, planned.columns, strict=True)
+    columns = tuple(evolve(own, type=plain_type(shown.type)) for own, shown in pairs)
+    return evolve(table.info, cols=columns)
 
 
 def _named_table(context: Context, name: TableName | None) -> TableInfo | VirtualTable:
@@ -338,18 +346,6 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
     database = context.database_of(name.db or "")
     virtual = context.virtual(database, name.name)
     return virtual if virtual is not None else context.table(database, name.name).info
-
-
-def _view(context: Context, table: Table, view: ViewInfo) -> TableInfo:
-    """A view with the columns its query has now. Raises 1356."""
-    from exuvia.sql.select.build import Build
-    from exuvia.sql.select.from_clause import plain_type, planned_view
-    from exuvia.sql.select.query import plan_query
-
-    planned = planned_view(table, view, Build(context, plan_query))
-    pairs = zip(table.info.cols, planned.columns, strict=True)
-    columns = tuple(evolve(own, type=plain_type(shown.type)) for own, shown in pairs)
-    return evolve(table.info, cols=columns)
 
 
 def columns(context: Context, node: Show) -> Result:
