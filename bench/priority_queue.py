@@ -35,9 +35,9 @@ from exuvia.kv import keys
 from exuvia.kv.packet import LIVE
 from exuvia.kv.store import Store, open_store
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import AnalysisJob, rescored
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta
+from exuvia.stats.priority import AnalysisJob, rescored
 from exuvia.stats.queue import Heap, Queue
 
 FIRST = 1000

@@ -8,7 +8,7 @@ import pytest
 
 from exuvia.kv.store import open_store
 from exuvia.stats import meta
-from exuvia.stats.deltas import FLUSH_S
+from exuvia.stats.meta import FLUSH_S
 from support.node_processes import NodeProcess, running_nodes, until
 
 FLUSHED, YOUNG, LATER = 20, 5, 7

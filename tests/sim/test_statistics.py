@@ -10,7 +10,7 @@ from exuvia.cli.main import run_seeds
 from exuvia.events.schema_change import Kind
 from exuvia.sim.plants import flag_apart
 from exuvia.sim.statistics import boundaries, killed_at, simulate
-from exuvia.stats import ddl_handler, facts, queue
+from exuvia.stats import ddl_handler, priority, queue
 
 FEW, MANY = 20, 80
 MOST_SEEDS = 300
@@ -80,8 +80,8 @@ def jobs_of_any_table() -> Any:
 
 def dropped_databases_count() -> Any:
     """Definitions that stay behind are tables."""
-    honest = facts._facts
-    return replaced(facts, "_facts", lambda table, there: honest(table, {table.exuvia_db}))
+    honest = priority._facts
+    return replaced(priority, "_facts", lambda table, there: honest(table, {table.exuvia_db}))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from exuvia.base.errors import Refused, Unavailable
 from exuvia.cluster import questions
 from exuvia.cluster.questions import Posted, posted
 from exuvia.kv.store import Store
-from exuvia.stats import analysis_log
-from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
+from exuvia.stats import analyze_jobs
 from exuvia.stats.analyze import Analyzer
-from exuvia.stats.analyze_requests import ANALYZE
+from exuvia.stats.analyze_jobs import ANALYZE, FAILED, FINISHED, RUNNING, Logged
 from support.world import World, rows
 
 PATIENCE_S = 60.0
@@ -43,7 +42,7 @@ def test_the_next_owner_takes_up_what_was_asked() -> None:
     with World(store, owns=False) as front:
         txn = store.begin()
         left = Logged(0, 0, "test", "t", "", "analyze table", state=RUNNING)
-        (number,) = analysis_log.begin(txn, [left])
+        (number,) = analyze_jobs.begin(txn, [left])
         txn.commit()
         asked = Thread(target=rows, args=(front.session(), "ANALYZE TABLE t"))
         asked.start()

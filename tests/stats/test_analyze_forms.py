@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from exuvia.base.types import packed_moment
-from exuvia.stats import analysis_log
-from exuvia.stats.analysis_log import Logged
+from exuvia.stats import analyze_jobs
+from exuvia.stats.analyze_jobs import Logged
 from support.world import World, rows, run
 
 
@@ -73,15 +73,15 @@ def test_progress_while_it_runs(world: World) -> None:
     began = packed_moment(now_ns - 30_000_000_000)
     running = Logged(0, began, "test", "r", "", "analyze table", 100, began)
     txn = world.store.begin()
-    (number,) = analysis_log.begin(txn, [running._replace(state=analysis_log.RUNNING)])
+    (number,) = analyze_jobs.begin(txn, [running._replace(state=analyze_jobs.RUNNING)])
     txn.commit()
     (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
     assert (shown[4], shown[7]) == (100, "running")
     remaining, share, total = shown[-3:]
     assert (share, total) == ("0.2500", 400) and 80 <= int(remaining) <= 100
     txn = world.store.begin()
-    ended = {"state": analysis_log.FINISHED, "rows": 400, "ended": packed_moment(now_ns)}
-    analysis_log.change(txn, number, now_ns, **ended)
+    ended = {"state": analyze_jobs.FINISHED, "rows": 400, "ended": packed_moment(now_ns)}
+    analyze_jobs.change(txn, number, now_ns, **ended)
     txn.commit()
     (shown,) = rows(s, "SHOW ANALYZE STATUS WHERE table_name = 'r'")
     assert (shown[4], shown[7]) == (400, "finished") and shown[-3:] == [None, None, None]

@@ -12,10 +12,9 @@ from exuvia.catalog import writer
 from exuvia.catalog.system_tables import planned
 from exuvia.catalog.sysvar import definition as variables_of
 from exuvia.catalog.sysvar import variables
-from exuvia.stats.analysis_jobs import NEVER, AnalysisJob
-from exuvia.stats.analysis_log import FAILED, FINISHED
-from exuvia.stats.analyze_requests import AnalyzeOrder, Gone, Stopped
+from exuvia.stats.analyze_jobs import FAILED, FINISHED, AnalyzeOrder, Gone, Stopped
 from exuvia.stats.auto import Runner, is_open, orders
+from exuvia.stats.priority import NEVER, AnalysisJob
 from support.stats_owners import Place
 
 

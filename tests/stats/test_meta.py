@@ -11,10 +11,9 @@ from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.kv.memory import MemoryStore
-from exuvia.stats import cache, facts, meta
+from exuvia.stats import cache, meta, priority
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.deltas import Deltas
-from exuvia.stats.meta import Delta, Meta
+from exuvia.stats.meta import Delta, Deltas, Meta
 from support.stats_owners import Place
 from support.tables import bootstrapped
 
@@ -159,14 +158,14 @@ def test_a_queue_in_the_middle_of_a_pass_does_not_delay_the_cache(monkeypatch):
     place.go(1)
     place.rows(100, 5000, 5000)
     begun, go_on = threading.Event(), threading.Event()
-    honest = facts.many
+    honest = priority.facts_of
 
     def slow(*arguments):
         begun.set()
         assert go_on.wait(20)
         return honest(*arguments)
 
-    monkeypatch.setattr(facts, "many", slow)
+    monkeypatch.setattr(priority, "facts_of", slow)
     place.cache.step(0.0)
     at = place.cache.high_water
     passing = threading.Thread(target=place.queue.step, args=(place.clock.monotonic() + 10,))

@@ -3,7 +3,7 @@
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.kv.memory import MemoryStore
 from exuvia.stats import meta, records
-from exuvia.stats.analyze_requests import AnalyzeOrder
+from exuvia.stats.analyze_jobs import AnalyzeOrder
 from exuvia.stats.cache import LEASE_S, FreshStatistics
 from exuvia.stats.records import Statistics
 from support.node_processes import until

@@ -11,7 +11,7 @@ from exuvia.catalog.system_tables import planned
 from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.events.schema_change import Kind
-from exuvia.stats.analysis_jobs import Indicators, score
+from exuvia.stats.priority import Indicators, score
 from support.stats_owners import DAY, Place
 from support.tables import index
 

@@ -12,8 +12,8 @@ from exuvia.kv import keys
 from exuvia.server.http import application
 from exuvia.server.metrics import Metrics
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import Indicators, parts
 from exuvia.stats.meta import Delta
+from exuvia.stats.priority import Indicators, parts
 from exuvia.stats.queue import SHOWN, Shown, ask, duration, page
 from support.node_processes import until
 from support.world import World, rows, run

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from exuvia.sql.session.session import Session
-from exuvia.stats import locked, meta
+from exuvia.stats import meta
 from exuvia.stats.meta import Delta
 from support.world import World, rows
 
@@ -110,12 +110,12 @@ def test_writes_to_a_locked_table_wait_in_its_lock(world: World) -> None:
     assert counts(world, "still") == (1, 1)
     txn = world.store.begin()
     table_id = world.services.schemas.table(txn, "test", "still").info.id
-    locked.lock(txn, [table_id])
+    meta.lock(txn, [table_id])
     txn.commit()
     rows(s, "INSERT INTO still VALUES (2), (3)")
     assert counts(world, "still") == (1, 1)
     txn = world.store.begin()
-    waiting = locked.unlock(txn, table_id)
+    waiting = meta.unlock(txn, table_id)
     assert waiting is not None
     meta.add(txn, {table_id: Delta(waiting.rows, waiting.modified)})
     txn.commit()
@@ -145,7 +145,7 @@ def test_counts_are_exact_after_sessions_that_ran_side_by_side(world: World) -> 
 
 
 def test_a_front_that_is_killed_loses_at_most_what_came_since_its_last_flush(world: World) -> None:
-    from exuvia.stats.deltas import FLUSH_S, Deltas
+    from exuvia.stats.meta import FLUSH_S, Deltas
 
     s = world.session()
     rows(s, "CREATE TABLE lost (id INT PRIMARY KEY)")

@@ -14,10 +14,13 @@ from exuvia.catalog import meta as catalog
 from exuvia.catalog.model import evolve
 from exuvia.catalog.system_tables import TEST_ID, table
 from exuvia.kv.memory import MemoryStore
-from exuvia.stats import facts, meta
+from exuvia.stats import meta, priority
 from exuvia.stats.analysis import is_skipped
-from exuvia.stats.analysis_jobs import (
+from exuvia.stats.cache import StatsCache
+from exuvia.stats.meta import Meta
+from exuvia.stats.priority import (
     AnalysisJob,
+    Facts,
     Indicators,
     Rules,
     judge_many,
@@ -28,9 +31,6 @@ from exuvia.stats.analysis_jobs import (
     score,
     scores,
 )
-from exuvia.stats.cache import StatsCache
-from exuvia.stats.facts import Facts
-from exuvia.stats.meta import Meta
 from support.tables import bootstrapped
 
 # change %, size, age s, new index -> score: worked out apart, with thirty decimal digits
@@ -155,7 +155,7 @@ def test_what_is_analyzed_of_a_table_is_what_analyze_takes() -> None:
     store = bootstrapped()
     txn = store.begin()
     catalog.put_table(txn, evolve(made, cols=typed))
-    known = facts.many(txn, [100])[100]
+    known = priority.facts_of(txn, [100])[100]
     txn.rollback()
     assert known is not None
     assert known.columns == sum(not is_skipped(kind) for kind in types) == 5

@@ -19,9 +19,9 @@ from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady
 from exuvia.kv import keys
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import AnalysisJob, Indicators, score
 from exuvia.stats.cache import StatsCache
 from exuvia.stats.meta import Delta
+from exuvia.stats.priority import AnalysisJob, Indicators, score
 from exuvia.stats.queue import Heap, Queue
 from support.node_processes import until
 from support.stats_owners import DAY, Place

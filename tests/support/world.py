@@ -21,9 +21,9 @@ from exuvia.catalog.infoschema import Loader, Schemas
 from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
-from exuvia.cluster.questions import Answering, writers
+from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
-from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter
+from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter, writers
 from exuvia.ddl.owner import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
@@ -35,7 +35,7 @@ from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.ddl_handler import NewIndexes
-from exuvia.stats.deltas import Deltas
+from exuvia.stats.meta import Deltas
 from exuvia.stats.owner import Stats
 from support.tables import bootstrapped
 

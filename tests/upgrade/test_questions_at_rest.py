@@ -12,12 +12,13 @@ import pytest
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.cluster.member import Member
-from exuvia.cluster.questions import WRITERS, Answering, Asking, Handler
+from exuvia.cluster.questions import Answering, Asking, Handler
+from exuvia.cluster.versions import WRITERS
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store
 from exuvia.stats import queue
-from exuvia.stats.analyze_requests import ANALYZE, AnalyzeOrder
+from exuvia.stats.analyze_jobs import ANALYZE, AnalyzeOrder
 from support.node_processes import until
 from support.world import World, rows
 

@@ -34,7 +34,7 @@ An older program reads and writes the same records; decision 046 says what it do
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -47,7 +47,6 @@ from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member, MemberInfo
 from exuvia.cluster.owner import Campaign, owner_of
-from exuvia.cluster.versions import MetadataLocks
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
@@ -505,32 +504,3 @@ class OwnerAnswering(Generic[Body, Reply]):
             return raw is None or _posted.decode(raw).stop
 
         return stop
-
-
-# -- open transactions -----------------------------------------------------------------------------
-
-WRITERS_ANSWER_S = 1.0
-WRITERS: Topic[list[tuple[int, int]], list[tuple[int, str]]] = Topic(
-    "writers", list[tuple[int, int]], list[tuple[int, str]]
-)
-
-
-def told_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> Iterator[str]:
-    """What each other front says of transactions that planned with less than these revisions."""
-    others = asking.other_fronts() if tables else []
-    answers = asking.ask_members(WRITERS, list(tables.items()), others, WRITERS_ANSWER_S, check)
-    for front in others:
-        if front.id in answers.silent:
-            yield f"{front.title} {answers.silent[front.id]}"
-        for session, query in answers.given.get(front.id, ()):
-            yield f"open transaction of connection {session} of {front.title}: {query}"
-
-
-def writers(locks: MetadataLocks) -> Handler[list[tuple[int, int]], list[tuple[int, str]]]:
-    """What a front answers."""
-
-    def answer(asked: list[tuple[int, int]]) -> list[tuple[int, str]]:
-        blockers = (hold for table, revision in asked for hold in locks.blockers(table, revision))
-        return [(hold.session, hold.about) for hold in blockers]
-
-    return Handler(WRITERS, answer)

@@ -28,18 +28,18 @@ It lets transactions live through a schema change: a front acknowledges a step o
 blocks it. Nothing becomes wrong without it, the store's fence decides at commit (law 1). Readers
 never appear here: they are safe in their snapshot, so an idle BEGIN or a dump blocks nothing.
 
-A front's side of the two versions (versions.py), and its heartbeat (member.py).
+A front's side of it (`Acknowledger`), and its heartbeat (cluster/member.py): it acknowledges a step
+once none of its open transactions wrote the table with an older plan, and says which do. Its lease
+is renewed here and nowhere else, in the transaction of a look: a front that beats has answered
+every job, with an acknowledgement or with who holds it back. So nobody waits longer than a lease
+for a front that does not answer, and one that is held back by a client for an hour keeps its lease.
 
-It acknowledges a step once none of its open transactions wrote the table with an older plan, and
-says which do. Its lease is renewed here and nowhere else, in the transaction of a look: a front
-that beats has answered every job, with an acknowledgement or with who holds it back. So nobody
-waits longer than a lease for a front that does not answer, and one that is held back by a client
-for an hour keeps its lease.
+What a change would wait for at other fronts, EXPLAIN asks them (`told_elsewhere`).
 """
 
 import sys
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member, MemberInfo, Silence
+from exuvia.cluster.questions import Asking, Check, Handler, Topic
 from exuvia.kv import keys
 from exuvia.kv.packet import WriteKind
 from exuvia.kv.store import Store
@@ -384,3 +385,32 @@ class Acknowledger:
             self._explained.pop(job_id, None)
             if txn.get(ack_key(job_id, self._member.id)) is not None:
                 txn.write(WriteKind.REMOVE, ack_key(job_id, self._member.id), b"")
+
+
+# -- blockers of other fronts ----------------------------------------------------------------------
+
+WRITERS_ANSWER_S = 1.0
+WRITERS: Topic[list[tuple[int, int]], list[tuple[int, str]]] = Topic(
+    "writers", list[tuple[int, int]], list[tuple[int, str]]
+)
+
+
+def told_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> Iterator[str]:
+    """What each other front says of transactions that planned with less than these revisions."""
+    others = asking.other_fronts() if tables else []
+    answers = asking.ask_members(WRITERS, list(tables.items()), others, WRITERS_ANSWER_S, check)
+    for front in others:
+        if front.id in answers.silent:
+            yield f"{front.title} {answers.silent[front.id]}"
+        for session, query in answers.given.get(front.id, ()):
+            yield f"open transaction of connection {session} of {front.title}: {query}"
+
+
+def writers(locks: MetadataLocks) -> Handler[list[tuple[int, int]], list[tuple[int, str]]]:
+    """What a front answers."""
+
+    def answer(asked: list[tuple[int, int]]) -> list[tuple[int, str]]:
+        blockers = (hold for table, revision in asked for hold in locks.blockers(table, revision))
+        return [(hold.session, hold.about) for hold in blockers]
+
+    return Handler(WRITERS, answer)

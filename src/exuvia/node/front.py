@@ -28,9 +28,9 @@ from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import ErrSecureTransportRequired
 from exuvia.catalog.autoid import IdAllocator
 from exuvia.catalog.sysvar import variables
-from exuvia.cluster.questions import Answering, writers
+from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
-from exuvia.cluster.versions import Acknowledger, MetadataLocks
+from exuvia.cluster.versions import Acknowledger, MetadataLocks, writers
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import pinned
 from exuvia.node.assemble import Base, Loops, Options, assemble
@@ -47,7 +47,7 @@ from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.services import Services
 from exuvia.stats.cache import FreshStatistics
-from exuvia.stats.deltas import Deltas
+from exuvia.stats.meta import Deltas
 
 FILES_PER_CONNECTION = 2
 STOP_S = 4.5

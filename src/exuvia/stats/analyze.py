@@ -45,10 +45,9 @@ from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark, SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task
 from exuvia.pipeline.throttle import Batch
-from exuvia.stats import analysis, analysis_log, locked, meta, records
+from exuvia.stats import analysis, analyze_jobs, meta, records
 from exuvia.stats.analysis import Subject, statistics_of, subject_of
-from exuvia.stats.analysis_log import FAILED, FINISHED, RUNNING, Logged
-from exuvia.stats.analyze_requests import AnalyzeOrder, Gone, Stopped
+from exuvia.stats.analyze_jobs import FAILED, FINISHED, RUNNING, AnalyzeOrder, Gone, Logged, Stopped
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
@@ -289,7 +288,7 @@ class Analyzer:
             records.write(txn, found, version)
             ended = packed_moment(wall_ns)
             fields = {"state": FINISHED, "ended": ended, "rows": rows}
-            analysis_log.change(txn, number, wall_ns, **fields)
+            analyze_jobs.change(txn, number, wall_ns, **fields)
             txn.notify(meta.CHANNEL)
 
         self._commit(write)
@@ -344,14 +343,14 @@ class Analyzer:
             rows.append(Logged(0, now, *place, "global", whole, **about))  # type: ignore[arg-type]
 
         def write(txn: Transaction) -> list[int]:
-            if locked.get(txn, meta.whole_id(table)) is not None:
+            if meta.get_lock(txn, meta.whole_id(table)) is not None:
                 raise Gone(f"statistics of table {info.name.O} are locked")
-            return analysis_log.begin(txn, rows)
+            return analyze_jobs.begin(txn, rows)
 
         return self._commit(write)
 
     def _log(self, number: int, **fields: object) -> None:
-        self._commit(lambda txn: analysis_log.change(txn, number, self._clock.wall_ns(), **fields))
+        self._commit(lambda txn: analyze_jobs.change(txn, number, self._clock.wall_ns(), **fields))
 
     def _failed(self, numbers: Sequence[int], reason: str) -> None:
         """Best effort: who was deposed leaves it to the next owner."""
@@ -360,10 +359,10 @@ class Analyzer:
             wall_ns = self._clock.wall_ns()
             ended = packed_moment(wall_ns)
             for number in numbers:
-                known = analysis_log.get(txn, number)
+                known = analyze_jobs.get(txn, number)
                 if known is not None and known.state != FINISHED:
                     fields = {"state": FAILED, "ended": ended, "reason": reason}
-                    analysis_log.change(txn, number, wall_ns, **fields)
+                    analyze_jobs.change(txn, number, wall_ns, **fields)
 
         try:
             self._commit(write)

@@ -30,9 +30,8 @@ from exuvia.cluster.owner import Campaign
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.stats import meta
-from exuvia.stats.analysis_jobs import AnalysisJob
-from exuvia.stats.analysis_log import PhysicalName, has_just_failed
-from exuvia.stats.analyze_requests import AnalyzeOrder, Gone
+from exuvia.stats.analyze_jobs import AnalyzeOrder, Gone, PhysicalName, has_just_failed
+from exuvia.stats.priority import AnalysisJob
 from exuvia.stats.queue import Queue
 
 DAY_MINUTES = 24 * 60

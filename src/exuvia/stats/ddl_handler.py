@@ -44,9 +44,9 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.summary import Summary, parts_of
 from exuvia.pipeline.task import TaskOrder
-from exuvia.stats import locked, meta, records
+from exuvia.stats import meta, records
 from exuvia.stats.analysis import Subject, is_skipped, statistics_of
-from exuvia.stats.analyze_requests import BUCKETS, TOP_N
+from exuvia.stats.analyze_jobs import BUCKETS, TOP_N
 from exuvia.stats.meta import Delta, Meta
 from exuvia.stats.records import Statistics, StoredBucket
 
@@ -149,7 +149,7 @@ def _forget(txn: Transaction, physical_id: int, table_id: int) -> None:
     if table is not None and physical_id in _ids(table):
         return
     records.remove(txn, physical_id)
-    locked.unlock(txn, physical_id)
+    meta.unlock(txn, physical_id)
     meta.delete(txn, physical_id)
 
 
@@ -261,7 +261,7 @@ class NewIndexes:
         def write(txn: Transaction) -> None:
             for fence in order.fences:
                 txn.require_equal(*fence)
-            if locked.get(txn, place) is None:
+            if meta.get_lock(txn, place) is None:
                 _write(txn, place, made, found.rows)
                 if is_whole:
                     _say(txn, order)

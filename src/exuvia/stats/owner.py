@@ -21,7 +21,7 @@ from exuvia.events.feed import Feed, Webhook
 from exuvia.events.notifier import Notifier
 from exuvia.kv.store import Store
 from exuvia.pipeline.spark import Spark
-from exuvia.stats import analyze_requests, queue
+from exuvia.stats import analyze_jobs, queue
 from exuvia.stats.analyze import Analyzer
 from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
@@ -53,7 +53,7 @@ class Stats:
         )
         analyzer = Analyzer(store, schemas, campaign, clock, spark)
         self.analyst = analyst or analyzer
-        self.analyzes = analyze_requests.answering(store, campaign, analyzer, clock)
+        self.analyzes = analyze_jobs.answering(store, campaign, analyzer, clock)
         self.runner = Runner(store, campaign, self.queue, self.analyst, spawn, wall_s)
         self.shows = queue.answering(store, campaign, self.queue, clock)
         self.notifier = Notifier(store, campaign)

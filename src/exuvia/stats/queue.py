@@ -74,10 +74,9 @@ from exuvia.events.schema_change import Kind, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.stats import facts, meta
-from exuvia.stats.analysis_jobs import AnalysisJob, Rules, judge, judge_many, rescored_many
+from exuvia.stats import meta, priority
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.facts import Facts
+from exuvia.stats.priority import AnalysisJob, Facts, Rules, judge, judge_many, rescored_many
 
 
 class Ordered(Protocol):
@@ -415,7 +414,7 @@ class Queue:
         wall_s = self._wall_s()
         self._heap.bulk_add(
             job
-            for chunk in facts.chunks(self._store)
+            for chunk in priority.all_facts(self._store)
             for job in self._judged(chunk, wall_s)
             if job.key not in running
         )
@@ -457,7 +456,7 @@ class Queue:
 
     def _judge_anew(self, txn: Transaction, table_ids: Iterable[int]) -> None:
         """Tables' jobs as they should be now."""
-        tables = facts.many(txn, list(dict.fromkeys(table_ids)))
+        tables = priority.facts_of(txn, list(dict.fromkeys(table_ids)))
         there = [known for known in tables.values() if known is not None]
         for known in there:
             self._note(known)

@@ -5,7 +5,7 @@ row counts are flushed first, so that an analysis begins where they end. What wa
 A session that is interrupted, or whose client has gone, stops its analysis.
 
 A partitioned table is locked with its partitions. What was written to a locked table waits in its
-lock (stats/locked.py); UNLOCK STATS gives it back.
+lock (stats/meta.py); UNLOCK STATS gives it back.
 """
 
 import msgspec
@@ -25,8 +25,8 @@ from exuvia.sql.admin.maintenance import existing_table
 from exuvia.sql.nodes import AnalyzeTable, DropStats, LockStats
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
-from exuvia.stats import locked, meta, records
-from exuvia.stats.analyze_requests import ANALYZE, BUCKETS, TOP_N, AnalyzeOrder
+from exuvia.stats import meta, records
+from exuvia.stats.analyze_jobs import ANALYZE, BUCKETS, TOP_N, AnalyzeOrder
 from exuvia.stats.meta import Delta
 
 _SAMPLED = 110_000
@@ -120,7 +120,7 @@ def _unlocked(
 ) -> AnalyzeOrder | None:
     """The order without locked partitions; None where nothing is left of it."""
     with session.services.store.read() as txn:
-        held = locked.all_of(txn)
+        held = meta.locked_ids(txn)
     skipped = f"skip analyze locked table: {table.database.db_name.O}.{table.info.name.O}"
     if meta.whole_id(table) in held:
         notes.append(Note("Warning", ErrUnknown.code, skipped))
@@ -220,16 +220,16 @@ def _ids(table: Table) -> list[int]:
 
 
 def _lock(txn: Transaction, ids: list[int], table: Table) -> bool:
-    if locked.get(txn, ids[0]) is not None:
+    if meta.get_lock(txn, ids[0]) is not None:
         return False
-    locked.lock(txn, ids)
+    meta.lock(txn, ids)
     return True
 
 
 def _unlock(txn: Transaction, ids: list[int], table: Table) -> bool:
-    if locked.get(txn, ids[0]) is None:
+    if meta.get_lock(txn, ids[0]) is None:
         return False
-    waiting = {each: locked.unlock(txn, each) for each in ids}
+    waiting = {each: meta.unlock(txn, each) for each in ids}
     deltas = {
         each: Delta(known.rows, known.modified)
         for each, known in waiting.items()
@@ -246,7 +246,7 @@ def _change_parts(
     """Partitions alone. Raises 1735."""
     ids = partition_ids(table, names)
     verb = "unlocking" if unlocks else "locking"
-    if locked.get(txn, meta.whole_id(table)) is not None:
+    if meta.get_lock(txn, meta.whole_id(table)) is not None:
         said = f"skip {verb} partitions of locked table: {_name(table)}"
         return [Note("Warning", ErrUnknown.code, said)]
     change = _unlock if unlocks else _lock

@@ -7,7 +7,7 @@ that is asked and empty for the others. Other accounts' privileges are seen with
 
 Analyses ran (ANALYZE_STATUS) or wait (AUTO_ANALYZE_QUEUE):
 
-    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/analysis_jobs.py
+    SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/priority.py
 
 The queue lives on the stats owner; it is asked for (cluster/questions.py), so a query waits for its
 answer, a few milliseconds; an owner that does not answer is a warning, and no rows. A job that is
@@ -37,9 +37,9 @@ from exuvia.sql.privileges.rights import COLUMN, COLUMNS, GRANT, USAGE
 from exuvia.sql.result import Row
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.services import ProcessInfo
-from exuvia.stats import analysis_log
+from exuvia.stats import analyze_jobs
 from exuvia.stats import queue as stats_queue
-from exuvia.stats.analysis_jobs import AnalysisJob, parts
+from exuvia.stats.priority import AnalysisJob, parts
 
 ENGINE_COMMENT = "Exuvia's store: transactions, online schema change"
 
@@ -459,22 +459,22 @@ ANALYZE_STATUS_COLUMNS = (
 def analyze_status(context: Context) -> Iterable[Row]:
     """Analyses, the latest first: information_schema.analyze_status."""
     zone = context.zone
-    for each in analysis_log.newest(context.txn):
+    for each in analyze_jobs.newest(context.txn):
         started, ended = (
             None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
             for moment in (each.started, each.ended)
         )
         line = [each.schema, each.table, each.partition, each.info, each.rows, started, ended]
-        line += [analysis_log.STATES[each.state], each.reason, each.instance, each.process_id]
+        line += [analyze_jobs.STATES[each.state], each.reason, each.instance, each.process_id]
         yield [*line, *_progress(context, each)]
 
 
 _WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
 
 
-def _progress(context: Context, each: analysis_log.Logged) -> Row:
+def _progress(context: Context, each: analyze_jobs.Logged) -> Row:
     """Seconds that remain, share done, and rows there are, while it runs."""
-    if each.state != analysis_log.RUNNING or each.started is None or not each.rows:
+    if each.state != analyze_jobs.RUNNING or each.started is None or not each.rows:
         return [None, None, None]
     tables = (
         table

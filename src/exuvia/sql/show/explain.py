@@ -45,7 +45,8 @@ import msgspec
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrUnknownExplainFormat
-from exuvia.cluster.questions import Asking, told_elsewhere
+from exuvia.cluster.questions import Asking
+from exuvia.cluster.versions import told_elsewhere
 from exuvia.ddl import explain as ddl_explain
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot

@@ -65,7 +65,7 @@ from exuvia.sql.type_text import (
     key_text,
     type_text,
 )
-from exuvia.stats import locked, meta, records
+from exuvia.stats import meta, records
 from exuvia.stats.meta import Meta
 from exuvia.stats.records import Statistics
 
@@ -139,7 +139,7 @@ def health(known: Meta) -> int:
 
 
 def _locked(context: Context) -> Iterable[Row]:
-    ids = locked.all_of(context.txn)
+    ids = meta.locked_ids(context.txn)
     for place in places(context):
         if place.physical_id in ids:
             yield [*place.head, "locked"]

@@ -13,7 +13,7 @@ from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.statement.plan_cache import PlanCache
-from exuvia.stats.deltas import Deltas
+from exuvia.stats.meta import Deltas
 
 
 class ProcessInfo(NamedTuple):

@@ -33,7 +33,7 @@ from exuvia.kv.local import LOCAL_IDS, LocalStore
 from exuvia.kv.packet import Snapshot
 from exuvia.kv.transaction import Expected, Transaction
 from exuvia.sql.statement.services import Services
-from exuvia.stats.deltas import TransactionDeltas
+from exuvia.stats.meta import TransactionDeltas
 
 
 class Closing(Refused):

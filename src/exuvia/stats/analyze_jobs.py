@@ -1,29 +1,102 @@
-"""mysql.analyze_jobs: every analysis of a (physical) table, while it runs and after it.
+"""Analyses: what is ordered of the owner of statistics, and mysql.analyze_jobs, their record.
 
     pending --> running --> finished            rows read so far are told while it runs
                        `--> failed, with why    also when its owner went away
 
-Ids are given in order; the last MOST_KEPT analyses are kept.
+An AnalyzeOrder comes from the queue (stats/auto.py), or from ANALYZE TABLE on any node, by a
+question (cluster/questions.py): an owner that ends leaves it, and the next one does it again; a
+session that is interrupted takes it back, and the analysis ends within moments. Whoever orders need
+not load what it takes to do it (stats/analyze.py).
 
-What mysql.analyze_jobs tells of a table's past analyses: whether it has just failed.
+There is a row for each (physical) table. Ids are given in order; the last MOST_KEPT are kept. Among
+the newest MOST_READ, newest first, is whether a table's analysis has just failed:
 
     failed less than twice the average of its last five successes ago     just failed
     failed less than half an hour ago, and never succeeded                just failed
     anything else                                                         may run
-
-The newest MOST_READ rows are looked at, newest first: what is older says nothing of today.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import msgspec
+
+from exuvia.base.clock import Clock
+from exuvia.base.mysql_errors import ErrQueryInterrupted, ErrUnknown
 from exuvia.base.types import packed_moment, unpack_date, unpack_datetime
 from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import planned
+from exuvia.cluster.owner import Campaign
+from exuvia.cluster.questions import OwnerAnswering, Stop, Topic
 from exuvia.kv import keys
+from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+
+# -- orders ----------------------------------------------------------------------------------------
+
+BUCKETS = 256
+TOP_N = 100
+
+
+class AnalyzeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One analysis. `partitions`: physical ids, () for all there are; `indexes`: ids, () for all.
+
+    `columns` are ids, () for all that tidb_analyze_skip_column_types leaves. `instance` and
+    `process_id` say who asked, for SHOW ANALYZE STATUS."""
+
+    table_id: int
+    partitions: tuple[int, ...] = ()
+    indexes: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    buckets: int = BUCKETS
+    top_n: int = TOP_N
+    samples: int = 0  # rows to sample; 0: chosen
+    automatic: bool = False
+    instance: str = ""
+    process_id: int = 0
+
+
+class Gone(Exception):
+    """The table, or a partition of it, is not there any more."""
+
+
+class Stopped(Exception):
+    """The analysis was told to stop."""
+
+
+class Analyzes(Protocol):
+    """Who does analyses: stats/analyze.py."""
+
+    def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool]) -> None:
+        """Do one to the end. Raises Gone, Stopped."""
+
+
+ANALYZE: Topic[AnalyzeOrder, None] = Topic("analyze", AnalyzeOrder, None, role="stats")
+
+
+def answering(
+    store: Store, campaign: Campaign, analyzer: Analyzes, clock: Clock
+) -> OwnerAnswering[AnalyzeOrder, None]:
+    """The owner's side of ANALYZE: one analysis at a time, others wait in the store."""
+
+    def analyze(order: AnalyzeOrder, stop: Stop) -> None:
+        try:
+            analyzer.analyze(order, stop)
+        except Stopped:
+            raise ErrQueryInterrupted() from None
+        except Gone as gone:
+            raise ErrUnknown(str(gone)) from None
+
+    def take_over(txn: Transaction) -> None:
+        reason = "the node that did it is no longer the owner of statistics"
+        fail_the_unfinished(txn, clock.wall_ns(), reason)
+
+    return OwnerAnswering(store, campaign, ANALYZE, analyze, clock, take_over)
+
+
+# -- records ---------------------------------------------------------------------------------------
 
 TABLE = "analyze_jobs"
 MOST_KEPT = 10_000
