@@ -53,9 +53,6 @@ class Incoming:
                 yield header >> 24, data[4:]
                 return
         self._buffer += data
-        yield from self._split()
-
-    def _split(self) -> Iterator[tuple[int, bytes]]:
         buffer = self._buffer
         while len(buffer) >= 4:
             header = _HEADER.unpack_from(buffer)[0]

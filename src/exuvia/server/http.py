@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import uvicorn
@@ -136,7 +136,14 @@ class Status:
         yield gauge(
             "exuvia_schema_version_lag", "Versions published but not loaded", version - loaded
         )
-        yield _jobs_by_state(report["jobs"])
+        counts: dict[tuple[str, str], int] = {}
+        for job in report["jobs"]:
+            key = job["type"], job["state"]
+            counts[key] = counts.get(key, 0) + 1
+        family = GaugeMetricFamily("exuvia_ddl_jobs", "Unfinished jobs", labels=["type", "state"])
+        for (kind, state), count in counts.items():
+            family.add_metric([kind, state], count)
+        yield family
         rows = sum(job["row_count"] for job in report["jobs"])
         yield from _write_holds(self._store)
         yield gauge("exuvia_backfill_rows", "Rows done by unfinished jobs", rows)
@@ -176,17 +183,6 @@ def _job(job: Job) -> dict[str, Any]:
         "wait": job.exuvia_wait,
         "query": job.query,
     }
-
-
-def _jobs_by_state(jobs: Iterable[dict[str, Any]]) -> Metric:
-    counts: dict[tuple[str, str], int] = {}
-    for job in jobs:
-        key = job["type"], job["state"]
-        counts[key] = counts.get(key, 0) + 1
-    family = GaugeMetricFamily("exuvia_ddl_jobs", "Unfinished jobs", labels=["type", "state"])
-    for (kind, state), count in counts.items():
-        family.add_metric([kind, state], count)
-    return family
 
 
 # -- http ------------------------------------------------------------------------------------------

@@ -316,7 +316,26 @@ def explain(error: BaseException) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, ExuviaError):
-        return _classed(error)
+        match error:
+            case SchemaChanged():
+                return ErrInfoSchemaChanged()
+            case Conflict():
+                return ErrLockDeadlock()
+            case Deposed():
+                return ErrInfoSchemaExpired()
+            case OutOfSpace():
+                return Refused(error.code, "HY000", str(error))
+            case StorageFailed():
+                return ErrErrorOnWrite.with_text(str(error))
+            case OutcomeUnknown():
+                return ErrErrorDuringCommit.with_text(str(error))
+            case Unavailable():
+                return ErrTxnRetryable(f"{error}")
+            case Broken():
+                _log.error("a promise of this program does not hold", exc_info=error)
+                return ErrUnknown(f"{error}")
+            case _:
+                return ErrUnknown(f"{error}")
     if isinstance(error, RecursionError):
         return ErrUnknown("the statement is nested too deeply")
     if isinstance(error, UnicodeEncodeError):
@@ -325,29 +344,6 @@ def explain(error: BaseException) -> Refused:
         return ErrUnknown("the statement needs more memory than there is")
     _log.error("a statement failed inside", exc_info=error)
     return ErrUnknown(f"internal error: {type(error).__name__}: {error}")
-
-
-def _classed(error: ExuviaError) -> Refused:
-    match error:
-        case SchemaChanged():
-            return ErrInfoSchemaChanged()
-        case Conflict():
-            return ErrLockDeadlock()
-        case Deposed():
-            return ErrInfoSchemaExpired()
-        case OutOfSpace():
-            return Refused(error.code, "HY000", str(error))
-        case StorageFailed():
-            return ErrErrorOnWrite.with_text(str(error))
-        case OutcomeUnknown():
-            return ErrErrorDuringCommit.with_text(str(error))
-        case Unavailable():
-            return ErrTxnRetryable(f"{error}")
-        case Broken():
-            _log.error("a promise of this program does not hold", exc_info=error)
-            return ErrUnknown(f"{error}")
-        case _:
-            return ErrUnknown(f"{error}")
 
 
 def column(about: OutputColumn) -> bytes:

@@ -198,11 +198,6 @@ def _value(payload: bytes, at: int, code: int, unsigned: bool, codec: str) -> tu
             raise ErrMalformedPacket()
         fields = payload[at + 1 : end]
         return (_time(fields) if code == TypeCode.TIME else _date(fields, code)), end
-    data, end = _length_encoded(payload, at)
-    return _string(code, data, codec), end
-
-
-def _length_encoded(payload: bytes, at: int) -> tuple[bytes, int]:
     size = payload[at]
     at += 1
     wide = LENGTH_BYTES.get(size)
@@ -211,7 +206,7 @@ def _length_encoded(payload: bytes, at: int) -> tuple[bytes, int]:
         at += wide
     if at + size > len(payload):
         raise ErrMalformedPacket()
-    return payload[at : at + size], at + size
+    return _string(code, payload[at : at + size], codec), at + size
 
 
 def _string(code: int, data: bytes, codec: str) -> Value:

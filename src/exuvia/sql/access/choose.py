@@ -183,14 +183,27 @@ def choose(
     shares: Shares | None = None,
 ) -> Path:
     """The path for a WHERE. Raises 1176 for a hint that names no index."""
-    indexes = _allowed(table, hints)
+    indexes = list(shown_indexes(table.info))
+    only: set[str] = set()
+    never: set[str] = set()
+    for hint in hints:
+        names = {each.name.lower() for each in hint.expressions}
+        for unknown in names - {index.idx_name.L for index in indexes}:
+            raise ErrKeyDoesNotExist(unknown, table.info.name.O)
+        if hint.name.upper() == "IGNORE":
+            never |= names
+        else:
+            only |= names
+    if only:
+        indexes = [index for index in indexes if index.idx_name.L in only]
+    indexes = [index for index in indexes if index.idx_name.L not in never]
     matches = [match(table, index, _positions(table, index), terms) for index in indexes]
     used = [found for found in matches if found.used and not found.key.is_invisible]
     if used:
         best = _best(used, shares)
         return _path(table, best, best.covers(table, terms))
     covers = terms.conjuncts == 0
-    if wanted.positions and (wanted.limited or hints) and not _handle_follows(table, wanted):
+    if wanted.positions and (wanted.limited or hints) and not follows(Path(table, False), wanted):
         for found in matches:
             path = IndexRange(table, found, covers)
             if not found.key.exuvia_clustered and follows(path, wanted):
@@ -215,23 +228,6 @@ def _positions(table: Table, index: IndexInfo) -> tuple[int, ...]:
     return table.handle_positions if index.exuvia_clustered else tuple(table.form(index).positions)
 
 
-def _allowed(table: Table, hints: Sequence[exp.IndexTableHint]) -> list[IndexInfo]:
-    indexes = list(shown_indexes(table.info))
-    only: set[str] = set()
-    never: set[str] = set()
-    for hint in hints:
-        names = {each.name.lower() for each in hint.expressions}
-        for unknown in names - {index.idx_name.L for index in indexes}:
-            raise ErrKeyDoesNotExist(unknown, table.info.name.O)
-        if hint.name.upper() == "IGNORE":
-            never |= names
-        else:
-            only |= names
-    if only:
-        indexes = [index for index in indexes if index.idx_name.L in only]
-    return [index for index in indexes if index.idx_name.L not in never]
-
-
 def _rank(found: Match) -> tuple[int, int, int, int]:
     clustered = found.key.exuvia_clustered
     unique = found.key.is_unique and not any(found.prefixed)
@@ -245,10 +241,6 @@ def _path(table: Table, found: Match, covers: bool) -> Path:
     if found.whole and found.key.is_unique:
         return UniquePoints(table, found, covers)
     return IndexRange(table, found, covers)
-
-
-def _handle_follows(table: Table, wanted: WantedOrder) -> bool:
-    return follows(Path(table, False), wanted)
 
 
 def follows(path: Path, wanted: WantedOrder) -> bool:

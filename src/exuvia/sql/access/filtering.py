@@ -10,7 +10,7 @@ from datetime import tzinfo
 from functools import partial
 from itertools import islice
 from sys import maxsize
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -154,14 +154,8 @@ class Filter:
         for key in reversed(self._order):
             compare = comparer(key.compiled.type)
             call = key.compiled.call
-            pairs.sort(key=_sort_key(call, context, compare), reverse=key.descending)
+            pairs.sort(key=lambda pair: compare(call(pair[1], context)), reverse=key.descending)
         return pairs
-
-
-def _sort_key(
-    call: Callable[[Row, Context], Value], context: Context, key: Callable[[Value], Any]
-) -> Callable[[tuple[bytes, Row]], Any]:
-    return lambda pair: key(call(pair[1], context))
 
 
 def _terms(source: TableSource, where: Tree | None, zone: tzinfo | None) -> Terms:

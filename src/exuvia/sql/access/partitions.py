@@ -73,9 +73,14 @@ class Route:
         self.listed: dict[Key, int] = {}
         self.default = NOWHERE
         if cut.type == PartitionType.RANGE:
-            self.bounds = [self._bound(each) for each in cut.definitions]
+            self.bounds = [self.key_of_texts(each.less_than) for each in cut.definitions]
         elif cut.type == PartitionType.LIST:
-            self._list()
+            for n, each in enumerate(self.cut.definitions):
+                for texts in each.in_values:
+                    if texts == (DEFAULT,):
+                        self.default = n
+                    else:
+                        self.listed[self.key_of_texts(texts)] = n
         self.place: Callable[[Row], int] = {
             PartitionType.RANGE: self._by_range,
             PartitionType.LIST: self._by_list,
@@ -85,17 +90,6 @@ class Route:
         }[cut.type]
 
     # -- what the definitions say ------------------------------------------------------------------
-
-    def _bound(self, each: PartitionDefinition) -> Key:
-        return self.key_of_texts(each.less_than)
-
-    def _list(self) -> None:
-        for n, each in enumerate(self.cut.definitions):
-            for texts in each.in_values:
-                if texts == (DEFAULT,):
-                    self.default = n
-                else:
-                    self.listed[self.key_of_texts(texts)] = n
 
     def key_of_texts(self, texts: tuple[str, ...]) -> Key:
         """Values of a definition as they compare."""

@@ -273,12 +273,9 @@ class Everywhere(Path):
 
 def _chained(parts: Sequence[Table], opened: Sequence[PathRows]) -> Rows:
     for part, found in zip(parts, opened, strict=True):
-        yield from _qualified(keys.u64(part.physical_id), found.rows)
-
-
-def _qualified(physical: bytes, rows: Rows) -> Iterator[tuple[bytes, list[object]]]:
-    for handle, row in rows:
-        yield physical + handle, row
+        physical = keys.u64(part.physical_id)
+        for handle, row in found.rows:
+            yield physical + handle, row
 
 
 def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:

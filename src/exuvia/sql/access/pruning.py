@@ -176,19 +176,16 @@ class PartitionChoice:
         make = number_key if self.route.compiled is not None else _keyed(self.route, n)
         if side.operator == "in":
             return part in {make(value) for value in side.value}
-        return _holds(part, side.operator, make(side.value))
+        other = make(side.value)
+        if side.operator == "<":
+            return bool(part < other)
+        if side.operator == "<=":
+            return bool(part <= other)
+        return bool(part > other) if side.operator == ">" else bool(part >= other)
 
 
 def _keyed(route: Route, n: int) -> Value:
     return lambda value: route.column_key(n, value)
-
-
-def _holds(one: Key, operator: str, other: Key) -> bool:
-    if operator == "<":
-        return bool(one < other)
-    if operator == "<=":
-        return bool(one <= other)
-    return bool(one > other) if operator == ">" else bool(one >= other)
 
 
 def _run(bounds: Sequence[Key], low: Key, high: Key) -> Places:

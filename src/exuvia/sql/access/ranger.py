@@ -91,19 +91,15 @@ def bounder(kind: FieldType, equality: bool) -> Bounder:
     else:
         make = _BOUNDS.get(kind.family, _inexact)
     if make is _integer:
-        return _integer_bounder(kind)
+        least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
+
+        def bound(value: Value) -> Value:
+            if type(value) is int and least <= value <= most:
+                return value
+            return NOTHING if value is None else _integer(value, kind)
+
+        return bound
     return lambda value: NOTHING if value is None else make(value, kind)
-
-
-def _integer_bounder(kind: FieldType) -> Bounder:
-    least, most = (0, (1 << 64) - 1) if kind.unsigned else (-(1 << 63), (1 << 63) - 1)
-
-    def bound(value: Value) -> Value:
-        if type(value) is int and least <= value <= most:
-            return value
-        return NOTHING if value is None else _integer(value, kind)
-
-    return bound
 
 
 def _inexact(value: Value, kind: FieldType) -> Value:

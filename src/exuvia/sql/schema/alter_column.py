@@ -15,7 +15,7 @@ and refuses, with TiDB's texts:
     1170, 1071, 3152         an index that holds the column could not hold the new one
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from exuvia.base.errors import Refused
 from exuvia.base.limits import COLUMNS, KEY_BYTES
@@ -89,7 +89,17 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         if spec.if_not_exists and held.state == SchemaState.PUBLIC:
             return at.skip(error)
         raise error
-    _refuse_constraints(at, written)
+    keys = (  # none comes with a column
+        (written.auto_increment, "AUTO_INCREMENT"),
+        (written.auto_random is not None, "AUTO_RANDOM"),
+        (written.primary, "PRIMARY KEY"),
+        (written.unique, "UNIQUE KEY"),
+    )
+    for given, constraint in keys:
+        if given:
+            text = f"unsupported add column '{written.name}' constraint {constraint} when altering"
+            where = f"'{at.database.db_name.O}.{table.name.O}'"
+            raise ErrUnsupportedDDLOperation.with_text(f"{text} {where}")
     if len(table.cols) >= COLUMNS:
         raise ErrTooManyFields()
     if spec.after and at.column(spec.after) is None:
@@ -101,45 +111,23 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
     info = column_in(info, at.zone, None)
     if info.is_generated:
-        _check_added_expression(at, info, spec.after)
+        # the expression is judged where the column will stand
+        may_read = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
+        columns = list(table.cols)
+        if spec.after == "":
+            place = 0
+        elif spec.after:
+            place = [each.name.L for each in columns].index(spec.after.lower()) + 1
+        else:
+            place = len(table.public_columns)
+        columns.insert(place, info)
+        check_generated(columns, info, may_read)
+        if info.generated_stored:
+            raise ErrUnsupportedOnGeneratedColumn(
+                "Adding generated stored column through ALTER TABLE"
+            )
     info = with_origin_default(info, at.reader.moment())
     return requests.add_column(at.database, table, info, spec.after, query=at.text)
-
-
-def _refuse_constraints(at: AlterContext, written: ColumnDefinition) -> None:
-    """No key comes with a column. Raises 8200."""
-    found = (
-        (written.auto_increment, "AUTO_INCREMENT"),
-        (written.auto_random is not None, "AUTO_RANDOM"),
-        (written.primary, "PRIMARY KEY"),
-        (written.unique, "UNIQUE KEY"),
-    )
-    for given, constraint in found:
-        if given:
-            place = f"{at.database.db_name.O}.{at.table.name.O}"
-            text = f"unsupported add column '{written.name}' constraint {constraint} "
-            raise ErrUnsupportedDDLOperation.with_text(f"{text}when altering '{place}'")
-
-
-def _check_added_expression(at: AlterContext, info: ColumnInfo, after: str | None) -> None:
-    """The expression, where the column will stand. Raises 1054, 3107, 3109, 3106 (STORED)."""
-    may_read = at.reader.variable("tidb_enable_auto_increment_in_generated") == "ON"
-    check_generated(_placed(at.table, info, after), info, may_read)
-    if info.generated_stored:
-        raise ErrUnsupportedOnGeneratedColumn("Adding generated stored column through ALTER TABLE")
-
-
-def _placed(table: TableInfo, info: ColumnInfo, after: str | None) -> Sequence[ColumnInfo]:
-    columns = list(table.cols)
-    names = [each.name.L for each in columns]
-    if after == "":
-        place = 0
-    elif after:
-        place = names.index(after.lower()) + 1
-    else:
-        place = len(table.public_columns)
-    columns.insert(place, info)
-    return columns
 
 
 def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
@@ -165,11 +153,6 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     foreign_key.check_drop_column(at, column)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
-    _check_indexes(table, column)
-    return requests.drop_column(at.database, table, spec.name, query=at.text)
-
-
-def _check_indexes(table: TableInfo, column: ColumnInfo) -> None:
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
         if any(part.exuvia_column == column.id for part in index.idx_cols) and (
@@ -178,6 +161,7 @@ def _check_indexes(table: TableInfo, column: ColumnInfo) -> None:
             name = column.name.O
             text = f"can't drop column {name} with composite index covered or Primary Key covered"
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
+    return requests.drop_column(at.database, table, spec.name, query=at.text)
 
 
 # -- RENAME, DEFAULT and MODIFY --------------------------------------------------------------------
@@ -243,7 +227,13 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     _check_neighbour(at, old, spec)
     check_rename(at.table, old, spec.column.name)
     check_options(spec.column)
-    new = _as_asked(at, old, spec.column)
+    # the column of the definition, with the old one's id and keys
+    table = at.table
+    primary = bool(old.type.Flag & Flag.PRI_KEY)
+    info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
+    info = column_in(info, at.zone, None)
+    flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
+    new = evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
     indexed = bool(indexes_with(at.table, old.id))
     strict = "STRICT" in at.reader.variable("sql_mode")
     check_modified(at, old, new, spec.column)
@@ -261,10 +251,6 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         after=spec.after,
         null_value=_value_of_null(at, old, new),
     )
-    return _looked_at(at, old, found)
-
-
-def _looked_at(at: AlterContext, old: ColumnInfo, found: Modification) -> Job:
     from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
     check_indexes(at.table, old, found.column)
@@ -288,16 +274,6 @@ def _check_neighbour(at: AlterContext, old: ColumnInfo, spec: ModifyColumn) -> N
     neighbour = at.column(spec.after)
     if neighbour is None or neighbour.id == old.id:
         raise ErrBadField(spec.after, at.table.name.O)
-
-
-def _as_asked(at: AlterContext, old: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
-    """The column of the definition, with the old one's id and keys."""
-    table = at.table
-    primary = bool(old.type.Flag & Flag.PRI_KEY)
-    info = column_info(written, old.offset, (table.charset, table.collate), primary, at.modes)
-    info = column_in(info, at.zone, None)
-    flags = info.type.Flag & ~_KEY_FLAGS | old.type.Flag & _KEY_FLAGS
-    return evolve(info, id=old.id, type=evolve(info.type, Flag=flags))
 
 
 def _value_of_null(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> int | None:

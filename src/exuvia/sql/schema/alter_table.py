@@ -21,7 +21,7 @@ An index, a foreign key or a CHECK may name a column that the statement adds: in
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exuvia.base.limits import COLUMNS
 from exuvia.base.mysql_errors import (
@@ -99,23 +99,27 @@ def alter(
         refuse_cached(table, what)
     altering = AlterContext(reader, database, table, text)
     jobs = _jobs(altering, prepared(altering, specs))
-    _look_at_rows(altering, jobs)
-    one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
-    return of_job(one, altering.notes)
-
-
-def _look_at_rows(altering: AlterContext, jobs: Sequence[Job]) -> None:
     if any(kind_of(part).judged != Judged.NOTHING for job in jobs for part in sub_jobs(job)):
         from exuvia.sql.schema import preflight  # Arrow: not every front needs it
 
         preflight.check_rules(altering, jobs)
+    one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
+    return of_job(one, altering.notes)
 
 
 def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
     """The jobs of all specs. Raises what the first wrong one does, then schema/."""
     for spec in specs:
         if isinstance(spec, Ignored):
-            _say_what_is_ignored(altering, spec.text.upper())
+            text = spec.text.upper()
+            table = altering.table
+            if text.endswith(" VALIDATION"):
+                altering.warn(
+                    ErrUnsupportedDDLOperation.code, f"ALTER TABLE {text} is currently unsupported"
+                )
+            elif text.startswith("ORDER BY") and (table.pk_is_handle or table.is_common_handle):
+                said = "ORDER BY ignored as there is a user-defined clustered index in the table"
+                altering.warn(ErrUnknown.code, f"{said} '{table.name.O}'")
     wanted = [spec for spec in specs if not isinstance(spec, Ignored)]
     may_mix = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
     before = with_new_columns = altering.table
@@ -136,15 +140,6 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
     if len(built) > 1:
         check_together(before, built)
     return [job for _, job in built]
-
-
-def _say_what_is_ignored(at: AlterContext, text: str) -> None:
-    table = at.table
-    if text.endswith(" VALIDATION"):
-        at.warn(ErrUnsupportedDDLOperation.code, f"ALTER TABLE {text} is currently unsupported")
-    elif text.startswith("ORDER BY") and (table.pk_is_handle or table.is_common_handle):
-        said = "ORDER BY ignored as there is a user-defined clustered index in the table"
-        at.warn(ErrUnknown.code, f"{said} '{table.name.O}'")
 
 
 def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
@@ -239,8 +234,20 @@ def check_together(table: TableInfo, built: Built) -> None:
     _once(columns, ("add", "drop", "place", "modify", "use"), "column")
     indexes = [use for spec, job in built for use in _indexes(spec, job)]
     _once(indexes, ("add", "drop", "modify"), "index")
-    _count(table, columns)
-    _kept(table, columns, indexes)
+    more = sum(use.verb == "add" for use in columns)
+    dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
+    visible = sum(not column.hidden for column in table.public_columns)
+    if visible + more <= len(dropped):
+        hidden_stay = any(column.hidden for column in table.cols)
+        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
+    if len(table.public_columns) + more - len(dropped) > COLUMNS:
+        raise ErrTooManyFields()
+    # indexes that are altered do not go along with a column that is dropped
+    gone = {each for column in dropped if column for each in indexes_on_only(table, column.id)}
+    for use in indexes:
+        index = table.index(use.name)
+        if use.verb == "modify" and index is not None and index.id in gone:
+            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
 
 
 def _once(uses: list[_Use], verbs: tuple[str, ...], noun: str) -> None:
@@ -254,27 +261,6 @@ def _once(uses: list[_Use], verbs: tuple[str, ...], noun: str) -> None:
                 raise ErrUnsupportedDDLOperation(f"operate same {noun} '{use.name}'")
             if verb not in ("place", "use"):
                 changed.add(use.name)
-
-
-def _count(table: TableInfo, columns: list[_Use]) -> None:
-    added = sum(use.verb == "add" for use in columns)
-    dropped = sum(use.verb == "drop" for use in columns)
-    visible = sum(not column.hidden for column in table.public_columns)
-    if visible + added <= dropped:
-        hidden_stay = any(column.hidden for column in table.cols)
-        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
-    if len(table.public_columns) + added - dropped > COLUMNS:
-        raise ErrTooManyFields()
-
-
-def _kept(table: TableInfo, columns: list[_Use], indexes: list[_Use]) -> None:
-    """Indexes that are altered do not go along with a column that is dropped."""
-    dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
-    gone = {each for column in dropped if column for each in indexes_on_only(table, column.id)}
-    for use in indexes:
-        index = table.index(use.name)
-        if use.verb == "modify" and index is not None and index.id in gone:
-            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
 
 
 # -- what a spec does ------------------------------------------------------------------------------
@@ -296,7 +282,10 @@ def _columns(spec: nodes.Spec, job: Job) -> Iterator[_Use]:
             yield _Use("modify", spec.name.lower())
         case nodes.AddIndex():
             for part in spec.index.parts:
-                yield from _used_in(part.column, part.expression)
+                if part.column:
+                    yield _Use("use", part.column.lower())
+                elif part.expression is not None:
+                    yield from (_Use("use", name.lower()) for name in names_in(part.expression))
     yield from (_Use("use", name) for each in sub_jobs(job) for name in _dependences(each))
 
 
@@ -311,13 +300,6 @@ def _modified(old: str, new: str) -> Iterator[_Use]:
     else:
         yield _Use("add", new)
         yield _Use("drop", old)
-
-
-def _used_in(column: str | None, expression: Any) -> Iterator[_Use]:
-    if column:
-        yield _Use("use", column.lower())
-    elif expression is not None:
-        yield from (_Use("use", name.lower()) for name in names_in(expression))
 
 
 def _dependences(job: Job) -> Iterator[str]:

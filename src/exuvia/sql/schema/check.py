@@ -147,13 +147,22 @@ def _info(
     keys: Sequence[FkInfo],
 ) -> ConstraintInfo:
     tree = wanted.check.condition
-    _check_terms(tree, text)
+    if has_subquery(tree):
+        raise ErrCheckConstraintFunctionIsNotAllowed(text)
+    if has_variable(tree):
+        raise ErrCheckConstraintVariables(text)
+    function = disallowed_function(tree)
+    if function:
+        raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
     lower = [each.lower() for each in column_names(tree)]
     used = [column for column in columns if column.name.L in lower]
     for column in used:
         if column.auto_increment:
             raise ErrCheckConstraintRefersAutoIncrementColumn(text)
-        _check_keys(column, text, keys)
+        for key in keys:
+            changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
+            if changes and any(each.L == column.name.L for each in key.cols):
+                raise ErrCheckConstraintClauseUsingFKReferActionColumn(column.name.O, text)
     if not is_truth_value(tree):
         raise ErrNonBooleanExprForCheckConstraint(text)
     info = ConstraintInfo(
@@ -169,25 +178,8 @@ def _info(
     return info
 
 
-def _check_terms(tree: exp.Expression, text: str) -> None:
-    if has_subquery(tree):
-        raise ErrCheckConstraintFunctionIsNotAllowed(text)
-    if has_variable(tree):
-        raise ErrCheckConstraintVariables(text)
-    function = disallowed_function(tree)
-    if function:
-        raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
-
-
 _CHANGING = (ReferOption.CASCADE, ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 _EMPTYING = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
-
-
-def _check_keys(column: ColumnInfo, text: str, keys: Sequence[FkInfo]) -> None:
-    for key in keys:
-        changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
-        if changes and any(each.L == column.name.L for each in key.cols):
-            raise ErrCheckConstraintClauseUsingFKReferActionColumn(column.name.O, text)
 
 
 # -- what a condition may name and call ------------------------------------------------------------

@@ -438,19 +438,15 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
     if is_now(tree):
         return evolve(info, default=_now_text(info, tree))
     if info.type.Tp in TEXT_BLOBS or info.type.Tp == TypeCode.JSON:
-        return _of_a_blob(info, tree, modes)
+        # 1101, but where no mode is strict DEFAULT '' is none, and null for JSON
+        error = ErrBlobCantHaveDefault(info.name.O)
+        if modes.strict or literal_text(tree) != "":
+            raise error
+        modes.warn(error.code, error.message)
+        if info.type.Tp == TypeCode.JSON:
+            return evolve(info, default="null")
+        return _without_default(info)
     return _with_literal(info, tree, modes)
-
-
-def _of_a_blob(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
-    """1101, but where no mode is strict DEFAULT '' is none, and null for JSON."""
-    error = ErrBlobCantHaveDefault(info.name.O)
-    if modes.strict or literal_text(tree) != "":
-        raise error
-    modes.warn(error.code, error.message)
-    if info.type.Tp == TypeCode.JSON:
-        return evolve(info, default="null")
-    return _without_default(info)
 
 
 def _without_default(info: ColumnInfo) -> ColumnInfo:
@@ -497,7 +493,10 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     if text is None:
         raise ErrInvalidDefault(info.name.O)
     if info.type.Tp == TypeCode.BIT and isinstance(text, str) and not _is_text(tree):
-        text = _bits_of(text, info)
+        # a whole number as the bytes of a BIT. Raises 1067
+        if not text.isdigit() or whole(text) >= 1 << 64:
+            raise ErrInvalidDefault(info.name.O)
+        text = whole(text).to_bytes(8, "big")
     if isinstance(text, bytes):
         value = _bit_value(text, info.type)
         if info.type.Tp == TypeCode.BIT and int.from_bytes(value, "big") >> info.type.Flen:
@@ -518,13 +517,6 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
 def _is_named(kind: FieldType) -> bool:
     """Text, or the name of an element."""
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
-
-
-def _bits_of(text: str, info: ColumnInfo) -> bytes:
-    """A whole number as the bytes of a BIT. Raises 1067."""
-    if not text.isdigit() or whole(text) >= 1 << 64:
-        raise ErrInvalidDefault(info.name.O)
-    return whole(text).to_bytes(8, "big")
 
 
 def _decoded(raw: bytes) -> str | None:
@@ -579,55 +571,49 @@ def with_origin_default(info: ColumnInfo, now: int) -> ColumnInfo:
     if info.is_generated:
         return info
     if info.default_is_expr:
-        return _with_value(info, parse_expression(str(info.default)), now)
+        tree = parse_expression(str(info.default))
+        check_for_old_rows(tree)
+        expr = bind(tree, Scope.empty())
+        found = compile_expression(expr)((), PlainEnv(now=now, strict=True))
+        try:
+            value = values.convert(found, expr.type, info.type)
+        except Refused as error:
+            text = values.named(error, "%s", 0).message.replace("at row 0", "at row %d")
+            if error.code in (ErrTruncatedWrongValue.code, ErrTruncatedWrongValueForField.code):
+                text = text.partition(" for column '%s'")[0]
+            raise Refused(error.code, error.state, text) from None
+        if isinstance(value, bytes):
+            return evolve(info, origin_default_bit=value.hex())
+        shown = None if value is None else values.to_text(value, info.type)
+        if isinstance(shown, bytes):
+            shown = shown.decode()
+        return evolve(info, origin_default=shown)
     if info.default_bit is not None:
         return evolve(info, origin_default_bit=info.default_bit)
     default = info.default
     if default is None and info.not_null:
-        return _with_zero(info)
+        kind = info.type
+        if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
+            first = kind.Elems[0] if kind.Elems and kind.Tp == TypeCode.ENUM else ""
+            return evolve(info, origin_default=first)
+        if kind.family == Family.BYTES:
+            fixed = kind.Flen if kind.Tp == TypeCode.STRING else 0
+            return evolve(info, origin_default_bit="00" * fixed)
+        if kind.Tp == TypeCode.BIT:
+            return evolve(info, origin_default_bit="")
+        if kind.Tp == TypeCode.YEAR:
+            return evolve(info, origin_default="0000")
+        return evolve(info, origin_default=_ZERO_TEXT[kind.family])
     if isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP"):
         moment = FieldType(Tp=info.type.Tp, Flen=info.type.Flen, Decimal=info.type.Decimal)
         return evolve(info, origin_default=values.to_text(_cut(now, info.type.Decimal), moment))
     return evolve(info, origin_default=default)
 
 
-def _with_value(info: ColumnInfo, tree: Tree, now: int) -> ColumnInfo:
-    check_for_old_rows(tree)
-    expr = bind(tree, Scope.empty())
-    found = compile_expression(expr)((), PlainEnv(now=now, strict=True))
-    try:
-        value = values.convert(found, expr.type, info.type)
-    except Refused as error:
-        text = values.named(error, "%s", 0).message.replace("at row 0", "at row %d")
-        if error.code in (ErrTruncatedWrongValue.code, ErrTruncatedWrongValueForField.code):
-            text = text.partition(" for column '%s'")[0]
-        raise Refused(error.code, error.state, text) from None
-    if isinstance(value, bytes):
-        return evolve(info, origin_default_bit=value.hex())
-    shown = None if value is None else values.to_text(value, info.type)
-    return evolve(info, origin_default=shown if isinstance(shown, str | None) else shown.decode())
-
-
 def _cut(now: int, digits: int) -> int:
     step = 10 ** (6 - max(digits, 0))
     micro = now & 0xFFFFF
     return now - micro % int(step)
-
-
-def _with_zero(info: ColumnInfo) -> ColumnInfo:
-    kind = info.type
-    if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
-        return evolve(
-            info, origin_default=kind.Elems[0] if kind.Elems and kind.Tp == TypeCode.ENUM else ""
-        )
-    if kind.family == Family.BYTES:
-        fixed = kind.Flen if kind.Tp == TypeCode.STRING else 0
-        return evolve(info, origin_default_bit="00" * fixed)
-    if kind.Tp == TypeCode.BIT:
-        return evolve(info, origin_default_bit="")
-    if kind.Tp == TypeCode.YEAR:
-        return evolve(info, origin_default="0000")
-    return evolve(info, origin_default=_ZERO_TEXT[kind.family])
 
 
 # -- DEFAULT (expression) --------------------------------------------------------------------------

@@ -150,13 +150,6 @@ def _temporary(
         info = table_with_checks(reader.txn, defined, info, warn)
     else:
         info = source
-    _refuse_what_is_not_temporary(info)
-    info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
-    policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
-    return CreateTemporary(info, database, rows, policy)
-
-
-def _refuse_what_is_not_temporary(info: TableInfo) -> None:
     if info.partition is not None:
         raise ErrPartitionNoTemporary()
     for what, there in (
@@ -166,6 +159,9 @@ def _refuse_what_is_not_temporary(info: TableInfo) -> None:
     ):
         if there:
             raise ErrOptOnTemporaryTable(what)
+    info = evolve(placed(info, new_id(), database.id), temp_table_type=LOCAL_TEMPORARY)
+    policy = "replace" if node.replace else "ignore" if node.ignore else "insert"
+    return CreateTemporary(info, database, rows, policy)
 
 
 # -- AS SELECT -------------------------------------------------------------------------------------
@@ -177,19 +173,6 @@ def _select_job(
     """What fills the table and its job, which waits for whom the session names as its loader."""
     rows, defined = _with_selected(reader, node)
     info = table_info(defined, database, warn, modes_of(reader.variable, warn))
-    _refuse_what_is_not_loaded(node, info)
-    return rows, requests.create_table(database, info, query=text)
-
-
-def _with_selected(reader: SchemaReader, node: CreateTable) -> tuple[SelectedRows, CreateTable]:
-    """The rows, and the definition with the query's columns. Raises what the query raises."""
-    assert node.query is not None
-    columns = planner.plan(node.query, reader.context).columns
-    defined = evolve(node, columns=_columns_with(node, columns), query=None)
-    return SelectedRows(node.query, tuple(columns)), defined
-
-
-def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
     generated = any(column.is_generated for column in info.cols)
     checked = node.checks or any(column.checks for column in node.columns)
     for what, there in (
@@ -201,6 +184,15 @@ def _refuse_what_is_not_loaded(node: CreateTable, info: TableInfo) -> None:
     ):
         if there:
             raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+    return rows, requests.create_table(database, info, query=text)
+
+
+def _with_selected(reader: SchemaReader, node: CreateTable) -> tuple[SelectedRows, CreateTable]:
+    """The rows, and the definition with the query's columns. Raises what the query raises."""
+    assert node.query is not None
+    columns = planner.plan(node.query, reader.context).columns
+    defined = evolve(node, columns=_columns_with(node, columns), query=None)
+    return SelectedRows(node.query, tuple(columns)), defined
 
 
 def _columns_with(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:

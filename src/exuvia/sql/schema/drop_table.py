@@ -94,29 +94,26 @@ def _jobs(
     found = [reader.find(each.db or reader.database, each.name) for each in names]
     tables = [each[1] for each in found if each is not None]
     check_drop_tables(reader, tables)
+    # None where nobody asks (foreign_key_checks=OFF)
     going = [each.id for each in tables] if keys_are_checked(reader) else None
     jobs: list[JobRequest | Absent] = []
     for name in names:
         try:
-            jobs.append(JobRequest(_job(reader, name, going, text), reader.shown(name)))
+            check_name(name.name, ErrWrongTableName)
+            database = reader.database_named(name.db)
+            info = reader.table(database, name.name)
+            if is_system(info):
+                raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{name.name}'")
+            if not info.is_stored:
+                raise ErrNoSuchTable(database.db_name.O, name.name)
+            refuse_cached(info, "Drop Table")
+            job = requests.drop_table(database, info, going, query=text)
+            jobs.append(JobRequest(job, reader.shown(name)))
         except Refused as error:
             if error.code not in _ABSENT:
                 return jobs, error
             jobs.append(Absent(reader.shown(name)))
     return jobs, None
-
-
-def _job(reader: SchemaReader, table: TableName, going: list[int] | None, text: str) -> Job:
-    """`going`: ids of all that go; None where nobody asks (foreign_key_checks=OFF)."""
-    check_name(table.name, ErrWrongTableName)
-    database = reader.database_named(table.db)
-    info = reader.table(database, table.name)
-    if is_system(info):
-        raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{table.name}'")
-    if not info.is_stored:
-        raise ErrNoSuchTable(database.db_name.O, table.name)
-    refuse_cached(info, "Drop Table")
-    return requests.drop_table(database, info, going, query=text)
 
 
 def truncate_table(reader: SchemaReader, node: TruncateTable, text: str) -> Change:

@@ -236,7 +236,11 @@ def columns_of(tree: Tree) -> list[str]:
 def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     """The function's text. Raises 1564, 1054, 1486, 1491, 1659."""
     for node in tree.walk():
-        _check_node(node)
+        if isinstance(node, exp.Anonymous):
+            if str(node.this).upper() not in _FUNCTIONS:
+                raise ErrPartitionFunctionIsNotAllowed()
+        elif not isinstance(node, (*_OPERATORS, *_LEAVES, exp.Extract)):
+            raise ErrPartitionFunctionIsNotAllowed()
     by_name = {column.name.L: column for column in columns}
     for column in columns_of(tree):
         if column not in by_name:
@@ -246,10 +250,6 @@ def check_function(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     for node in tree.walk():
         if isinstance(node, exp.Anonymous | exp.Extract):
             _check_arguments(node, by_name)
-    return _checked_type(tree, columns)
-
-
-def _checked_type(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     text = function_text(tree)
     kind = function_of(text, columns).type
     whole = kind.family in (Family.INT, Family.UINT) and kind.Tp in INTEGER_BITS
@@ -260,14 +260,6 @@ def _checked_type(tree: Tree, columns: Sequence[ColumnInfo]) -> str:
     if isinstance(inner, exp.Column):
         raise ErrFieldTypeNotAllowedAsPartitionField(inner.name)
     raise ErrPartitionFuncNotAllowed("PARTITION")
-
-
-def _check_node(node: Any) -> None:
-    if isinstance(node, exp.Anonymous):
-        if str(node.this).upper() not in _FUNCTIONS:
-            raise ErrPartitionFunctionIsNotAllowed()
-    elif not isinstance(node, (*_OPERATORS, *_LEAVES, exp.Extract)):
-        raise ErrPartitionFunctionIsNotAllowed()
 
 
 def _check_arguments(node: Any, by_name: dict[str, ColumnInfo]) -> None:
@@ -366,7 +358,15 @@ def written_out(
 ) -> tuple[PartitionWritten, ...]:
     """The partitions that PARTITION BY RANGE .. INTERVAL .. asks for. Raises 8200, 1499."""
     kind = _stepped_type(shape)
-    scheme = _scheme(asked, kind, zone)
+    amount = constant(asked.amount, zone)[0]
+    if not isinstance(amount, int) or amount <= 0:
+        raise ErrUnsupportedDDLOperation("INTERVAL, should be a positive number")
+    if bool(asked.unit) != (kind is not None and kind.Tp in _DATES):
+        raise ErrUnsupportedDDLOperation(
+            "INTERVAL partitioning: Error when generating partition values"
+        )
+    first, last = constant(asked.first, zone)[0], constant(asked.last, zone)[0]
+    scheme = Scheme(amount, asked.unit, first, last)
     found = [_partition(bound, bound) for bound in _bounds(scheme)]
     if asked.with_null:
         found.insert(0, _partition("NULL", _lowest(shape, kind), "P_"))
@@ -418,18 +418,6 @@ def _stepped_type(shape: Route) -> FieldType | None:
             "INTERVAL partitioning, only supports Date, Datetime and INT types"
         )
     return kind
-
-
-def _scheme(asked: IntervalWritten, kind: FieldType | None, zone: tzinfo | None) -> Scheme:
-    amount = constant(asked.amount, zone)[0]
-    if not isinstance(amount, int) or amount <= 0:
-        raise ErrUnsupportedDDLOperation("INTERVAL, should be a positive number")
-    if bool(asked.unit) != (kind is not None and kind.Tp in _DATES):
-        raise ErrUnsupportedDDLOperation(
-            "INTERVAL partitioning: Error when generating partition values"
-        )
-    first, last = constant(asked.first, zone)[0], constant(asked.last, zone)[0]
-    return Scheme(amount, asked.unit, first, last)
 
 
 def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Value]:
@@ -532,7 +520,14 @@ def definition(
     """One partition's definition; `zone` is where its moments are meant.
 
     Raises 1479, 1480, 1653, 1654, 1697, 1566."""
-    _check_clause(written, shape.cut.type)
+    if written.less_than is not None and shape.cut.type != PartitionType.RANGE:
+        raise ErrPartitionWrongValues("RANGE", "LESS THAN")
+    if written.in_values is not None and shape.cut.type != PartitionType.LIST:
+        raise ErrPartitionWrongValues("LIST", "IN")
+    if shape.cut.type == PartitionType.RANGE and written.less_than is None:
+        raise ErrPartitionRequiresValues("RANGE", "LESS THAN")
+    if shape.cut.type == PartitionType.LIST and written.in_values is None:
+        raise ErrPartitionRequiresValues("LIST", "IN")
     less_than: tuple[str, ...] = ()
     in_values: tuple[tuple[str, ...], ...] = ()
     if written.less_than is not None:
@@ -542,17 +537,6 @@ def definition(
     return PartitionDefinition(
         name=name(written.name), less_than=less_than, in_values=in_values, comment=written.comment
     )
-
-
-def _check_clause(written: PartitionWritten, kind: PartitionType) -> None:
-    if written.less_than is not None and kind != PartitionType.RANGE:
-        raise ErrPartitionWrongValues("RANGE", "LESS THAN")
-    if written.in_values is not None and kind != PartitionType.LIST:
-        raise ErrPartitionWrongValues("LIST", "IN")
-    if kind == PartitionType.RANGE and written.less_than is None:
-        raise ErrPartitionRequiresValues("RANGE", "LESS THAN")
-    if kind == PartitionType.LIST and written.in_values is None:
-        raise ErrPartitionRequiresValues("LIST", "IN")
 
 
 def _is_word(tree: Tree, word: str) -> bool:

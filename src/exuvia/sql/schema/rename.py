@@ -53,7 +53,8 @@ class Renamed:
         if table.view is not None and (target is None or target.id != database.id):
             raise ErrForbidSchemaChange(database.db_name.O, new.db or self._reader.database)
         if target is None:
-            raise self._no_such_database(old, new)
+            said = f"Database `{new.db}` doesn't exist"
+            raise ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, said)
         if self._at(target, new.name) is not None:
             raise ErrTableExists(self._reader.shown(new))
         check_name(new.name, ErrWrongTableName)
@@ -109,10 +110,6 @@ class Renamed:
         if target is not None and self._at(target, new.name) is not None:
             return ErrTableExists(self._reader.shown(new))
         return ErrNoSuchTable(old.db or self._reader.database, old.name)
-
-    def _no_such_database(self, old: TableName, new: TableName) -> Refused:
-        said = f"Database `{new.db}` doesn't exist"
-        return ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, said)
 
 
 def _place(database: DatabaseInfo, name: TableName) -> Place:

@@ -52,9 +52,13 @@ def table_info(
     node: CreateTable, database: DatabaseInfo, warn: Warn, modes: Modes = STRICT
 ) -> TableInfo:
     """The table as asked for. Raises Refused."""
-    _refuse_what_is_missing(node, warn)
+    options = node.options
+    check_supported(options)
+    check_engine(options.get("engine", "innodb"))
     text = check_name(node.table.name, ErrWrongTableName)
-    options, charset = node.options, _charset(node.options, database)
+    check_charsets(options)
+    inherited = database.charset, database.collate
+    charset = resolve(options.get("charset"), options.get("collate"), inherited)
     for each in node.columns:
         check_place(each, database.db_name.O, text)
     definitions = _index_definitions(node)
@@ -86,13 +90,17 @@ def table_info(
     check_visible(info)
     if node.partitioning is not None:
         info = evolve(info, partition=partition_info(info, node.partitioning, warn, modes.zone))
-    return _with_key_flags(info)
-
-
-def _charset(options: dict[str, str], database: DatabaseInfo) -> tuple[str, str]:
-    check_charsets(options)
-    inherited = database.charset, database.collate
-    return resolve(options.get("charset"), options.get("collate"), inherited)
+    flagged = list(info.cols)  # with the key flags that SHOW COLUMNS prints
+    for index in info.indexes:
+        if index.is_primary:
+            continue
+        part: IndexColumn = index.idx_cols[0]
+        single = index.is_unique and len(index.idx_cols) == 1
+        flag = Flag.UNIQUE_KEY if single else Flag.MULTIPLE_KEY
+        column = flagged[part.offset]
+        kind = evolve(column.type, Flag=column.type.Flag | int(flag))
+        flagged[part.offset] = evolve(column, type=kind)
+    return evolve(info, cols=tuple(flagged))
 
 
 def _number(options: dict[str, str], name: str) -> int:
@@ -103,11 +111,6 @@ def _number(options: dict[str, str], name: str) -> int:
 def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
     bits = shard_bits(info, options.get("shard_row_id_bits", "0"))
     return evolve(info, ShardRowIDBits=bits, max_shard_row_id_bits=bits) if bits else info
-
-
-def _refuse_what_is_missing(node: CreateTable, warn: Warn) -> None:
-    check_supported(node.options)
-    check_engine(node.options.get("engine", "innodb"))
 
 
 def _index_definitions(node: CreateTable) -> list[IndexDefinition]:
@@ -172,17 +175,3 @@ def _with_handle(info: TableInfo, definitions: list[IndexDefinition], by_default
         common_handle_version=CUT_HANDLES if any(each.length >= 0 for each in parts) else 1,
         index_info=(*others[:place], evolve(primary, exuvia_clustered=True), *others[place:]),
     )
-
-
-def _with_key_flags(info: TableInfo) -> TableInfo:
-    columns = list(info.cols)
-    for index in info.indexes:
-        if index.is_primary:
-            continue
-        part: IndexColumn = index.idx_cols[0]
-        single = index.is_unique and len(index.idx_cols) == 1
-        flag = Flag.UNIQUE_KEY if single else Flag.MULTIPLE_KEY
-        column = columns[part.offset]
-        kind = evolve(column.type, Flag=column.type.Flag | int(flag))
-        columns[part.offset] = evolve(column, type=kind)
-    return evolve(info, cols=tuple(columns))

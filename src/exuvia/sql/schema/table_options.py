@@ -33,7 +33,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrWrongValueForVar,
 )
-from exuvia.base.types import FieldType, Flag, TypeCode
+from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import RANGE_BITS, counter_bits, random_column
 from exuvia.catalog.decimals import whole
@@ -366,7 +366,18 @@ def _charset(
     if columns_too:
         for column in table.public_columns:
             _check_column(table, column, new)
-        _check_keys(table, new)
+        # 1071 for an index whose texts become too long
+        columns = {
+            each.id: each
+            if _is_plain(each)
+            else evolve(each, type=evolve(each.type, Charset=new[0], Collate=new[1]))
+            for each in table.cols
+        }
+        for index in table.indexes:
+            parts = index.idx_cols
+            total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
+            if total > KEY_BYTES:
+                raise ErrTooLongKey(total, KEY_BYTES)
     return _change(at, ActionCode.TABLE_CHARSET, *new, columns_too)
 
 
@@ -393,23 +404,6 @@ def _check_column(table: TableInfo, column: ColumnInfo, new: tuple[str, str]) ->
             "when index is defined on it.",
         )
     _check_change(new, old)
-
-
-def _check_keys(table: TableInfo, new: tuple[str, str]) -> None:
-    """Raises 1071 for an index whose texts become too long."""
-    columns = {
-        each.id: each if _is_plain(each) else evolve(each, type=_with(each.type, new))
-        for each in table.cols
-    }
-    for index in table.indexes:
-        parts = index.idx_cols
-        total = sum(part_bytes(columns[each.exuvia_column], each.length) for each in parts)
-        if total > KEY_BYTES:
-            raise ErrTooLongKey(total, KEY_BYTES)
-
-
-def _with(kind: FieldType, new: tuple[str, str]) -> FieldType:
-    return evolve(kind, Charset=new[0], Collate=new[1])
 
 
 def _is_plain(column: ColumnInfo) -> bool:

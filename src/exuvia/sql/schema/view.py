@@ -51,35 +51,15 @@ from exuvia.sql.type_text import identifier
 def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1060, and what its query raises."""
     check_name(node.view.name, ErrWrongTableName)
-    definer = _definer(reader, node)
-    columns, query = _planned(reader, node)
-    titles = _titles(node, columns)
-    database = reader.database_named(node.view.db)
-    former = _holder(reader, database, node)
-    view = ViewInfo(
-        view_algorithm=ALGORITHMS.index(node.algorithm),
-        view_definer=definer,
-        view_security=SECURITIES.index(node.security),
-        view_select=query,
-        view_checkoption=CHECK_OPTIONS.index(node.check_option),
-        view_cols=tuple(name(column.name) for column in columns),
+    user, host = node.definer or (reader.user, "%")
+    check_lengths(user, host)
+    definer = Definer(
+        Username=user,
+        Hostname=host,
+        CurrentUser=node.definer is None,
+        AuthUsername=user,
+        AuthHostname=host,
     )
-    info = TableInfo(
-        id=0,
-        name=name(node.view.name),
-        charset=reader.variable("character_set_connection"),
-        collate=reader.variable("collation_connection"),
-        cols=tuple(map(_column, range(len(columns)), titles, columns)),
-        state=SchemaState.ABSENT,
-        max_col_id=len(columns),
-        view=view,
-        exuvia_db=database.id,
-    )
-    return of_job(requests.create_view(database, info, former, query=text))
-
-
-def _planned(reader: SchemaReader, node: CreateView) -> tuple[list[OutputColumn], str]:
-    """The query's columns, and its text as the view keeps it."""
     query, context = node.query, reader.context
     assert isinstance(query, exp.Expression)
     if query.find(exp.Parameter, exp.SessionParameter, exp.Placeholder):
@@ -96,7 +76,30 @@ def _planned(reader: SchemaReader, node: CreateView) -> tuple[list[OutputColumn]
         rest = [list(relational.plan(part, context).columns) for part in parts[1:]]
         arms.extend((columns, *rest))
     source = query.meta["source"]
-    return columns, view_text(query, source.tokens, source.text, reader.database, arms)
+    kept = view_text(query, source.tokens, source.text, reader.database, arms)
+    titles = _titles(node, columns)
+    database = reader.database_named(node.view.db)
+    former = _holder(reader, database, node)
+    view = ViewInfo(
+        view_algorithm=ALGORITHMS.index(node.algorithm),
+        view_definer=definer,
+        view_security=SECURITIES.index(node.security),
+        view_select=kept,
+        view_checkoption=CHECK_OPTIONS.index(node.check_option),
+        view_cols=tuple(name(column.name) for column in columns),
+    )
+    info = TableInfo(
+        id=0,
+        name=name(node.view.name),
+        charset=reader.variable("character_set_connection"),
+        collate=reader.variable("collation_connection"),
+        cols=tuple(map(_column, range(len(columns)), titles, columns)),
+        state=SchemaState.ABSENT,
+        max_col_id=len(columns),
+        view=view,
+        exuvia_db=database.id,
+    )
+    return of_job(requests.create_view(database, info, former, query=text))
 
 
 def _refuse_temporary(context: Context, query: exp.Expression) -> None:
@@ -141,18 +144,6 @@ def _short(title: str, n: int) -> str:
 def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
     kind = plain_type(column.type)
     return ColumnInfo(id=at + 1, name=name(title), offset=at, type=kind)
-
-
-def _definer(reader: SchemaReader, node: CreateView) -> Definer:
-    user, host = node.definer or (reader.user, "%")
-    check_lengths(user, host)
-    return Definer(
-        Username=user,
-        Hostname=host,
-        CurrentUser=node.definer is None,
-        AuthUsername=user,
-        AuthHostname=host,
-    )
 
 
 def _holder(reader: SchemaReader, database: DatabaseInfo, node: CreateView) -> int:

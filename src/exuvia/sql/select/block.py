@@ -174,7 +174,16 @@ def plan_block(
         f"CAST({finished.value(item.expr)} AS {duck.type_of(item.expr.type)}) AS o{n}"
         for n, item in enumerate(block.items)
     ]
-    keys = _order_items(block, finished)
+    keys = []  # (item to add or "", ORDER BY term): a key that is an item is not computed twice
+    for n, (key, descending) in enumerate(block.order):
+        direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
+        place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
+        if place is not None:
+            keys.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
+        elif block.distinct:
+            raise ErrNotSupportedYet("DISTINCT ordered by an expression that is not selected")
+        else:
+            keys.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
     sql = f"SELECT {', '.join(items + [sql for sql, _ in keys if sql])}{source}"
     conditions = [rows.filter(block.where)] if block.where is not None else []
     if block.having is not None and not block.grouped:
@@ -199,23 +208,6 @@ def _output(item: SelectItem) -> OutputColumn:
     return OutputColumn(
         item.name, item.expr.type, field.table, field.origin_table, origin, field.database
     )
-
-
-def _order_items(block: SelectBlock, finished: Renderer) -> list[tuple[str, str]]:
-    """(item to add or "", ORDER BY term) of each key;
-
-    a key that is an item is not computed twice."""
-    found = []
-    for n, (key, descending) in enumerate(block.order):
-        direction = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
-        place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
-        if place is not None:
-            found.append(("", f"{duck.key_of(f'o{place}', key.type)} {direction}"))
-        elif block.distinct:
-            raise ErrNotSupportedYet("DISTINCT ordered by an expression that is not selected")
-        else:
-            found.append((f"{finished.key(key)} AS s{n}", f"s{n} {direction}"))
-    return found
 
 
 def _finish(
@@ -301,7 +293,8 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
             inner = each.this if isinstance(each, exp.Alias) else each
             expr = bind(inner, scope)
             name = each.alias if isinstance(each, exp.Alias) else _title(inner, texts, n)
-            items.append(SelectItem(name, expr, _field_of(expr, frame)))
+            field = frame.fields[expr.position] if isinstance(expr, Column) else None
+            items.append(SelectItem(name, expr, field))
     if not items:
         raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()
     return items
@@ -321,10 +314,6 @@ def _title(tree: exp.Expression, texts: Sequence[str], place: int) -> str:
     if isinstance(tree, exp.Literal) and tree.is_string:
         return tree.name
     return texts[place] if place < len(texts) else tree.sql(dialect="mysql")
-
-
-def _field_of(expr: Expr, frame: Frame) -> Field | None:
-    return frame.fields[expr.position] if isinstance(expr, Column) else None
 
 
 def _all_of(frame: Frame, table: str, database: str) -> list[SelectItem]:

@@ -186,7 +186,10 @@ def subquery(expr: Subquery, frame: Frame, leaf: Callable[[Expr], str]) -> str:
     """SQL of a nested query."""
     planned = expr.query
     if expr.operator == MEMBER or (expr.kind == "in" and len(expr.operands) > 1):
-        _read_again(planned.sql, frame)
+        # the query stands in the statement more than once
+        for scan in frame.build.scans:
+            if scan.name in planned.sql:
+                scan.is_repeated = True
     if expr.kind == "scalar":
         return f"CAST((SELECT o0 FROM ({planned.sql}) q) AS {duck.type_of(expr.type)})"
     if expr.kind == "exists":
@@ -207,13 +210,6 @@ def subquery(expr: Subquery, frame: Frame, leaf: Callable[[Expr], str]) -> str:
     if sign is None:
         raise ErrNotSupportedYet(f"{expr.operator} {expr.kind.upper()}")
     return f"({left} {sign} {expr.kind.upper()} ({inner}))"
-
-
-def _read_again(sql: str, frame: Frame) -> None:
-    """The query stands in the statement more than once."""
-    for scan in frame.build.scans:
-        if scan.name in sql:
-            scan.is_repeated = True
 
 
 def _pair(

@@ -163,11 +163,16 @@ def from_clause(tree: exp.Select, frame: Frame) -> str:
     origin = tree.args.get("from_") or tree.args.get("from")
     if origin is None or _is_dual(origin.this):
         return ""
-    builder = _From(frame, _where_of(tree))
+    where = tree.args.get("where")
+    builder = _From(frame, None if where is None else where.this)
     sql = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
     for lateral in tree.args.get("laterals") or []:
         raise ErrNotSupportedYet(lateral.key.upper())
-    _check_names(builder.names)
+    seen: set[tuple[str, str]] = set()
+    for database, name in builder.names:
+        if (database, name.lower()) in seen:
+            raise ErrNonuniqTable(name)
+        seen.add((database, name.lower()))
     return f" FROM {sql}"
 
 
@@ -178,19 +183,6 @@ def _is_dual(tree: exp.Expression) -> bool:
 def _is_comma(join: exp.Join) -> bool:
     """JOIN without a word before it was given INNER (parse/tokens.py)."""
     return not any(join.args.get(word) for word in ("kind", "side", "method", "on", "using"))
-
-
-def _where_of(tree: exp.Select) -> exp.Expression | None:
-    where = tree.args.get("where")
-    return None if where is None else where.this
-
-
-def _check_names(names: list[tuple[str, str]]) -> None:
-    seen = set()
-    for database, name in names:
-        if (database, name.lower()) in seen:
-            raise ErrNonuniqTable(name)
-        seen.add((database, name.lower()))
 
 
 class _From:
@@ -285,21 +277,18 @@ class _From:
         if isinstance(tree, exp.Subquery):
             if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.alias:
                 return self.joined(self.item(tree.this), joins, start)
-            return self.joined(self._derived(tree), joins, start)
+            alias = tree.args.get("alias")
+            if alias is None or not alias.name:
+                raise ErrDerivedMustHaveAlias()
+            frame = self.frame
+            planned = frame.build.plan(tree.this, frame.parent, frame.commons)
+            titles = [each.name for each in alias.args.get("columns") or ()]
+            name = frame.build.name()
+            self._columns(name, alias.name, planned.columns, titles, planned.levels)
+            return self.joined(f"({planned.sql}) AS {name}", joins, start)
         if isinstance(tree, exp.Paren):
             return self.item(tree.this)
         raise ErrNotSupportedYet(tree.key.upper())
-
-    def _derived(self, tree: exp.Subquery) -> str:
-        alias = tree.args.get("alias")
-        if alias is None or not alias.name:
-            raise ErrDerivedMustHaveAlias()
-        frame = self.frame
-        planned = frame.build.plan(tree.this, frame.parent, frame.commons)
-        titles = [each.name for each in alias.args.get("columns") or ()]
-        name = frame.build.name()
-        self._columns(name, alias.name, planned.columns, titles, planned.levels)
-        return f"({planned.sql}) AS {name}"
 
     def _columns(
         self,
@@ -338,19 +327,16 @@ class _From:
         context = frame.build.context
         virtual = context.virtual(tree.db, tree.name)
         if virtual is not None:
-            return self._virtual(virtual, alias)
+            kinds = [column.type for column in virtual.columns]
+            title = f"{virtual.database}.{virtual.name}"
+            scan = RowsScan(self.frame.build.name(), kinds, virtual.rows, title)
+            fields = [
+                Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)
+                for n, column in enumerate(virtual.columns)
+            ]
+            self._scanned(scan, fields, virtual.database, alias)
+            return scan.name
         return self._stored(tree, alias)
-
-    def _virtual(self, virtual: Any, alias: str) -> str:
-        kinds = [column.type for column in virtual.columns]
-        title = f"{virtual.database}.{virtual.name}"
-        scan = RowsScan(self.frame.build.name(), kinds, virtual.rows, title)
-        fields = [
-            Field(n, column.name.O, column.type, alias, virtual.database, column, virtual.name)
-            for n, column in enumerate(virtual.columns)
-        ]
-        self._scanned(scan, fields, virtual.database, alias)
-        return scan.name
 
     def _stored(self, tree: exp.Table, alias: str) -> str:
         frame = self.frame

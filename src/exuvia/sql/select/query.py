@@ -76,7 +76,19 @@ def plan_union(
     if len({len(part.columns) for part in parts}) != 1:
         raise ErrWrongNumberOfColumnsInSelect()
     columns, queries = _merged(parts, build)
-    sql = _chained(steps, queries, columns)
+    # the operations from the left to the right. Of a run of UNIONs the last one that is
+    # DISTINCT makes what stands before it distinct, whatever those before it were
+    run, distinct = [queries[0]], 0
+    for step, query in zip(steps, queries[1:], strict=True):
+        if isinstance(step, exp.Union):
+            run.append(query)
+            distinct = len(run) if step.args.get("distinct", True) else distinct
+            continue
+        word = "NOT EXISTS" if isinstance(step, exp.Except) else "EXISTS"
+        left = _united(run, distinct, columns)
+        every = not step.args.get("distinct", True)
+        run, distinct = [_matched(word, left, query, columns, every)], 0
+    sql = _united(run, distinct, columns)
     found = Planned(sql, columns, [IMPLICIT] * len(columns))
     order, limit = tree.args.get("order"), limit_clause(tree, build)
     if order is None and not limit:
@@ -99,24 +111,6 @@ def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.S
         steps.append(inner)
         inner = inner.this
     return [inner, *reversed(parts)], list(reversed(steps))
-
-
-def _chained(
-    steps: Sequence[exp.SetOperation], queries: Sequence[str], columns: Sequence[OutputColumn]
-) -> str:
-    """The operations from the left to the right. Of a run of UNIONs the last one that is DISTINCT
-    makes what stands before it distinct, whatever those before it were."""
-    run, distinct = [queries[0]], 0
-    for step, query in zip(steps, queries[1:], strict=True):
-        if isinstance(step, exp.Union):
-            run.append(query)
-            distinct = len(run) if step.args.get("distinct", True) else distinct
-            continue
-        word = "NOT EXISTS" if isinstance(step, exp.Except) else "EXISTS"
-        left = _united(run, distinct, columns)
-        every = not step.args.get("distinct", True)
-        run, distinct = [_matched(word, left, query, columns, every)], 0
-    return _united(run, distinct, columns)
 
 
 def _united(run: list[str], distinct: int, columns: Sequence[OutputColumn]) -> str:

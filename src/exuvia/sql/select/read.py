@@ -55,7 +55,7 @@ from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select import relational as engine
-from exuvia.sql.statement.context import Context, VirtualTable
+from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 
 
@@ -481,13 +481,10 @@ def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
     virtual = None if tree is None else context.virtual(tree.db, tree.name)
     if tree is None or virtual is None:
         return None
-    return _planned(node, [_visible(tree, virtual)], virtual.rows, context)
-
-
-def _visible(tree: exp.Table, virtual: VirtualTable) -> Visible:
     alias = tree.alias or tree.name
     columns = virtual.columns
-    return Visible(alias, virtual.database, columns, columns, origin=virtual.name)
+    visible = Visible(alias, virtual.database, columns, columns, origin=virtual.name)
+    return _planned(node, [visible], virtual.rows, context)
 
 
 def _planned(

@@ -269,7 +269,12 @@ class LockedQuery(Plan):
         self.columns = self._query.columns
 
     def run(self, context: Context) -> Result:
-        self._be_patient(context)
+        for clause in self._clauses:
+            wait = clause.args.get("wait")
+            if wait is False:
+                raise ErrNotSupportedYet("SKIP LOCKED in a query of several tables")
+            if wait is not None and context.locks is not None:
+                context.locks.wait_s = 0.0 if wait is True else float(wait.name)
         for table in self._tables:
             context.writing(table)
         if self._tables:
@@ -281,14 +286,6 @@ class LockedQuery(Plan):
                     if handle is not None:
                         lock(key(handle), exclusive)
         return self._query.run(context)
-
-    def _be_patient(self, context: Context) -> None:
-        for clause in self._clauses:
-            wait = clause.args.get("wait")
-            if wait is False:
-                raise ErrNotSupportedYet("SKIP LOCKED in a query of several tables")
-            if wait is not None and context.locks is not None:
-                context.locks.wait_s = 0.0 if wait is True else float(wait.name)
 
 
 def _sources(node: exp.Select, context: Context) -> Iterator[TableSource]:

@@ -159,15 +159,7 @@ class TableScan(Scan):
             yield from self._gathered([*row, handle] for handle, row in found.rows)
             return
         parts = (self.table,) if self.choice is None else self.choice.parts(context)
-        least, most = self._row_ids(context)
-        for part in parts:
-            start, end = part.row_prefix + i64(least), after(part.row_prefix + i64(most))
-            whole = part.row_span()
-            narrow = Span(start, end) if self.row_terms and least <= most else whole
-            yield from self._whole(context.txn, part, narrow)
-
-    def _row_ids(self, context: Context) -> tuple[int, int]:
-        """The least and the greatest hidden id that the WHERE may keep."""
+        # the least and the greatest hidden id that the WHERE may keep
         least, most = -(1 << 63), (1 << 63) - 1
         for term in self.row_terms:
             if term.operator not in _FROM and term.operator not in _UP_TO:
@@ -179,19 +171,22 @@ class TableScan(Scan):
                 least = max(least, value)
             if term.operator in _UP_TO:
                 most = min(most, value)
-        return least, most
-
-    def _whole(self, txn: Any, part: Table, span: Span) -> Iterator[Any]:
-        own = dict(txn.own_writes(span))
-        for keys, raws in txn.snapshot.chunks(span, BATCH_ROWS):
-            if own:
-                kept = [(key, raw) for key, raw in zip(keys, raws, strict=True) if key not in own]
-                keys, raws = [key for key, _ in kept], [raw for _, raw in kept]
-            if keys:
-                yield self._decoded(keys, raws)
-        changed = [(key, _NO_SEQUENCE + payload) for key, payload in own.items() if payload]
-        if changed:
-            yield self._decoded([key for key, _ in changed], [raw for _, raw in changed])
+        for part in parts:
+            start, end = part.row_prefix + i64(least), after(part.row_prefix + i64(most))
+            whole = part.row_span()
+            narrow = Span(start, end) if self.row_terms and least <= most else whole
+            own = dict(context.txn.own_writes(narrow))
+            for keys, raws in context.txn.snapshot.chunks(narrow, BATCH_ROWS):
+                if own:
+                    kept = [
+                        (key, raw) for key, raw in zip(keys, raws, strict=True) if key not in own
+                    ]
+                    keys, raws = [key for key, _ in kept], [raw for _, raw in kept]
+                if keys:
+                    yield self._decoded(keys, raws)
+            changed = [(key, _NO_SEQUENCE + payload) for key, payload in own.items() if payload]
+            if changed:
+                yield self._decoded([key for key, _ in changed], [raw for _, raw in changed])
 
     def _decoded(self, keys: list[bytes], raws: list[bytes]) -> Any:
         import pyarrow

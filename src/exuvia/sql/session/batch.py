@@ -80,7 +80,14 @@ class BatchJob(NamedTuple):
 
 def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Result:
     """BATCH. Raises 1105 where it is not done so, 8143, and what its jobs raise."""
-    _check_session(session)
+    alone, open_ = session.settings.autocommit, session.current is not None
+    if not alone or open_:
+        raise ErrUnknown(
+            "non-transactional DML can only run in auto-commit mode. "
+            f"auto-commit:{str(alone).lower()}, inTxn:{str(open_).lower()}",
+        )
+    if session.variable("tidb_snapshot"):
+        raise ErrUnknown("can't do non-transactional DML when tidb_snapshot is set")
     _check_statement(node)
     found: list[BatchJob] = []
     answer: list[Result] = []
@@ -89,7 +96,9 @@ def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Resu
         found.clear()
         planner.plan(node.statement, context)  # its names are right, and the session may do it
         shard = _shard_of(node, context)
-        query = _query(node, shard)
+        where = f"({node.where})" if node.where else "TRUE"
+        order = f"IF(ISNULL({shard.name}),0,1),{shard.name}"
+        query = f"SELECT {shard.name} FROM {node.source} WHERE {where} ORDER BY {order}"
         if node.dry_run == "query":
             answer.append(_texts("query statement", [query]))
         else:
@@ -112,17 +121,6 @@ def _texts(title: str, rows: Sequence[str]) -> Result:
 
 
 # -- what is refused -------------------------------------------------------------------------------
-
-
-def _check_session(session: SessionApi) -> None:
-    alone, open_ = session.settings.autocommit, session.current is not None
-    if not alone or open_:
-        raise ErrUnknown(
-            "non-transactional DML can only run in auto-commit mode. "
-            f"auto-commit:{str(alone).lower()}, inTxn:{str(open_).lower()}",
-        )
-    if session.variable("tidb_snapshot"):
-        raise ErrUnknown("can't do non-transactional DML when tidb_snapshot is set")
 
 
 def _check_statement(node: NonTransactionalDml) -> None:
@@ -247,12 +245,6 @@ def _check_written(node: NonTransactionalDml, name: str, alias: str, alone: bool
 
 
 # -- the jobs --------------------------------------------------------------------------------------
-
-
-def _query(node: NonTransactionalDml, shard: Shard) -> str:
-    where = f"({node.where})" if node.where else "TRUE"
-    order = f"IF(ISNULL({shard.name}),0,1),{shard.name}"
-    return f"SELECT {shard.name} FROM {node.source} WHERE {where} ORDER BY {order}"
 
 
 def _jobs(

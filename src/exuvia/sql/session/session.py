@@ -349,18 +349,15 @@ class Session:
         head = text[:9].lstrip().upper()
         current = self.transactions.current
         if head.startswith("SELECT") or (current is not None and head.startswith(_WRITES)):
-            return self._short(statement)
+            if not isinstance(statement, str):
+                return statement.short
+            shaped = self._look_up(statement)
+            return shaped is not None and isinstance(shaped.kept, KeptPlan) and shaped.kept.short
         if head.startswith("ROLLBACK"):
             return len(self.transactions.locker.keys) <= SHORT
         if head.startswith(("COMMIT", "BEGIN", "START")):
             return current is None or not current.writes
         return False
-
-    def _short(self, statement: str | Ready) -> bool:
-        if not isinstance(statement, str):
-            return statement.short
-        shaped = self._look_up(statement)
-        return shaped is not None and isinstance(shaped.kept, KeptPlan) and shaped.kept.short
 
     def reap(self, now: float, idle_s: float) -> bool:
         """End a transaction whose client has been silent for so long. Any thread."""

@@ -92,15 +92,11 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
         return None
     value = _setting(session, item.value)
     if name == "autocommit":
-        return _autocommit(session, value)
+        warning = session.settings.set_session("autocommit", value)
+        if session.settings.autocommit:
+            session.commit()
+        return warning
     return session.settings.set_session(name, value)
-
-
-def _autocommit(session: SessionApi, value: Setting) -> Refused | None:
-    warning = session.settings.set_session("autocommit", value)
-    if session.settings.autocommit:
-        session.commit()
-    return warning
 
 
 def _global(session: SessionApi, item: Assignment) -> Refused | None:

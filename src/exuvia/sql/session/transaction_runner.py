@@ -180,7 +180,23 @@ class TransactionRunner:
             current = self.begin()
         if current is None:
             locks = self._locks() if locking else None
-            return self._alone(work, parameters, letters, locks, reads)
+            session = self._session
+            failure: Exception | None = None
+            variables = dict(session.user_variables)
+            try:
+                for attempt in range(ATTEMPTS):
+                    found = self._attempt(work, parameters, letters, locks, reads)
+                    if isinstance(found, Result):
+                        return found
+                    session.user_variables = dict(variables)
+                    if isinstance(found, Exception):
+                        failure = found
+                        session.services.store.back_off(attempt)
+                    elif locks is not None:
+                        locks.wait(found, session.check_interrupt)
+            finally:
+                self._release()
+            raise failure or ErrLockDeadlock()
         return self._within(current, work, parameters, letters, locking)
 
     def look(
@@ -192,32 +208,6 @@ class TransactionRunner:
         with session.services.store.read() as txn:
             schemas = session.services.schemas
             return work(Context(session, schemas, txn, None, parameters, letters))
-
-    def _alone(
-        self,
-        work: Work,
-        parameters: Sequence[Value],
-        letters: str,
-        locks: StatementLocks | None,
-        reads: bool,
-    ) -> Result:
-        session = self._session
-        failure: Exception | None = None
-        variables = dict(session.user_variables)
-        try:
-            for attempt in range(ATTEMPTS):
-                found = self._attempt(work, parameters, letters, locks, reads)
-                if isinstance(found, Result):
-                    return found
-                session.user_variables = dict(variables)
-                if isinstance(found, Exception):
-                    failure = found
-                    session.services.store.back_off(attempt)
-                elif locks is not None:
-                    locks.wait(found, session.check_interrupt)
-        finally:
-            self._release()
-        raise failure or ErrLockDeadlock()
 
     def _attempt(
         self,
@@ -279,7 +269,16 @@ class TransactionRunner:
             else:
                 current.answered = True
                 return result
-            current = self._begin_again(current)
+            current.close()
+            self._release(committed=False)
+            before, current = (
+                current,
+                self._open(
+                    explicit=True, read_only=current.read_only, pessimistic=current.pessimistic
+                ),
+            )
+            current.read_committed, current.savepoints = before.read_committed, before.savepoints
+            self.current = current
             session.user_variables = dict(variables)
         self.rollback()
         raise failure
@@ -300,16 +299,6 @@ class TransactionRunner:
             if clock.monotonic() >= deadline:
                 raise ErrLockWaitTimeout()
             store.wait("version", seen, LOOK_S)
-
-    def _begin_again(self, before: OpenTransaction) -> OpenTransaction:
-        before.close()
-        self._release(committed=False)
-        again = self._open(
-            explicit=True, read_only=before.read_only, pessimistic=before.pessimistic
-        )
-        again.read_committed, again.savepoints = before.read_committed, before.savepoints
-        self.current = again
-        return again
 
     def _within_snapshot(
         self, current: OpenTransaction, work: Work, parameters: Sequence[Value], letters: str

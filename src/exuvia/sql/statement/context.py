@@ -329,7 +329,13 @@ class Context(Env):
         except Refused as error:
             raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
         if rights.by_columns and not self.trusted:
-            self._forbid(rights, found)
+            # note the columns of a table that its account may not read, though it reads others
+            place = found.database.db_name.O, found.info.name.O
+            readable = rights.on_columns(*place, "SELECT")
+            if readable and "SELECT" not in rights.on_table(*place):
+                for column in found.info.cols:
+                    if column.name.L not in readable:
+                        self.forbidden[id(column)] = column.name.O, place[1]
         return found
 
     def means(self, database: str, name: str, table: Table) -> bool:
@@ -359,15 +365,6 @@ class Context(Env):
             return None
         found = self.table_of_id(table_id)
         return found if found is not None and found.info.state in _USED else None
-
-    def _forbid(self, rights: Rights, table: Table) -> None:
-        """Note the columns of a table that its account may not read, though it reads others."""
-        place = table.database.db_name.O, table.info.name.O
-        readable = rights.on_columns(*place, "SELECT")
-        if readable and "SELECT" not in rights.on_table(*place):
-            for column in table.info.cols:
-                if column.name.L not in readable:
-                    self.forbidden[id(column)] = column.name.O, place[1]
 
     def check_column(self, column: ColumnInfo | None) -> None:
         """Raises 1143 for a column that the account may not read."""

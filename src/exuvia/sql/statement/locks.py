@@ -23,7 +23,7 @@ locks' machine with other keys, so who waits is served first come, first served,
 killed, and the wait that would never end is refused (3058).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from exuvia.base.errors import Duplicate, Refused
 from exuvia.base.mysql_errors import (
@@ -95,18 +95,16 @@ class StatementLocks:
         self._shares = False
         blocked = self._locks.take(self._locker, txn.touched_since(mark, expecting), self._seen)
         if blocked is None and self._others != self._locks.others_commits:
-            return self._compared(txn, self._locker.keys[before:])
+            # another front has committed: whether it has changed what was newly taken
+            newly = self._locker.keys[before:]
+            if not newly:
+                return None
+            view = self._newest()
+            try:
+                return STALE if txn.has_changed(newly, view) else None
+            finally:
+                view.close()
         return blocked
-
-    def _compared(self, txn: Transaction, newly: Sequence[bytes]) -> bytes | None:
-        """Another front has committed: whether it has changed what was newly taken."""
-        if not newly:
-            return None
-        view = self._newest()
-        try:
-            return STALE if txn.has_changed(newly, view) else None
-        finally:
-            view.close()
 
     def judge(self, taken: Duplicate) -> bytes | None:
         """Whether a 1062 stands: None, or what to wait for before it can be said."""

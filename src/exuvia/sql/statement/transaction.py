@@ -312,17 +312,14 @@ class OpenTransaction:
         """Commit. Raises what the store raises; the transaction is over in any case."""
         try:
             if self.writes:
-                self._check_member()
+                services = self._services
+                if not services.member.serving(services.clock.monotonic()):
+                    raise ErrInfoSchemaExpired()
             self.txn.commit()
             if self._services.deltas is not None:
                 self._services.deltas.merge(self._ledger.sums())
         finally:
             self.close()
-
-    def _check_member(self) -> None:
-        services = self._services
-        if not services.member.serving(services.clock.monotonic()):
-            raise ErrInfoSchemaExpired()
 
     def commit_for_client(self) -> None:
         """Commit an explicit transaction; refusals of the store become MySQL's errors."""

@@ -264,21 +264,18 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
         ids = ref_ids(key, table)
         if 0 not in ids:
             place = (child.database.db_name.L, child.info.name.L, key.fk_name.L)
-            found.append((place, _downward(table, child, key, ids)))
+            places = {column.id: n for n, column in enumerate(table.info.cols)}
+            shown = names_of(key, child, table)
+            down = Downward(
+                tuple(places[n] for n in ids),
+                Finder(child, key.exuvia_cols),
+                key.on_delete,
+                key.on_update,
+                keys.mark_prefix(table.info.id, key.exuvia_link),
+                key_text(shown, child.database.db_name.O, child.info.name.O),
+            )
+            found.append((place, down))
     return [down for _, down in sorted(found, key=lambda pair: pair[0])]
-
-
-def _downward(table: Table, child: Table, key: FkInfo, ids: Sequence[int]) -> Downward:
-    places = {column.id: n for n, column in enumerate(table.info.cols)}
-    shown = names_of(key, child, table)
-    return Downward(
-        tuple(places[n] for n in ids),
-        Finder(child, key.exuvia_cols),
-        key.on_delete,
-        key.on_update,
-        keys.mark_prefix(table.info.id, key.exuvia_link),
-        key_text(shown, child.database.db_name.O, child.info.name.O),
-    )
 
 
 # -- the checker -----------------------------------------------------------------------------------

@@ -260,7 +260,8 @@ class InsertTarget:
             self.named.append((table.position(lower), public[lower]))
         positions = [position for position, _ in self.named]
         if len(set(positions)) < len(positions):
-            raise ErrFieldSpecifiedTwice(_twice(wanted))
+            twice = next(name for n, name in enumerate(wanted) if name in wanted[:n])
+            raise ErrFieldSpecifiedTwice(twice)
         self.random = random_column(table.info)
         mine = 0 if self.random is None else self.random.id
         taking = (c for c in public.values() if c.auto_increment or c.id == mine)
@@ -275,10 +276,6 @@ class InsertTarget:
         for position, source in self._sources:
             row[position] = source(context)
         return row
-
-
-def _twice(names: tuple[str, ...]) -> str:
-    return next(name for n, name in enumerate(names) if name in names[:n])
 
 
 def _others(
@@ -587,26 +584,30 @@ class RowInserter:
 
         Raises Duplicate, 1467; with IGNORE a row that breaks a constraint is left out."""
         try:
-            self._add(row, number, read)
+            self._rows += 1
+            given = self._number(row) if self._target.auto >= 0 else 0
+            handle = None
+            if self._target.is_hidden_id:
+                handle = keys.i64(self._ids.next("rowid"))
+            try:
+                self._writer.insert(row, handle)
+                self._affected += 1
+                self._first_id = self._first_id or given
+            except Duplicate as taken:
+                if self._policy == "insert":
+                    raise
+                if self._policy == "ignore":
+                    self._duplicates += 1
+                    self._writer.keep(taken.handle)
+                    self._context.note(taken.code, taken.message)
+                elif self._policy == "replace":
+                    self._replace(taken, row, handle)
+                else:
+                    self._update(taken, row, number, read)
         except Refused as refused:
             if not self._context.ignores or refused.code not in SKIPPED:
                 raise
             self._context.note(refused.code, refused.message)
-
-    def _add(self, row: Row, number: int, read: Row | tuple[()]) -> None:
-        self._rows += 1
-        given = self._number(row) if self._target.auto >= 0 else 0
-        handle = None
-        if self._target.is_hidden_id:
-            handle = keys.i64(self._ids.next("rowid"))
-        try:
-            self._writer.insert(row, handle)
-            self._affected += 1
-            self._first_id = self._first_id or given
-        except Duplicate as taken:
-            if self._policy == "insert":
-                raise
-            self._settle(taken, row, handle, number, read)
 
     def _number(self, row: Row) -> int:
         """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
@@ -615,7 +616,11 @@ class RowInserter:
         if value is None or (value == 0 and not self._zero_is_an_id):
             row[position] = value = self._next_id()
             if self._target.random is not None:
-                row[position] = value = self._scattered(value)
+                info = self._table.info
+                bits = counter_bits(info, self._target.random)
+                if value >> bits:
+                    raise ErrAutoincReadFailed()
+                row[position] = value = scattered(value, info.auto_random_bits, bits)
             row[position] = value = self._in_range(int(value), position)
             return int(value)
         self._written_id = int(value)
@@ -624,15 +629,6 @@ class RowInserter:
         if value > 0:
             self._ids.rebase(int(value))
         return 0
-
-    def _scattered(self, number: int) -> int:
-        """An id of AUTO_RANDOM. Raises 1467."""
-        info, column = self._table.info, self._target.random
-        assert column is not None
-        bits = counter_bits(info, column)
-        if number >> bits:
-            raise ErrAutoincReadFailed()
-        return scattered(number, info.auto_random_bits, bits)
 
     def _explicit(self, value: int) -> int:
         """The counter's part of an id that a statement names. Raises 8216."""
@@ -664,23 +660,6 @@ class RowInserter:
             self._reserved += self._spacing.increment
             return self._reserved - self._spacing.increment
         return self._ids.next(spacing=self._spacing)
-
-    def _settle(
-        self,
-        taken: Duplicate,
-        row: Row,
-        handle: bytes | None,
-        number: int,
-        read: Row | tuple[()],
-    ) -> None:
-        if self._policy == "ignore":
-            self._duplicates += 1
-            self._writer.keep(taken.handle)
-            self._context.note(taken.code, taken.message)
-        elif self._policy == "replace":
-            self._replace(taken, row, handle)
-        else:
-            self._update(taken, row, number, read)
 
     def _replace(self, taken: Duplicate, row: Row, handle: bytes | None) -> None:
         """The row goes where the other was; one that is the same already stays."""

@@ -31,7 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrWarnTooFewRecords,
     ErrWarnTooManyRecords,
 )
-from exuvia.base.types import Family, FieldType, Value
+from exuvia.base.types import Family, Value
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions
 from exuvia.sql.access.single_table import TableSource, check_writable
@@ -66,7 +66,8 @@ class Lines:
         last = b"(" + ends + rb"|\Z)"
         first = b"".join({re.escape(each[:1]) for each in (self._field_end, self._line_end)})
         quick = b"[^" + first + escape + b"]++|" if len(escape) <= 2 else b""
-        plain = b"((?:" + quick + escaped + b"|(?!" + ends + b")" + _but(escape) + b")*+)"
+        other = b"[^" + escape + b"]" if escape else b"."
+        plain = b"((?:" + quick + escaped + b"|(?!" + ends + b")" + other + b")*+)"
         self._plain = re.compile(plain + last, re.DOTALL)
         quote = re.escape(self._quote)
         body = b"((?:" + escaped + b"|" + quote + quote + b"|[^" + quote + escape + b"])*+)"
@@ -150,10 +151,6 @@ class Lines:
         return self._sub.sub(lambda m: _MEANINGS.get(m.group(1), m.group(1)), raw)
 
 
-def _but(escape: bytes) -> bytes:
-    return b"[^" + escape + b"]" if escape else b"."
-
-
 # -- load data -------------------------------------------------------------------------------------
 
 BATCH_ROWS = 5000
@@ -232,7 +229,14 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     names += [each for each, _ in node.assignments]
     context.demand_columns(table, "INSERT", names)
     target = InsertTarget(table, tuple(dict.fromkeys(names)), node.partitions)
-    steps = _steps(taken, target, rules, context)
+    # for each field of a line: whether it stays bytes, what is there without it, where it goes
+    columns = {column.name.L: (position, column) for position, column in target.named}
+    steps = [
+        _variable(each[1:], context)
+        if each.startswith("@")
+        else _column(*columns[each.lower()], target, rules)
+        for each in taken
+    ]
     later = _assignments(node, target, rules, context)
     inserting = RowInserter(target, policy, context, None)
     codec = _codec(node)
@@ -245,16 +249,12 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
                 row_default(row, context)
                 continue
             raw = fields[at]
-            value = raw if raw is None or is_binary else _decoded(raw, codec)
+            value = raw if raw is None or is_binary else raw.decode(codec, "replace")
             step(row, value, context, number)
         for assign in later:
             assign(row, None, context, number)
         inserting.add(row, number)
     return inserting.result(False)
-
-
-def _decoded(raw: bytes, codec: str) -> str:
-    return raw.decode(codec, "replace")
 
 
 def _check_width(
@@ -272,19 +272,6 @@ def _check_width(
 Reader = tuple[bool, Callable[[Row, Context], None], Step]
 
 
-def _steps(
-    taken: Iterable[str], target: InsertTarget, rules: Strictness, context: Context
-) -> list[Reader]:
-    """For each field of a line: whether it stays bytes, what is there without it, where it goes."""
-    columns = {column.name.L: (position, column) for position, column in target.named}
-    return [
-        _variable(each[1:], context)
-        if each.startswith("@")
-        else _column(*columns[each.lower()], target, rules)
-        for each in taken
-    ]
-
-
 def _variable(name: str, context: Context) -> Reader:
     context.session.set_user_variable(name, "", _TEXT)  # SET is bound to a text
 
@@ -299,7 +286,7 @@ def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Stri
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES
     is_auto = position == target.auto
-    store = storer(column, _kind(is_binary), is_auto, rules)
+    store = storer(column, BINARY if is_binary else _TEXT, is_auto, rules)
     default = default_cell(column)
 
     def step(row: Row, value: Value, context: Context, number: int) -> None:
@@ -310,10 +297,6 @@ def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Stri
             row[position] = default(row, context, 0)
 
     return is_binary, without, step
-
-
-def _kind(is_binary: bool) -> FieldType:
-    return BINARY if is_binary else _TEXT
 
 
 def _assignments(

@@ -72,14 +72,12 @@ def strictness(context: Context, ignore: bool, single_row: bool = False) -> Stri
     if single_row and not ignore:
         forgiven -= {ErrBadNull.code}
     zero_dates = lenient or "NO_ZERO_DATE" not in modes
-    return Strictness(ignore, lenient, forgiven, _mode(zero_dates, context))
-
-
-def _mode(zero_dates: bool, context: Context) -> Mode:
     mode = LENIENT if zero_dates else STRICT
     if "ALLOW_INVALID_DATES" in context.variable("sql_mode").upper():
         mode = mode._replace(any_day=True)
-    return mode if context.zone is None else mode._replace(zone=context.zone)
+    if context.zone is not None:
+        mode = mode._replace(zone=context.zone)
+    return Strictness(ignore, lenient, forgiven, mode)
 
 
 # -- truncation warnings ---------------------------------------------------------------------------

@@ -58,7 +58,10 @@ class DeleteRows(KeptPlan):
         if tree is None or len(node.targets) > 1:
             raise ErrNotSupportedYet("multi-table DELETE")
         source = source_of(tree, context)
-        _check_target(node, source)
+        # DELETE a FROM t AS a. Raises 1109
+        for target in node.targets:
+            if target.name.lower() != source.alias.lower():
+                raise ErrUnknownTable(target.name, "MULTI DELETE")
         super().__init__(source.table, source.database, source.name)
         check_writable(source.table, "DELETE", context)
         self._ignore = node.ignore
@@ -83,13 +86,6 @@ class DeleteRows(KeptPlan):
                 context.note(error.code, error.message)
         writer.finish()
         return Result(affected=removed)
-
-
-def _check_target(node: Delete, source: TableSource) -> None:
-    """DELETE a FROM t AS a. Raises 1109."""
-    for target in node.targets:
-        if target.name.lower() != source.alias.lower():
-            raise ErrUnknownTable(target.name, "MULTI DELETE")
 
 
 # -- UPDATE of one table ---------------------------------------------------------------------------
