@@ -25,7 +25,7 @@ from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_d
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector, array_of
-from exuvia.catalog.convert.to_string import to_text
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.table import Table

@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.codec.row_codec import packer_of, storage_of, unpacker_of
-from exuvia.catalog.convert.to_string import to_text
+from exuvia.catalog.convert.values import to_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Keys = Array | list[bytes]

@@ -40,9 +40,8 @@ from exuvia.base.errors import Broken, Duplicate, Refused
 from exuvia.base.types import Family, TypeCode
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
-from exuvia.catalog.convert.to_string import shown_bytes, to_bytes
 from exuvia.catalog.convert.type_change import applied
-from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.packet import LIVE, WriteKind

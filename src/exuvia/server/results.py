@@ -26,7 +26,7 @@ from exuvia.base.types import (
     unpack_datetime,
 )
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.to_string import unfilled
+from exuvia.catalog.convert.values import unfilled
 from exuvia.server import packets
 from exuvia.server.framing import Outgoing
 from exuvia.sql.result import OutputColumn, Result, Row, text_type

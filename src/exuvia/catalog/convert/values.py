@@ -20,38 +20,636 @@ Where no strict mode holds (`narrowed`), the value becomes the nearest, else the
     number out of range    the bound           text too long    cut
     text with rubbish      the leading number  no such element  0 of the ENUM or SET
     no moment, no JSON     the type's zero     NULL             the type's zero
+
+To numbers: from text blanks, a number, blanks; no number at all is 1366, something behind it 1265.
+DECIMAL and text are rounded with halves away from zero, FLOAT to an integer to even (C's rint).
+
+To text:  CHAR        trailing spaces are dropped      VARCHAR     only those beyond the length
+          BINARY(n)   filled up with zero bytes        TEXT, BLOB  the length is one of bytes
+
+To dates and times: TIMESTAMP is kept in UTC, so assigning to it converts from the session's zone,
+assigning from it converts back. Between them fractions are rounded to the target's digits; a DATE
+takes the day the rounding ends in.
 """
 
+import json
+import re
+import struct
 from collections.abc import Callable
+from datetime import tzinfo
 from decimal import Decimal
+from typing import NamedTuple, NoReturn
+
+from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
-from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode, Value
-from exuvia.catalog import decimals
-from exuvia.catalog.convert import to_numeric, to_string, to_temporal
-from exuvia.catalog.convert.mode import COLUMN, LENIENT, ROW, STRICT, Mode, is_null
-from exuvia.catalog.convert.to_string import to_bytes, to_text
+from exuvia.base.mysql_errors import (
+    ErrBadNull,
+    ErrDataTooLong,
+    ErrInvalidJSONText,
+    ErrJSONDocumentTooDeep,
+    ErrTruncatedWrongValue,
+    ErrTruncatedWrongValueForField,
+    ErrWarnDataOutOfRange,
+    WarnDataTruncated,
+)
+from exuvia.base.types import (
+    INTEGER_BITS,
+    TEXT_BLOBS,
+    Family,
+    FieldType,
+    Flag,
+    TypeCode,
+    Value,
+    pack_date,
+    pack_datetime,
+)
+from exuvia.catalog import decimals, jsontext, temporal
+from exuvia.catalog.collation import collation
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.temporal import shift_zone
+
+NO_DOCUMENT = "The document root must not be followed by other values."
+EMPTY_DOCUMENT = "The document is empty"
+COLUMN, ROW = "\x00column\x00", "\x00row\x00"
+
+
+class Mode(NamedTuple):
+    """How strict an assignment is, and where its clock stands.
+
+    `any_day`: every month has 31 days (ALLOW_INVALID_DATES). `zone` is the session's (None: UTC):
+    TIMESTAMPs are kept in UTC. `today` is a packed date, for a TIME that becomes a DATETIME."""
+
+    zero_dates: bool = False
+    any_day: bool = False
+    zone: tzinfo | None = None
+    today: int = 0
+
+
+STRICT = Mode()
+LENIENT = Mode(zero_dates=True)
+
+
+def out_of_range() -> NoReturn:
+    raise ErrWarnDataOutOfRange(COLUMN, ROW)
+
+
+def truncated() -> NoReturn:
+    raise WarnDataTruncated(COLUMN, ROW)
+
+
+def too_long() -> NoReturn:
+    raise ErrDataTooLong(COLUMN, ROW)
+
+
+def is_null() -> NoReturn:
+    raise ErrBadNull(COLUMN)
+
+
+def incorrect(kind: str, text: object) -> NoReturn:
+    raise ErrTruncatedWrongValueForField(kind, text, COLUMN, ROW)
+
+
+def incorrect_time(kind: str, text: object) -> NoReturn:
+    """1292, as an assignment words it."""
+    message = f"Incorrect {kind} value: '{text}' for column '{COLUMN}' at row {ROW}"
+    raise ErrTruncatedWrongValue.with_text(message)
+
+
+def invalid_json(text: str) -> NoReturn:
+    """3140 in TiDB's words: it knows two reasons."""
+    raise ErrInvalidJSONText(EMPTY_DOCUMENT if not text else NO_DOCUMENT)
+
+
+# -- to numbers ------------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+_WORDS = {  # of a type in 1366, as TiDB says them
+    TypeCode.TINY: "tinyint",
+    TypeCode.SHORT: "smallint",
+    TypeCode.INT24: "mediumint",
+    TypeCode.LONG: "int",
+    TypeCode.LONGLONG: "bigint",
+    TypeCode.FLOAT: "float",
+    TypeCode.DOUBLE: "double",
+}
+_SINGLE = struct.Struct("<f")
+
+
+def bounds_of(field: FieldType) -> tuple[int, int]:
+    """Least and most value of an integer type."""
+    bits = INTEGER_BITS[TypeCode(field.Tp)]
+    return (0, (1 << bits) - 1) if field.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
+
+
+def number_of(value: Value, source: FieldType, kind: str) -> Value:
+    """The value as int, Decimal or float. `kind` is the target's word in 1366."""
+    family = source.family
+    if family == Family.DATE:
+        return temporal.date_number(value)
+    if family == Family.DATETIME:
+        micro = value & 0xFFFFF
+        return (
+            _with_fraction(temporal.datetime_number(value), micro)
+            if micro
+            else temporal.datetime_number(value)
+        )
+    if family == Family.TIME:
+        micro = abs(value) % temporal.SECOND
+        number = temporal.time_number(value)
+        return _with_fraction(number, -micro if value < 0 else micro) if micro else number
+    if family == Family.BYTES:
+        return parse_number(value.decode("latin-1"), kind)
+    if family in (Family.STRING, Family.JSON):
+        return parse_number(value, kind)
+    return value
+
+
+def _with_fraction(number: int, micro: int) -> Decimal:
+    return Decimal(number) + Decimal(micro).scaleb(-6)
+
+
+def parse_number(text: str, kind: str) -> Decimal:
+    """The number a text is, all of it. Refused 1366, 1265 (of a DECIMAL always 1366)."""
+    number, is_all = leading_number(text, kind)
+    if not is_all and kind == "decimal":
+        incorrect(kind, text)
+    return number if is_all else truncated()
+
+
+def leading_number(text: str, kind: str) -> tuple[Decimal, bool]:
+    """The number a text begins with, and whether it is all of it. Refused 1366."""
+    found = _NUMBER.match(text)
+    if found is None:
+        incorrect(kind, text)
+    return decimals.parsed(found[1]), found.end() == len(text)
+
+
+def to_integer(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """An integer type; the range is looked at first. Refused 1264, 1265, 1366."""
+    number: Value
+    if source.family == Family.STRING:
+        number, is_all = leading_number(value, _WORDS[TypeCode(target.Tp)])
+    else:
+        number, is_all = number_of(value, source, _WORDS[TypeCode(target.Tp)]), True
+    if isinstance(number, float):
+        number = round(number) if abs(number) < 1e20 else out_of_range()
+    elif isinstance(number, Decimal):
+        number = _whole(number)
+    least, most = bounds_of(target)
+    if not least <= number <= most:
+        out_of_range()
+    return int(number) if is_all else truncated()
+
+
+def _whole(number: Decimal) -> int:
+    if number.adjusted() > decimals.MOST_DIGITS:
+        out_of_range()
+    return int(decimals.rounded(number, 0))
+
+
+def to_bit(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """BIT(n): numbers as they are, text as its bytes. Refused 1406."""
+    if source.family == Family.STRING:
+        value = value.encode()
+    if isinstance(value, bytes):
+        number = int.from_bytes(value, "big")
+    else:
+        number = number_of(value, source, "bit")
+        number = int(number) if isinstance(number, float) else _whole(Decimal(number))
+        if not -1 << 63 <= number < 1 << 64:
+            out_of_range()
+        number &= (1 << 64) - 1
+    if not 0 <= number < 1 << max(1, target.Flen):
+        too_long()
+    return int(number)
+
+
+def to_decimal(value: Value, source: FieldType, target: FieldType, mode: Mode) -> Decimal:
+    """DECIMAL(p, s). Refused 1264, 1265, 1366."""
+    number = number_of(value, source, "decimal")
+    if isinstance(number, float):
+        number = Decimal(repr(number)) if abs(number) < 1e70 else out_of_range()
+    number = Decimal(number)
+    if number.adjusted() > decimals.MOST_DIGITS:
+        out_of_range()
+    scale = decimals.scale_of(target)
+    number = decimals.rounded(number, scale)
+    if number.adjusted() >= decimals.precision_of(target) - scale and number:
+        out_of_range()
+    if number.is_signed():
+        if not number:
+            return number.copy_abs()
+        if target.unsigned:
+            out_of_range()
+    return number
+
+
+def to_float(value: Value, source: FieldType, target: FieldType, mode: Mode) -> float:
+    """FLOAT, DOUBLE, with (M, D) or without. Refused 1264, 1265, 1366."""
+    try:
+        number = float(number_of(value, source, _WORDS[TypeCode(target.Tp)]))
+    except OverflowError:
+        out_of_range()
+    if number in (float("inf"), float("-inf")) or number != number:
+        out_of_range()
+    if target.unsigned and number < 0:
+        out_of_range()
+    if 0 <= target.Decimal < 31 and target.Flen > 0:
+        unit = 10.0**target.Decimal
+        if abs(number) < 1 << 53:  # beyond, a double has no fraction
+            number = round(number * unit) / unit
+        if abs(number) >= 10 ** (target.Flen - target.Decimal):
+            out_of_range()
+    if target.Tp == TypeCode.FLOAT:
+        return single(number)
+    return number
+
+
+def single(number: float) -> float:
+    """The nearest 4-byte float. Refused 1264."""
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(number))[0])
+    except OverflowError:
+        out_of_range()
+
+
+# -- to text, bytes, ENUM, SET and JSON ------------------------------------------------------------
+
+_TEXT_BYTES = {
+    TypeCode.TINY_BLOB: 255,
+    TypeCode.BLOB: 65_535,
+    TypeCode.MEDIUM_BLOB: 16_777_215,
+    TypeCode.LONG_BLOB: 4_294_967_295,
+}
+_MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
+
+
+def text_of(value: Value, source: FieldType, mode: Mode) -> str:
+    """The value as text. Refused 1366 where bytes are not UTF-8."""
+    if source.family in (Family.STRING, Family.JSON):
+        return str(value)
+    if source.family == Family.BYTES or source.Tp == TypeCode.BIT:
+        raw = to_bytes(value, source)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            _not_text(raw[error.start : error.start + 6])
+    if source.Tp == TypeCode.TIMESTAMP:
+        value = shift_zone(value, None, mode.zone)
+    return to_text(value, source)
+
+
+def _not_text(raw: bytes) -> NoReturn:
+    message = f"Incorrect string value '{shown_bytes(raw)}' for column '{COLUMN}'"
+    raise ErrTruncatedWrongValueForField.with_text(message)
+
+
+def _checked(text: str, charset: str) -> str:
+    """The text, if its charset has all of its characters. Refused 1366."""
+    if charset == "ascii" and not text.isascii():
+        _not_text(next(each for each in text if not each.isascii()).encode())
+    return text
+
+
+def shown_bytes(raw: bytes) -> str:
+    """Bytes in an error: what is printable as it is, all else in hexadecimal."""
+    return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02X}" for b in raw)
+
+
+def to_string(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
+    """CHAR, VARCHAR, TEXT. Refused 1366, 1406."""
+    text = value if source.family == Family.STRING else text_of(value, source, mode)
+    if target.Charset == "ascii":
+        text = _checked(text, target.Charset)
+    most = target.Flen
+    if target.Tp in TEXT_BLOBS:
+        most = _TEXT_BYTES[TypeCode(target.Tp)]
+        if len(text) * 4 > most and len(text.encode()) > most:
+            too_long()
+        return text
+    if target.Tp == TypeCode.STRING:
+        text = text.rstrip(" ")
+    if 0 <= most < len(text):
+        if text[most:].strip():
+            too_long()
+        text = text[:most]
+    return text
+
+
+def to_binary(value: Value, source: FieldType, target: FieldType, mode: Mode) -> bytes:
+    """BINARY, VARBINARY, BLOB. Refused 1406."""
+    if isinstance(value, bytes):
+        raw = value
+    elif source.Tp == TypeCode.BIT:
+        raw = to_bytes(value, source)
+    else:
+        raw = text_of(value, source, mode).encode("utf-8", "surrogatepass")
+    most = _TEXT_BYTES.get(TypeCode(target.Tp), target.Flen)
+    if 0 <= most < len(raw):
+        too_long()
+    if target.Tp == TypeCode.STRING and most > 0:
+        return raw.ljust(most, b"\0")
+    return raw
+
+
+def to_enum(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """ENUM: a name under the collation, an index, or text that is an index. Refused 1265."""
+    elements = target.Elems or ()
+    if not _is_named(source):
+        value = number_of(value, source, "integer")
+        return int(value) if 1 <= value < len(elements) + 1 else truncated()
+    text = text_of(value, source, mode)
+    for at, element in enumerate(elements, 1):
+        if _same_element(element, text, target):
+            return at
+    if text.isdecimal() and 0 < whole(text) <= len(elements):
+        return whole(text)
+    return truncated()
+
+
+def to_set(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """SET: names separated by commas, bits, or text that is bits. Refused 1265."""
+    elements = target.Elems or ()
+    if not _is_named(source):
+        value = number_of(value, source, "integer")
+        return int(value) if 0 <= value < 1 << len(elements) else truncated()
+    text = text_of(value, source, mode)
+    bits = 0
+    for part in text.split(",") if text else ():
+        found = [n for n, element in enumerate(elements) if _same_element(element, part, target)]
+        if not found:
+            is_bits = text.isdecimal() and whole(text) < 1 << len(elements)
+            return whole(text) if is_bits else truncated()
+        bits |= 1 << found[0]
+    return bits
+
+
+def _is_named(source: FieldType) -> bool:
+    """Whether the value is a name rather than a number."""
+    return source.family in (Family.STRING, Family.BYTES) or source.Tp in (
+        TypeCode.ENUM,
+        TypeCode.SET,
+    )
+
+
+def _same_element(element: str, text: str, target: FieldType) -> bool:
+    key = collation(target.Collate).sort_key
+    return element == text or key(element) == key(text)
+
+
+def to_json(value: Value, source: FieldType, target: FieldType, mode: Mode) -> str:
+    """JSON, normalised. Numbers become JSON numbers, moments strings with six places of a second,
+    everything else is parsed. Refused 3140."""
+    if source.family == Family.JSON:
+        return str(value)
+    if source.family in (Family.INT, Family.UINT, Family.FLOAT) and not _is_named(source):
+        return jsontext.write(value)
+    if source.family in _MOMENTS:
+        return jsontext.write(text_of(value, evolve(source, Decimal=6), mode))
+    text = text_of(value, source, mode)
+    try:
+        return jsontext.normalise(text)
+    except jsontext.TooDeep:
+        raise ErrJSONDocumentTooDeep() from None
+    except json.JSONDecodeError:
+        invalid_json(text)
+
+
+# -- the text of a value ---------------------------------------------------------------------------
+
+_NOT_FIXED = 31  # MySQL's "no number of decimals"
+
+
+def to_text(value: Value, field: FieldType) -> str:
+    """MySQL's text of a value that is not NULL. Bytes that are not UTF-8 are shown escaped; a BIT
+    as its characters."""
+    family = field.family
+    if family in (Family.INT, Family.UINT):
+        return _integer_text(value, field)
+    if family == Family.DECIMAL:
+        scale = (
+            decimals.scale_of(field) if field.Decimal >= 0 else max(0, -value.as_tuple().exponent)
+        )
+        return f"{decimals.rounded(value, scale):f}"
+    if family == Family.FLOAT:
+        return _float_text(value, field)
+    if family == Family.DATE:
+        return temporal.format_date(value)
+    if family == Family.DATETIME:
+        return temporal.format_datetime(value, max(0, field.Decimal))
+    if family == Family.TIME:
+        return temporal.format_time(value, max(0, field.Decimal))
+    if family == Family.BYTES:
+        return bytes(value).decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def _integer_text(value: int, field: FieldType) -> str:
+    if field.Tp == TypeCode.ENUM:
+        elements = field.Elems or ()
+        return elements[value - 1] if 0 < value <= len(elements) else ""
+    if field.Tp == TypeCode.SET:
+        return ",".join(e for n, e in enumerate(field.Elems or ()) if value >> n & 1)
+    if field.Tp == TypeCode.BIT:
+        return to_bytes(value, field).decode("latin-1")
+    if field.Tp == TypeCode.YEAR:
+        return f"{value:04d}"
+    if field.Flag & Flag.ZEROFILL and field.Flen > 0:
+        return str(value).zfill(field.Flen)
+    return str(value)
+
+
+def _float_text(value: float, field: FieldType) -> str:
+    if 0 <= field.Decimal < _NOT_FIXED:
+        return f"{value:.{field.Decimal}f}"
+    if field.Tp == TypeCode.FLOAT:
+        return jsontext.double_text(value, _float_digits(value))
+    return jsontext.double_text(value)
+
+
+def _float_digits(value: float) -> int:
+    """As many as a FLOAT needs to be read back; as in TiDB, with an exponent six."""
+    if 1e-15 <= abs(value) < 1e15:
+        for digits in (6, 7, 8):
+            if _SINGLE.unpack(_SINGLE.pack(float(f"{value:.{digits}g}")))[0] == value:
+                return digits
+        return 9
+    return 6
+
+
+def unfilled(field: FieldType) -> FieldType:
+    """The type of a FLOAT(m, d) or DOUBLE(m, d) whose text has no zeros to fill up its places."""
+    if field.Tp in (TypeCode.FLOAT, TypeCode.DOUBLE) and 0 <= field.Decimal < _NOT_FIXED:
+        return evolve(field, Decimal=_NOT_FIXED)
+    return field
+
+
+def to_bytes(value: Value, field: FieldType) -> bytes:
+    """A value that is not NULL as the text protocol sends it."""
+    if field.Tp == TypeCode.BIT:
+        return int(value).to_bytes(max(1, (field.Flen + 7) // 8), "big")
+    if isinstance(value, bytes):
+        return value
+    return to_text(value, field).encode("utf-8", "surrogatepass")
+
+
+# -- to dates and times ----------------------------------------------------------------------------
+
+_NUMERIC = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
+_FIRST_TIMESTAMP = pack_datetime(pack_date(1970, 1, 1), 0, 0, 1)
+_LAST_TIMESTAMP = pack_datetime(pack_date(2038, 1, 19), 3, 14, 7, 999_999)
+
+
+def _digits_of_second(field: FieldType) -> int:
+    return max(0, min(6, field.Decimal))
+
+
+def _written(value: Value, source: FieldType) -> str:
+    """A number or text as the text a parser reads."""
+    if source.family == Family.FLOAT:
+        return f"{Decimal(repr(value)):f}"
+    if source.family == Family.BYTES:
+        return str(value.decode("latin-1"))
+    return to_text(value, source)
+
+
+def _padded(text: str, source: FieldType) -> str:
+    """A number as a date: MySQL reads it from the right, filled up with zeros."""
+    if source.family not in _NUMERIC:
+        return text
+    whole, point, fraction = text.partition(".")
+    if len(whole) <= 6:
+        width = 6
+    elif len(whole) <= 8:
+        width = 8
+    else:
+        width = 12 if len(whole) <= 12 else 14
+    return whole.rjust(width, "0") + point + fraction
+
+
+def _datetime(value: Value, source: FieldType, kind: str, digits: int, mode: Mode) -> int:
+    """A packed DATETIME in the session's zone. Refused 1292."""
+    family = source.family
+    if family == Family.DATE:
+        return int(value) << 37
+    if family == Family.DATETIME:
+        if source.Tp == TypeCode.TIMESTAMP:
+            value = temporal.shift_zone(value, None, mode.zone)
+        rounded = temporal.round_datetime(value, digits)
+        return incorrect_time(kind, to_text(value, source)) if rounded is None else rounded
+    if family == Family.TIME:
+        days = mode.today << 37
+        moved = temporal.add_micro(days, temporal.round_time(value, digits)) if mode.today else None
+        return incorrect_time(kind, to_text(value, source)) if moved is None else moved
+    text = _written(value, source)
+    if family in _NUMERIC and value <= 0:
+        packed: int | None = 0 if mode.zero_dates and not value else None
+    else:
+        padded = _padded(text, source)
+        number = family in _NUMERIC
+        packed = temporal.parse_datetime(
+            padded, digits, mode.zero_dates, mode.zone, mode.any_day, number
+        )
+    return incorrect_time(kind, text) if packed is None else packed
+
+
+def _refuse_zero(day: int, value: Value, source: FieldType, kind: str, mode: Mode) -> None:
+    if not mode.zero_dates and (not day & 31 or not day >> 5 & 15):
+        incorrect_time(kind, to_text(value, source))
+
+
+def to_date(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """DATE. Refused 1292."""
+    if source.family == Family.DATE:
+        day = int(value)
+    else:
+        day = _datetime(value, source, "date", 0, mode) >> 37
+    _refuse_zero(day, value, source, "date", mode)
+    return day
+
+
+def to_datetime(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """DATETIME in its own time, TIMESTAMP in UTC. Refused 1292."""
+    digits = _digits_of_second(target)
+    kind = "timestamp" if target.Tp == TypeCode.TIMESTAMP else "datetime"
+    if source.Tp == target.Tp and source.family == Family.DATETIME:
+        packed = temporal.round_datetime(value, digits)
+        packed = incorrect_time(kind, to_text(value, source)) if packed is None else packed
+    else:
+        packed = _datetime(value, source, kind, digits, mode)
+        if target.Tp == TypeCode.TIMESTAMP:
+            local, packed = packed, temporal.shift_zone(packed, mode.zone, None)
+            if mode.zone is not None and temporal.shift_zone(packed, None, mode.zone) != local:
+                incorrect_time(kind, to_text(value, source))  # the clocks skip it
+    _refuse_zero(packed >> 37, value, source, kind, mode)
+    in_range = _FIRST_TIMESTAMP <= packed <= _LAST_TIMESTAMP
+    if target.Tp == TypeCode.TIMESTAMP and packed and not in_range:
+        incorrect_time(kind, to_text(value, source))
+    return packed
+
+
+def to_time(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """TIME in microseconds. Refused 1292."""
+    digits = _digits_of_second(target)
+    if source.family == Family.TIME:
+        return temporal.round_time(value, digits)
+    if source.family == Family.DATE:
+        return 0
+    if source.family == Family.DATETIME:
+        if source.Tp == TypeCode.TIMESTAMP:
+            value = temporal.shift_zone(value, None, mode.zone)
+        rounded = temporal.round_datetime(value, digits)
+        return temporal.time_of(value if rounded is None else rounded)
+    text = _written(value, source)
+    micro = temporal.parse_time(text, digits)
+    return incorrect_time("time", text) if micro is None else micro
+
+
+def to_year(value: Value, source: FieldType, target: FieldType, mode: Mode) -> int:
+    """YEAR: 1901 to 2155, 0, or one or two digits. Refused 1264, 1366."""
+    if source.family in (Family.DATE, Family.DATETIME):
+        year = value >> (9 if source.family == Family.DATE else 46)
+        return _year(int(year))
+    number = number_of(value, source, "year")
+    if not -1e6 < number < 1e6:
+        out_of_range()
+    number = int(number if isinstance(number, float) else decimals.rounded(Decimal(number), 0))
+    if source.family in (Family.STRING, Family.BYTES) and len(value.strip()) < 4 and number == 0:
+        return 2000
+    if 0 < number < 100:
+        number = temporal.full_year(number, 2)
+    return _year(number)
+
+
+def _year(year: int) -> int:
+    if year and not 1901 <= year <= 2155:
+        out_of_range()
+    return year
+
+
+# -- assignment ------------------------------------------------------------------------------------
 
 Assigner = Callable[[Value, FieldType, FieldType, Mode], Value]
 
 _BY_TYPE: dict[int, Assigner] = {
-    TypeCode.ENUM: to_string.to_enum,
-    TypeCode.SET: to_string.to_set,
-    TypeCode.BIT: to_numeric.to_bit,
-    TypeCode.YEAR: to_temporal.to_year,
+    TypeCode.ENUM: to_enum,
+    TypeCode.SET: to_set,
+    TypeCode.BIT: to_bit,
+    TypeCode.YEAR: to_year,
 }
 _BY_FAMILY: dict[Family, Assigner] = {
-    Family.INT: to_numeric.to_integer,
-    Family.UINT: to_numeric.to_integer,
-    Family.DECIMAL: to_numeric.to_decimal,
-    Family.FLOAT: to_numeric.to_float,
-    Family.STRING: to_string.to_string,
-    Family.BYTES: to_string.to_binary,
-    Family.JSON: to_string.to_json,
-    Family.DATE: to_temporal.to_date,
-    Family.DATETIME: to_temporal.to_datetime,
-    Family.TIME: to_temporal.to_time,
+    Family.INT: to_integer,
+    Family.UINT: to_integer,
+    Family.DECIMAL: to_decimal,
+    Family.FLOAT: to_float,
+    Family.STRING: to_string,
+    Family.BYTES: to_binary,
+    Family.JSON: to_json,
+    Family.DATE: to_date,
+    Family.DATETIME: to_datetime,
+    Family.TIME: to_time,
 }
 
 
@@ -66,22 +664,6 @@ def convert(value: Value, source: FieldType, target: FieldType, mode: Mode = STR
     if value is None:
         return is_null() if target.not_null else None
     return assigner_of(target)(value, source, target, mode)
-
-
-__all__ = [
-    "LENIENT",
-    "STRICT",
-    "Mode",
-    "convert",
-    "default_of",
-    "from_text",
-    "hidden_value_of",
-    "named",
-    "origin_default_of",
-    "to_bytes",
-    "to_text",
-    "zero_of",
-]
 
 
 _TEXT = FieldType(Tp=TypeCode.VAR_STRING, Charset="utf8mb4", Collate="utf8mb4_bin")
@@ -160,7 +742,7 @@ def zero_of(field: FieldType) -> Value:
     return 1 if field.Tp == TypeCode.ENUM else 0
 
 
-# -- where no strict mode holds -----------------------------------------------------------------
+# -- where no strict mode holds --------------------------------------------------------------------
 
 _MOST_SINGLE = 3.4028234663852886e38
 _MOST_DOUBLE = 1.7976931348623157e308
@@ -175,7 +757,7 @@ def narrowed(value: Value, source: FieldType, target: FieldType) -> Value:
     if target.Tp == TypeCode.BIT:
         return (1 << max(1, target.Flen)) - 1
     if target.Tp in INTEGER_BITS:
-        least, most = to_numeric.bounds_of(target)
+        least, most = bounds_of(target)
         return min(max(int(decimals.rounded(_number(value, source), 0)), least), most)
     if target.family in (Family.DECIMAL, Family.FLOAT):
         return _nearest(_number(value, source), target)
@@ -199,7 +781,7 @@ def _number(value: Value, source: FieldType) -> Decimal:
     text = value if isinstance(value, str) else to_text(value, source)
     text = text.decode("latin-1") if isinstance(text, bytes) else text
     try:
-        return to_numeric.leading_number(text, "")[0]
+        return leading_number(text, "")[0]
     except Refused:
         return Decimal(0)
 

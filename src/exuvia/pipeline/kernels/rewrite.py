@@ -2,7 +2,7 @@
 
     a fresh snapshot       must show the reorg's revision of the table (law 1)
       -> some rows         those whose layout has the hidden column are done: their writer did it
-      -> its values        the old column's, converted as columns (type_change_batch.py)
+      -> its values        the old column's, converted as columns (catalog/convert)
       -> payloads          whole rows in the newest layout
     then batches, each requiring the reorg's epoch (law 2) and of every row that it is still the one
     that was read: a row that changed since was written by somebody who knows the hidden column
@@ -26,7 +26,7 @@ from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.row_batch import encode
 from exuvia.catalog.codec.row_codec import storage_of
 from exuvia.catalog.columns import Array, Vector, array_of
-from exuvia.catalog.convert import type_change_batch
+from exuvia.catalog.convert import type_change
 from exuvia.catalog.convert.type_change import ColumnChange, shown
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
@@ -177,7 +177,7 @@ def rewritten(
     for stored in table.layout.columns:
         position = at[stored.column]
         if position == change.position:
-            made = type_change_batch.changed(change, columns.column(change.source))
+            made = type_change.converted_batch(change, columns.column(change.source))
         else:
             made = columns.column(position)
         arrays[table.info.cols[position].name.L] = array_of(made)
@@ -202,10 +202,10 @@ class Offenders:
         """Some rows, as the store's chunks give them."""
         at = self._change.source
         values = row_batch.decode(self._table, keys, raws, [at]).column(at)
-        bad = type_change_batch.offenders(self._change, values)
+        bad = type_change.offenders(self._change, values)
         if bad and self.error is None:
             first = values.take(np.array(bad[:1])).to_list()[0]
-            self.error = type_change_batch.error_of(self._change, first)
+            self.error = type_change.error_of(self._change, first)
         self.add(keys, values, bad)
 
     def add(self, keys: list[bytes], values: Vector, bad: list[int]) -> None:
@@ -265,7 +265,7 @@ def verify_column(store: Store, task: Task) -> Steps:
         for keys, raws in snapshot.chunks(task.span, CHUNK_ROWS):
             columns = row_batch.decode(table, keys, raws, [change.source, change.position])
             values = columns.column(change.source)
-            converted = type_change_batch.changed(change, values)
+            converted = type_change.converted_batch(change, values)
             stands = columns.column(change.position)
             lacking = {n for n, raw in enumerate(raws) if layout_of(raw) not in done}
             bad = sorted(lacking | set(differing(converted, stands)))

@@ -12,7 +12,7 @@ Columns are met in the session's time zone: TIMESTAMPs are kept in UTC and met a
     stored       UTC, in rows, keys and defaults at rest
     expression   the column's value as a DATETIME of the session's zone (`local`); a session in UTC
                  meets the column itself, so it loses nothing, keys included
-    written      back into UTC by the assignment (catalog/convert/mode.py, Mode.zone)
+    written      back into UTC by the assignment (catalog/convert/values.py, Mode.zone)
 
 Plans are kept by time_zone, so a plan knows its zone.
 """

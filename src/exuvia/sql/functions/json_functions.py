@@ -34,8 +34,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import jsontext
-from exuvia.catalog.convert.mode import EMPTY_DOCUMENT, NO_DOCUMENT
-from exuvia.catalog.convert.values import to_text
+from exuvia.catalog.convert.values import EMPTY_DOCUMENT, NO_DOCUMENT, to_text
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.jsontext import Document
 from exuvia.sql import types

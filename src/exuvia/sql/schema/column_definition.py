@@ -60,8 +60,8 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.mode import LENIENT
-from exuvia.catalog.convert.mode import STRICT as STRICT_VALUES
+from exuvia.catalog.convert.values import LENIENT
+from exuvia.catalog.convert.values import STRICT as STRICT_VALUES
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, evolve, name
 from exuvia.sql.bind.bind import bind

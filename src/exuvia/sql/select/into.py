@@ -15,7 +15,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongNumberOfColumnsInSelect,
 )
 from exuvia.base.types import Family, FieldType, TypeCode, Value
-from exuvia.catalog.convert.to_string import to_bytes
+from exuvia.catalog.convert.values import to_bytes
 from exuvia.sql.files import writable, write_file
 from exuvia.sql.nodes import IntoFile, TextFormat
 from exuvia.sql.result import OutputColumn, Result, Row

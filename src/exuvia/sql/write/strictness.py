@@ -31,8 +31,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, TypeCode, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert import values
-from exuvia.catalog.convert.to_numeric import leading_number
-from exuvia.catalog.convert.values import LENIENT, STRICT, Mode
+from exuvia.catalog.convert.values import LENIENT, STRICT, Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.cells import NARROWED
 from exuvia.sql.statement.context import Context
