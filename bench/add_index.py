@@ -27,8 +27,7 @@ import pyarrow
 from bench.add_index_mariadb import Peer
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table

@@ -24,8 +24,7 @@ from bench.analyze_errors import Error, errors
 from bench.analyze_tpch import tables
 from exuvia.base.clock import SystemClock
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv.store import Store, open_store

@@ -24,9 +24,8 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue, requests
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job, timestamp
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.job import ActionCode, Job, timestamp
+from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import BATCH_JOBS, numbered
 from exuvia.ddl.worker import RunningReorg
 from exuvia.kv.store import Store, open_store

@@ -10,8 +10,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog import meta
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Loader, Schemas
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.catalog.system_tables import table
 from exuvia.kv.memory import MemoryStore
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from exuvia.base.errors import Broken, SchemaChanged
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
 from support.tables import (

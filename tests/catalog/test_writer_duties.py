@@ -13,8 +13,7 @@ from exuvia.base.errors import Broken, Conflict, Duplicate, SchemaChanged
 from exuvia.base.types import Flag
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore

@@ -6,8 +6,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import writer
 from exuvia.ddl import admin, queue, requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.worker import JobWorker
 from exuvia.kv import keys

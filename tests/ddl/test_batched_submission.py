@@ -6,8 +6,7 @@ from exuvia.base.errors import Deposed
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster import member as members
 from exuvia.ddl import queue, requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from support.small_cluster import SmallCluster
 from support.tables import abc
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exuvia.ddl import worker
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.manager import Ddl
 from exuvia.pipeline.phase_runner import PhaseRunner
 from support.world import Later, World, rows, run
 

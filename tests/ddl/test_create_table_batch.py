@@ -9,7 +9,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, submit
-from exuvia.ddl.codes import ActionCode, JobState
+from exuvia.ddl.job import ActionCode, JobState
 from exuvia.sql.session.session import Session
 from support.node_processes import until
 from support.small_cluster import SmallCluster

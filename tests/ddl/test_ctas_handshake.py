@@ -4,11 +4,10 @@ import pytest
 
 from exuvia.base.errors import Deposed
 from exuvia.catalog import meta, reader
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.actions.load import epoch_of, finish_load, may_load
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
 from exuvia.pipeline.executor import Executor

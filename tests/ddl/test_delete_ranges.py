@@ -6,12 +6,11 @@ import pytest
 
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, evolve
 from exuvia.ddl import gc_worker, queue, requests
 from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
 from exuvia.sql.access.partitions import MOVER

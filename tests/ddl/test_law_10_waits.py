@@ -11,8 +11,7 @@ from exuvia.catalog import writer
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import Waiter
 from exuvia.ddl import admin, queue, requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from exuvia.ddl.manager import Pools
 from exuvia.ddl.worker import LAG_POLL_S, NOTE_EVERY_S
 from exuvia.pipeline.reorg import Done, Running

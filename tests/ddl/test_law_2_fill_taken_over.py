@@ -3,7 +3,7 @@
 from exuvia.catalog import writer
 from exuvia.ddl import requests
 from exuvia.ddl.apply import take_epoch
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from support.small_cluster import SmallCluster

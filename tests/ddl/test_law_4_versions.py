@@ -5,10 +5,10 @@ import json
 import pytest
 
 from exuvia.catalog import meta, reader, writer
-from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.model import STATE_TEXT
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.ddl import queue, requests
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from support.script_actions import OF_COLUMNS_CHANGED, OF_TABLES, OF_VIRTUAL_COLUMNS
 from support.script_actions import WALKS as WALKS_OF_CHANGES

@@ -4,10 +4,9 @@ import json
 
 from exuvia.catalog import meta, reader
 from exuvia.ddl import multi_schema_change, queue, requests
-from exuvia.ddl.codes import ActionCode, JobState
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import explain
-from exuvia.ddl.job import Job, SubJob
+from exuvia.ddl.job import ActionCode, Job, JobState, SubJob
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 

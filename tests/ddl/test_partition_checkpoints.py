@@ -11,7 +11,7 @@ from exuvia.catalog import writer
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.ddl.queue import system_table
 from exuvia.kv import keys
 from exuvia.node.assemble import JUDGE

@@ -11,8 +11,7 @@ import time
 import pytest
 
 from exuvia.ddl import manager, queue, requests
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job, schema_ids, table_ids, timestamp
+from exuvia.ddl.job import ActionCode, Job, schema_ids, table_ids, timestamp
 from exuvia.ddl.ready import ReadySet
 from exuvia.ddl.submit import BATCH_JOBS, numbered
 from support.small_cluster import SmallCluster

@@ -7,7 +7,7 @@ from exuvia.catalog import meta, reader
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import TableInfo, name
 from exuvia.ddl import gc_worker, requests
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
 from support.scripts import Traffic

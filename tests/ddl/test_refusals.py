@@ -5,8 +5,7 @@ import pytest
 from exuvia.base.errors import OutcomeUnknown, OutOfSpace, StorageFailed, Unavailable
 from exuvia.catalog import meta
 from exuvia.ddl import requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from exuvia.pipeline.reorg import Done
 from support.script_actions import virtual
 from support.small_cluster import SmallCluster

@@ -5,8 +5,7 @@ import json
 import msgspec
 
 from exuvia.base.types import FieldType, Flag, TypeCode
-from exuvia.catalog.model import ColumnInfo, TableInfo, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, name
 from exuvia.ddl import requests
 from exuvia.ddl.job import JobState, encode, evolve
 from support.small_cluster import SmallCluster

@@ -2,8 +2,7 @@
 
 from exuvia.catalog import meta
 from exuvia.ddl import manager, queue, requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import evolve
+from exuvia.ddl.job import JobState, evolve
 from exuvia.ddl.manager import Pools
 from support.small_cluster import SmallCluster
 from support.tables import abc, column

@@ -5,8 +5,7 @@ import pytest
 from exuvia.catalog import meta, writer
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, two_queues
-from exuvia.ddl.codes import ActionCode, JobState
-from exuvia.ddl.job import Job, decode
+from exuvia.ddl.job import ActionCode, Job, JobState, decode
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.pipeline.reorg import Done, Running

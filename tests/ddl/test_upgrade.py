@@ -9,8 +9,7 @@ from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import queue, requests, two_queues
 from exuvia.ddl import upgrade as upgrades
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import decode
+from exuvia.ddl.job import JobState, decode
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.kv import keys
 from exuvia.pipeline import checkpoint

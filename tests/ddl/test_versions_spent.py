@@ -8,9 +8,8 @@ from exuvia.catalog import meta
 from exuvia.ddl import manager, worker
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.apply import read_snapshot
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.explain import decisions, step_text
-from exuvia.ddl.job import evolve, timestamp
+from exuvia.ddl.job import JobState, evolve, timestamp
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import SEVERAL

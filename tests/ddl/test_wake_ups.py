@@ -12,9 +12,8 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import requests
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.manager import Pools
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.job import JobState
+from exuvia.ddl.manager import Ddl, Pools
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.memory import MemoryStore
 from support.small_cluster import PlainReorg

@@ -2,7 +2,7 @@
 
 from exuvia.catalog import reader, writer
 from exuvia.ddl import requests
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Fixed, PipelineSettings

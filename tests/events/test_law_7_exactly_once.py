@@ -6,7 +6,7 @@ import random
 import pytest
 
 from exuvia.base.errors import Broken, Conflict, Refused
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.events import schema_change
 from exuvia.events.notifier import NotReady, skip, skipped, troubles
 from exuvia.events.schema_change import Kind, SchemaChange, WrongKind

@@ -12,10 +12,10 @@ from exuvia.base.types import Flag, TypeCode
 from exuvia.catalog import reader, writer
 from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.actions import modify_column
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import changed, modify
 from support.small_cluster import SmallCluster

@@ -40,13 +40,12 @@ import pytest
 from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader
 from exuvia.catalog.autoid import IdAllocator
-from exuvia.catalog.model import FkInfo
-from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, FkInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl import actions, queue
 from exuvia.ddl.action import Step
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key
-from exuvia.ddl.actions.paths import add_constraint_path
+from exuvia.ddl.actions.shared import add_constraint_path
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.job import Job
 from exuvia.kv.memory import MemoryStore

@@ -19,13 +19,12 @@ import pytest
 from exuvia.base.errors import Broken, Duplicate
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.model import DatabaseInfo, evolve, name
-from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, DatabaseInfo, SchemaState, evolve, name
 from exuvia.catalog.table import Table, with_layout
 from exuvia.ddl.action import Action, Step, compatible, load
 from exuvia.ddl.actions import ACTIONS
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import INDEX, renumber
+from exuvia.ddl.job import ActionCode
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import LIVE, TOMBSTONE

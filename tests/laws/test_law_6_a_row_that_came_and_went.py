@@ -15,9 +15,9 @@ import pytest
 from exuvia.base.types import TypeCode
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.ddl import requests
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.phase_runner import PhaseRunner
 from support.script_actions import changed, modify

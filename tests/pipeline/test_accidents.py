@@ -4,7 +4,7 @@ import pytest
 
 from exuvia.base.errors import Refused, Unavailable
 from exuvia.catalog import reader, writer
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore

@@ -5,7 +5,7 @@ import pytest
 
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.catalog import reader, writer
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.system_tables import DATABASES, SYSTEM
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k

@@ -13,7 +13,7 @@ import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate
 from exuvia.catalog import reader, writer
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore

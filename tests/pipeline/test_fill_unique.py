@@ -2,7 +2,7 @@
 
 from exuvia.catalog import writer
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore

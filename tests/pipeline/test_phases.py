@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from exuvia.base.errors import Unavailable
 from exuvia.catalog import writer
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Snapshot, Span

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Span
-from exuvia.pipeline import spans as spans_module
-from exuvia.pipeline.spans import SpanSet, cut
+from exuvia.pipeline import checkpoint as spans_module
+from exuvia.pipeline.checkpoint import SpanSet, cut
 
 WHOLE = Span(bytes([0]), bytes([40]))
 spans = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(

@@ -9,7 +9,7 @@ cannot answers 8260 and goes on.
 import pytest
 
 from exuvia.ddl.actions import ACTIONS
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from support.scripts import (
     ASKED,
     ROWS,

@@ -12,9 +12,9 @@ import random
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.model import STATE_TEXT
 from exuvia.ddl import admin, multi_schema_change
-from exuvia.ddl.codes import ACTION_TEXT, JOB_STATE_TEXT, JobState
+from exuvia.ddl.job import ACTION_TEXT, JOB_STATE_TEXT, JobState
 from exuvia.node.assemble import JUDGE
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.settings import Own

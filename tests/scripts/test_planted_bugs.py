@@ -3,10 +3,10 @@
 import pytest
 
 from exuvia.catalog import writer
-from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, SchemaState
 from exuvia.ddl import apply
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import ReorgOrder
+from exuvia.ddl.job import JobState
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Unchanged
 from exuvia.kv.transaction import Transaction

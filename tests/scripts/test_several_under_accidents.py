@@ -6,8 +6,8 @@ nothing between (all parts in one version, or none).
 
 import pytest
 
-from exuvia.catalog.state import SchemaState
-from exuvia.ddl.codes import JobState
+from exuvia.catalog.model import SchemaState
+from exuvia.ddl.job import JobState
 from support.script_actions import SEVERAL
 from support.scripts import Play, Script, check
 

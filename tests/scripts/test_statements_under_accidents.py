@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, SchemaState
 from exuvia.ddl.actions import ACTIONS
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from support.scripts import (
     ACCIDENTS,
     ASKED,

@@ -1,7 +1,6 @@
 """A CHECK held against rows by Spark's Python workers: who offends is counted and listed."""
 
-from exuvia.catalog.model import ConstraintInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ConstraintInfo, SchemaState, evolve, name
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.node.assemble import JUDGE

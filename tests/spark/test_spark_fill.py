@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from exuvia.base.errors import Deposed
-from exuvia.catalog.model import evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k

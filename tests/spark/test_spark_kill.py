@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exuvia.catalog.model import to_json
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState, to_json
 from exuvia.catalog.sysvar import variables
 from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner

@@ -4,8 +4,14 @@ process; a move that is left and taken up again; a row that belongs nowhere."""
 import time
 
 from exuvia.base.errors import Refused
-from exuvia.catalog.model import PartitionDefinition, PartitionInfo, PartitionType, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import (
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    SchemaState,
+    evolve,
+    name,
+)
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys

@@ -11,11 +11,11 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.actions import modify_column

@@ -7,7 +7,7 @@ import pytest
 
 from exuvia.base.errors import Refused
 from exuvia.ddl import queue
-from exuvia.ddl.codes import JobState
+from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
 from exuvia.sql.session import create_select

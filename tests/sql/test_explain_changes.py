@@ -8,8 +8,7 @@ import pytest
 
 from exuvia.catalog import meta
 from exuvia.ddl import queue, two_queues
-from exuvia.ddl.codes import ActionCode, JobState
-from exuvia.ddl.job import Binlog, Job, evolve
+from exuvia.ddl.job import ActionCode, Binlog, Job, JobState, evolve
 from exuvia.kv.packet import Span
 from support.world import World, error, rows, run
 

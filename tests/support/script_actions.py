@@ -36,8 +36,7 @@ from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.rename import Renaming
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index, table

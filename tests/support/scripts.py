@@ -30,12 +30,10 @@ from exuvia.base.errors import Conflict, Deposed, Duplicate, Refused
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl import admin, gc_worker, queue
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import Job, evolve
+from exuvia.ddl.job import Job, JobState, evolve
 from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys
 from exuvia.kv.packet import is_live

@@ -27,8 +27,7 @@ from exuvia.cluster.versions import Acknowledger, MetadataLocks
 from exuvia.ddl import queue
 from exuvia.ddl.gc_worker import GcWorker
 from exuvia.ddl.job import Job
-from exuvia.ddl.manager import TICK_S, Pools
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.manager import TICK_S, Ddl, Pools
 from exuvia.ddl.submit import Submitter
 from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys

@@ -24,11 +24,11 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.system_tables import table as static_table
 from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys

@@ -24,7 +24,7 @@ from exuvia.cluster.owner import Campaign
 from exuvia.cluster.questions import Answering
 from exuvia.cluster.row_locks import RowLocks
 from exuvia.cluster.versions import Acknowledger, MetadataLocks, Waiter, writers
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.kv.store import Store
 from exuvia.node.assemble import EVALUATOR, JUDGE, Loops, in_thread

@@ -23,8 +23,7 @@ from cachetools import LRUCache
 
 from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo, SchemaDiff, TableInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaDiff, SchemaState, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.store import Store

@@ -9,6 +9,21 @@ A value is replaced to change (`evolve`). What is not in seed 001 begins with `e
 
 Identifiers are kept as written, and in lower case, by which they compare.
 
+The duty table says what writers and readers owe an element in each state. All follows from it.
+
+                    removes entries  adds entries  is read
+    ABSENT               no              no          no
+    DELETE_ONLY          yes             no          no
+    WRITE_ONLY           yes *           yes         no     * leaves a tombstone
+    WRITE_REORG          yes *           yes         no
+    DELETE_REORG         yes             no          no
+    PUBLIC               yes             yes         yes
+
+WRITE_REORG has the duties of WRITE_ONLY: reaching it proves that every writer has left DELETE_ONLY,
+so that a fill which reads now misses no row (F1, section 4). REPLICA_ONLY, of partitions being
+added, is ABSENT under the name that users of TiDB see. Which pairs of states may live side by side
+is derived from this table by tests/laws, not listed here.
+
 CHECK and FOREIGN KEY at rest, with the JSON names of TiDB; our own begin with `exuvia_`.
 
     child.fk_info            names as written, and ids of columns: they survive renames
@@ -33,12 +48,59 @@ The logical table has no rows of its own; its revision fences all of its partiti
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace as evolve
 
 from exuvia.base.types import FieldType
-from exuvia.catalog.state import SchemaState
+
+# -- states and their duties -----------------------------------------------------------------------
+
+
+class SchemaState(IntEnum):
+    """State of an element; the numbers are those of the table's JSON (seed 001)."""
+
+    ABSENT = 0
+    DELETE_ONLY = 1
+    WRITE_ONLY = 2
+    WRITE_REORG = 3
+    DELETE_REORG = 4
+    PUBLIC = 5
+    REPLICA_ONLY = 6
+
+
+class Duty(NamedTuple):
+    """What statements do to an element."""
+
+    removes: bool
+    adds: bool
+    reads: bool
+    entombs: bool
+
+
+DUTIES = {
+    SchemaState.ABSENT: Duty(removes=False, adds=False, reads=False, entombs=False),
+    SchemaState.DELETE_ONLY: Duty(removes=True, adds=False, reads=False, entombs=False),
+    SchemaState.WRITE_ONLY: Duty(removes=True, adds=True, reads=False, entombs=True),
+    SchemaState.WRITE_REORG: Duty(removes=True, adds=True, reads=False, entombs=True),
+    SchemaState.DELETE_REORG: Duty(removes=True, adds=False, reads=False, entombs=False),
+    SchemaState.PUBLIC: Duty(removes=True, adds=True, reads=True, entombs=False),
+    SchemaState.REPLICA_ONLY: Duty(removes=False, adds=False, reads=False, entombs=False),
+}
+
+STATE_TEXT = {
+    SchemaState.ABSENT: "none",
+    SchemaState.DELETE_ONLY: "delete only",
+    SchemaState.WRITE_ONLY: "write only",
+    SchemaState.WRITE_REORG: "write reorganization",
+    SchemaState.DELETE_REORG: "delete reorganization",
+    SchemaState.PUBLIC: "public",
+    SchemaState.REPLICA_ONLY: "replica only",
+}
+
+
+# -- names -----------------------------------------------------------------------------------------
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -53,7 +115,7 @@ def name(text: str) -> Name:
     return Name(text, text.lower())
 
 
-# -- constraint info -------------------------------------------------------------------------------
+# -- CHECK and FOREIGN KEY -------------------------------------------------------------------------
 
 DUTY_STATES = frozenset({SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG, SchemaState.PUBLIC})
 
@@ -132,7 +194,7 @@ class Referred(msgspec.Struct, frozen=True):
         return self.state in DUTY_STATES | {SchemaState.DELETE_ONLY}
 
 
-# -- partition info --------------------------------------------------------------------------------
+# -- partitions ------------------------------------------------------------------------------------
 
 MAXVALUE = "MAXVALUE"
 DEFAULT = "DEFAULT"
@@ -235,7 +297,7 @@ class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(each.id for each in every))
 
 
-# -- sequence info ---------------------------------------------------------------------------------
+# -- sequences -------------------------------------------------------------------------------------
 
 
 class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +316,7 @@ class SequenceInfo(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_base: int = 0
 
 
-# -- model -----------------------------------------------------------------------------------------
+# -- databases, tables, columns, indexes -----------------------------------------------------------
 
 JsonValue = str | int | float | bool | None
 

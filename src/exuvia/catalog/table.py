@@ -4,7 +4,7 @@ it, found once.
     Table(info, revision, database, database_revision, evaluator of virtual columns)
       .columns        public columns, what clients see
       .layout         what a writer's rows look like: exactly the columns whose state adds
-      .forms          an IndexForm for each index that writers owe something (catalog/state.py)
+      .forms          an IndexForm for each index that writers owe something (catalog/model.py)
       .handle_form    the encoding of a clustered key that is not one integer
 
 Immutable. Building one costs microseconds; encoders and decoders are made when first asked for.
@@ -35,8 +35,16 @@ from exuvia.catalog.convert.type_change import (
     wrapped,
 )
 from exuvia.catalog.convert.values import hidden_value_of, origin_default_of
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, Layout, TableInfo
-from exuvia.catalog.state import DUTIES, Duty, SchemaState
+from exuvia.catalog.model import (
+    DUTIES,
+    ColumnInfo,
+    DatabaseInfo,
+    Duty,
+    IndexInfo,
+    Layout,
+    SchemaState,
+    TableInfo,
+)
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 

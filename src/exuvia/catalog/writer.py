@@ -1,4 +1,4 @@
-"""Rows and all their index entries, by the duty table (catalog/state.py). One place writes rows;
+"""Rows and all their index entries, by the duty table (catalog/model.py). One place writes rows;
 this is it.
 
     index state      row gone, or its key changed            row new, or its key changed

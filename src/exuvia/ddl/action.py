@@ -21,11 +21,9 @@ from itertools import pairwise
 from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
-from exuvia.catalog.model import TableInfo
-from exuvia.catalog.state import DUTIES, SchemaState
-from exuvia.ddl.codes import ActionCode
+from exuvia.catalog.model import DUTIES, SchemaState, TableInfo
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet, StepWait
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 
 Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
 Edit = Callable[[Job, CatalogSnapshot], tuple[Job, CatalogSnapshot]]

@@ -22,12 +22,10 @@ from exuvia.base.mysql_errors import (
     ErrPausedDDLJob,
     ErrUnknown,
 )
-from exuvia.catalog.model import evolve
-from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.model import STATE_TEXT, evolve
 from exuvia.ddl import queue
 from exuvia.ddl.actions import is_reorg, kind_of
-from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState
 from exuvia.ddl.state_machine import is_revertible
 from exuvia.kv import keys
 from exuvia.kv.store import Store

@@ -21,10 +21,9 @@ from exuvia.cluster import versions
 from exuvia.ddl import gc_worker, multi_schema_change, queue
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.load import forget_load, is_loaded
-from exuvia.ddl.codes import FINISHED
 from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
 from exuvia.ddl.follow import left_behind
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import FINISHED, Job
 from exuvia.ddl.state_machine import walking
 from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
-from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import Element
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
 from exuvia.ddl.job import Job

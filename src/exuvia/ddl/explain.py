@@ -18,15 +18,13 @@ from statistics import median
 from typing import NamedTuple
 
 from exuvia.catalog import meta
-from exuvia.catalog.model import TableInfo, evolve
-from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.model import STATE_TEXT, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
-from exuvia.ddl.codes import JOB_STATE_TEXT, JobState
 from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
-from exuvia.ddl.job import Job, table_ids
+from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState, table_ids
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.state_machine import decide

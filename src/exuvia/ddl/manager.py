@@ -4,10 +4,19 @@
     ready set, a free worker of that pool           ->  the worker walks the job
     "ack" counter moved                             ->  every worker that waits looks again
 
-Two pools: steps are short, so one lock serves all workers, whichever loop comes (ddl/owner.py); two
+Two pools: steps are short, so one lock serves all workers, whichever loop comes; two
 steps at once would conflict at the version anyway. A reorg job's steps are walked likewise; only
 its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
 `queue.unfinished` can say again: at a take-over all is built anew.
+
+`Ddl` is all that an owner runs for schema changes; `node/` and the simulator drive its loops, each
+with a channel that wakes it and `step(now)`; nothing is done while this process is not the owner:
+
+    JobManager "job"     a job has joined the queue
+    AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
+    FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
+    Campaign, GcWorker "history"   deferred deletion has an ownership of its own: who walks jobs
+                         need not be who empties ranges
 """
 
 import threading
@@ -16,19 +25,32 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from exuvia.base.clock import Clock, Loop
 from exuvia.base.errors import Conflict, Deposed
+from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import evolve
 from exuvia.catalog.sysvar import variables
+from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
+from exuvia.cluster.versions import Waiter
 from exuvia.ddl import admin, queue, two_queues
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import apply
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import Decision
-from exuvia.ddl.job import Job
+from exuvia.ddl.gc_worker import ROLE, GcWorker
+from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.two_queues import TwoQueues
-from exuvia.ddl.worker import IDLE_S, HistoryListener, JobWorker, WorkerContext
+from exuvia.ddl.worker import (
+    IDLE_S,
+    HistoryListener,
+    JobWorker,
+    ReorgFactory,
+    ReorgRunner,
+    Unforeseen,
+    WorkerContext,
+    raise_it,
+)
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 
@@ -406,3 +428,86 @@ def _limits(txn: Transaction) -> Pools:
     general = variables.read_int(txn, "exuvia_ddl_general_workers")
     reorg = variables.read_int(txn, "exuvia_ddl_reorg_workers")
     return Pools(min(general, MOST.general), min(reorg, MOST.reorg))
+
+
+# -- its loops -------------------------------------------------------------------------------------
+
+
+class AckLoop:
+    """Steps workers when a front has answered."""
+
+    channel = JobWorker.channel
+
+    def __init__(self, manager: JobManager) -> None:
+        self._manager = manager
+
+    def step(self, now: float) -> float:
+        """One step of one worker; seconds until the next."""
+        return self._manager.step_workers(now)
+
+
+class FillLoop:
+    """Runs what one reorg worker has to fill; the job's own steps stay under the manager's lock."""
+
+    channel = "reorg"
+
+    def __init__(self, manager: JobManager, worker: JobWorker) -> None:
+        self._manager = manager
+        self._worker = worker
+        self._held: ReorgRunner | None = None
+
+    def step(self, now: float) -> float:
+        """A while of the reorg; the job's next step once it has ended."""
+        reorg = self._worker.reorg
+        if self._held is not None and self._held is not reorg:
+            self._held.step(now)  # the job went on without it: it lets everything go
+            self._held = None
+            return 0.0
+        self._held = reorg
+        if reorg is None:
+            return IDLE_S
+        if reorg.ended:
+            return self._manager.step_workers(now) if self._worker.due <= now else IDLE_S
+        delay = reorg.step(now)
+        if reorg.ended:
+            self._worker.due = 0.0
+        return delay
+
+
+# -- all that an owner runs ------------------------------------------------------------------------
+
+
+class Ddl:
+    """The owner's side. `reorg_factory(job_id, epoch, table, plan)` gives pipeline reorgs,
+    `unforeseen(job_id, error)` says an error loudly that only a fault of this program can raise."""
+
+    def __init__(
+        self,
+        store: Store,
+        schemas: Schemas,
+        member: Member,
+        campaign: Campaign,
+        clock: Clock,
+        reorg_factory: ReorgFactory,
+        pools: Pools | None = None,
+        tick_s: float = TICK_S,
+        unforeseen: Unforeseen = raise_it,
+    ) -> None:
+        waiter = Waiter(store, campaign.guard)
+
+        def parts(ends: HistoryListener) -> WorkerContext:
+            shared = (store, schemas, campaign, waiter, clock, member.id, reorg_factory)
+            return WorkerContext(*shared, ends, unforeseen)
+
+        self.manager = JobManager(store, campaign, parts, pools, tick_s)
+        self.gc_campaign = Campaign(store, member, ROLE)
+        self.gc = GcWorker(store, self.gc_campaign, clock)
+
+    def nudge(self) -> None:
+        """A session of this very process submitted a job: no need to wait for the channel."""
+        self.manager.nudge()
+
+    def loops(self) -> list[Loop]:
+        """All of them, each to be stepped by one thread."""
+        fills = [FillLoop(self.manager, worker) for worker in self.manager.workers[True]]
+        return [self.manager, AckLoop(self.manager), *fills, self.gc_campaign, self.gc]

@@ -9,9 +9,8 @@ as what it is. What becomes of them is decided in ddl/state_machine.py.
 
 from exuvia.catalog.model import evolve
 from exuvia.ddl.actions import SEVERAL, action_of, is_reorg, kind_of
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import ReadSet
-from exuvia.ddl.job import Job, MultiSchemaInfo, SubJob
+from exuvia.ddl.job import ActionCode, Job, MultiSchemaInfo, SubJob
 
 OWN = (
     "type",

@@ -43,7 +43,6 @@ from exuvia.catalog.model import evolve
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import action_of
 from exuvia.ddl.actions.options import schema_is_locked
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import (
     CatalogSnapshot,
     Decision,
@@ -52,7 +51,7 @@ from exuvia.ddl.decision import (
     ReorgOrder,
     StepWait,
 )
-from exuvia.ddl.job import Job, failed
+from exuvia.ddl.job import Job, JobState, failed
 from exuvia.ddl.multi_schema_change import (
     fill_is_noted,
     is_several,

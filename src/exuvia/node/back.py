@@ -20,7 +20,7 @@ from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Waiter
-from exuvia.ddl.owner import Ddl
+from exuvia.ddl.manager import Ddl
 from exuvia.ddl.submit import Submitter
 from exuvia.ddl.upgrade import Upgrade
 from exuvia.ddl.worker import RunningReorg

@@ -27,10 +27,10 @@ from exuvia.catalog.table import Table
 from exuvia.catalog.writer import explain_duplicate
 from exuvia.kv.packet import SEQUENCE_BYTES
 from exuvia.kv.store import Store
+from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels.entries import as_bytes, positions, take
 from exuvia.pipeline.settings import Fixed, PipelineSettings
-from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import FAILED, UNAVAILABLE, Task, TaskOrder, order_for
 
 _COMMIT_ROWS = 10_000

@@ -28,6 +28,7 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.pipeline import checkpoint, task
+from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels import move, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
@@ -44,7 +45,6 @@ from exuvia.pipeline.reorg import (
     Waiting,
 )
 from exuvia.pipeline.settings import Dial, Variables
-from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, order_for
 from exuvia.pipeline.verify import rules

@@ -28,14 +28,13 @@ from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Loader
-from exuvia.catalog.state import STATE_TEXT
+from exuvia.catalog.model import STATE_TEXT
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import owner_of
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import queue
-from exuvia.ddl.codes import JOB_STATE_TEXT
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.kv.store import Store
 from exuvia.server.metrics import Metrics, exposition, gauge
 from exuvia.server.processes import Connections

@@ -23,8 +23,7 @@ from exuvia.catalog.table import with_layout
 from exuvia.cluster.owner import owner_of
 from exuvia.ddl import queue, requests
 from exuvia.ddl.actions.modify_column import Modification
-from exuvia.ddl.codes import JobState
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.multi_schema_change import combined
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction

@@ -22,9 +22,8 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import DatabaseInfo, TableInfo, name
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import queue
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.gc_worker import GcWorker
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.submit import numbered
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore

@@ -31,8 +31,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog import meta, reader
 from exuvia.catalog.convert import values
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job
 from exuvia.kv import keys

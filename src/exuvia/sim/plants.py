@@ -19,14 +19,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from exuvia.catalog import writer
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions.index import ADD_INDEX
-from exuvia.ddl.codes import JobState
 from exuvia.ddl.decision import ReorgOrder
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.multi_schema_change import sub_jobs
 from exuvia.events import notifier
 from exuvia.kv import keys as k

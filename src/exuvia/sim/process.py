@@ -26,8 +26,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.member import Member
 from exuvia.cluster.owner import Campaign
 from exuvia.cluster.versions import Acknowledger, MetadataLocks
-from exuvia.ddl.manager import Pools
-from exuvia.ddl.owner import Ddl, FillLoop
+from exuvia.ddl.manager import Ddl, FillLoop, Pools
 from exuvia.kv.chain import resolved
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import BulkResult, Packet, Requirement, Snapshot

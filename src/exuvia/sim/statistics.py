@@ -5,29 +5,55 @@ notifier with the handlers "stats meta", "priority queue" and "feed", cache, que
 killed at any commit, before or after it, and paused for several leases. After every commit:
 
 law 7      one commit handles one event for one handler at most, parts of a job in their order;
-           stats_meta is what it must be if each event was handled once (sim/changer.py);
+           stats_meta is what it must be if each event was handled once (RowCounts);
            the log has each event once, where its flag says so, and positions grow
 
 and whenever people rest and all is quiet: the owner's queue, kept up by increments, holds what a
 queue built from the store holds.
 
 `simulate` draws faults by a seed; `boundaries` and `killed_at` kill at each commit in turn.
+
+The people who change tables and rows are an actor of no process. Each definition change is one
+transaction, as the last step of its job is: the catalog, and the events of its parts. Jobs of one
+table end in the order of their ids, which are sparse; a long job of one table ends after younger
+ones of others. Rows are counted as a front's flush counts them.
+
+What mysql.stats_meta must hold (RowCounts), rows and changed rows, is worked out beside the
+program, from what people are told of each kind of change, not from the handler: it is given each
+event once, at the commit where its flag appears. Effects that are not idempotent (partitions that
+go, an exchange) show an event that was taken twice, or never.
+
+Of ids whose tables are gone nothing is said: their rows are removed some time later.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from random import Random
 
+from exuvia.base.errors import Conflict
+from exuvia.catalog import meta as catalog
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.infoschema import Schemas
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    PartitionType,
+    TableInfo,
+    evolve,
+    name,
+)
+from exuvia.catalog.reader import scan
 from exuvia.catalog.system_tables import SYSTEM
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.member import Member
-from exuvia.events import feed, notifier
+from exuvia.events import feed, notifier, schema_change
+from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
 from exuvia.kv.memory import MemoryStore
-from exuvia.kv.transaction import Transaction
-from exuvia.sim.changer import Changer, RowCountModel, jobs_of, metas_of
+from exuvia.kv.transaction import ONCE, Transaction
+from exuvia.sim.change import table_of_the_world
 from exuvia.sim.laws import Broke, SeedVerdict, broken_by, touched
 from exuvia.sim.process import (
     LEASE_S,
@@ -40,8 +66,419 @@ from exuvia.sim.process import (
 )
 from exuvia.stats import meta
 from exuvia.stats.cache import StatsCache
+from exuvia.stats.meta import Delta, Meta
 from exuvia.stats.owner import Stats
 from exuvia.stats.queue import Queue
+
+
+def whole_of(table: TableInfo) -> int:
+    """The id that the statistics of a whole table stand under."""
+    return table.id if table.partition is not None else table.physical_ids[0]
+
+
+def ids_of(table: TableInfo) -> list[int]:
+    """All ids that statistics of a table stand under."""
+    return list(dict.fromkeys([whole_of(table), *table.physical_ids]))
+
+
+class Told:
+    """An event as its publisher meant it. `whole`: where the statistics of its table stood, and
+    where they are to stand."""
+
+    def __init__(self, change: SchemaChange, whole: tuple[int, int] = (0, 0)) -> None:
+        self.change = change
+        self.whole = whole
+
+
+class RowCountModel:
+    """See the module. `rows`: id -> (rows, changed rows)."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[int, int]] = {}
+        self.gone: set[int] = set()
+
+    def add(self, deltas: Mapping[int, Delta]) -> None:
+        for each, delta in deltas.items():
+            rows, modified = self.rows.get(each, (0, 0))
+            self.rows[each] = max(0, rows + delta.rows), modified + delta.modified
+
+    def analyzed(self, each: int, rows: int) -> None:
+        """A table was counted."""
+        self.rows[each] = rows, 0
+
+    def take(self, told: Told) -> None:
+        """An event was handled."""
+        change = told.change
+        match change.kind:
+            case Kind.CREATE_TABLE:
+                self._come(ids_of(change.get_create_table()))
+            case Kind.TRUNCATE_TABLE:
+                self._come(ids_of(change.get_truncate_table().table))
+                self._go(ids_of(change.get_truncate_table().dropped))
+            case Kind.DROP_TABLE:
+                self._go(ids_of(change.get_drop_table()))
+            case Kind.DROP_SCHEMA:
+                for table in change.get_drop_schema().tables:
+                    self._go([part.id for part in table.partitions] or [table.id])
+                    self._go([table.id] if all(part.name for part in table.partitions) else [])
+            case Kind.EXCHANGE_PARTITION:
+                self._exchange(change)
+            case Kind.PARTITION_BY | Kind.REMOVE_PARTITIONING:
+                self._repartition(told)
+            case Kind.ADD_PARTITION | Kind.DROP_PARTITION as kind:
+                self._partitions(change, kind)
+            case Kind.TRUNCATE_PARTITION | Kind.REORGANIZE_PARTITION as kind:
+                self._partitions(change, kind)
+
+    def _come(self, ids: Iterable[int]) -> None:
+        for each in ids:
+            self.rows.setdefault(each, (0, 0))
+            self.gone.discard(each)
+
+    def _go(self, ids: Iterable[int]) -> None:
+        self.gone.update(ids)
+
+    def _partitions(self, change: SchemaChange, kind: Kind) -> None:
+        found = change.get_partitions(kind)
+        self._come(part.id for part in found.added)
+        if kind != Kind.REORGANIZE_PARTITION:
+            lost = sum(self.rows.get(part.id, (0, 0))[0] for part in found.dropped)
+            self._shift(found.table.id, -lost, lost)
+        self._go(part.id for part in found.dropped)
+
+    def _exchange(self, change: SchemaChange) -> None:
+        found = change.get_exchange_partition()
+        (left_id,) = found.plain.physical_ids
+        came, left = (self.rows.get(n, (0, 0))[0] for n in (found.partition.id, left_id))
+        self.gone -= {found.partition.id, left_id}
+        self._shift(found.table.id, came - left, came + left)
+
+    def _repartition(self, told: Told) -> None:
+        found = told.change.get_repartition(told.change.kind)
+        old, new = told.whole
+        if found.table.partition is not None:
+            self._come(part.id for part in found.added)
+        self._go(part.id for part in found.dropped)
+        if old in self.rows and old != new:
+            self.rows[new] = self.rows[old]
+            self._go([old])
+        self.gone.discard(new)
+
+    def _shift(self, whole: int, rows: int, modified: int) -> None:
+        if modified:
+            self.add({whole: Delta(rows, modified)})
+
+    def differing(self, metas: Iterable[Meta]) -> list[str]:
+        """Where the store says something else."""
+        held = {each.table_id: (each.rows, each.modified) for each in metas}
+        ids = (held.keys() | self.rows.keys()) - self.gone
+        return [
+            f"{each}: {held.get(each)}, expected {self.rows.get(each)}"
+            for each in sorted(ids)
+            if held.get(each) != self.rows.get(each)
+        ]
+
+
+def metas_of(txn: Transaction) -> Iterator[Meta]:
+    """Every row of mysql.stats_meta."""
+    for _, row in scan(txn, meta.table_of(txn)):
+        yield Meta._make([*row[:8], row[8] or ""])
+
+
+def jobs_of(queue: Queue) -> dict[int, tuple[object, ...]]:
+    """What a queue holds, without ages."""
+    return {
+        job.key: (job.table_id, job.change, job.size, sorted(job.partitions), job.indexes)
+        for job in queue.shown().waiting
+    }
+
+
+# -- people who change tables and rows -------------------------------------------------------------
+
+ROWS_SHARE = 0.5
+ANALYZED_SHARE = 0.1
+LONG_SHARE = 0.3
+PACE_S = 0.08
+MOST_TABLES = 5
+_FIRST_JOB = 1_000_000
+_MOST_APART = 1000  # job ids
+
+Acts = Callable[[Transaction], list[Told]]
+
+
+class Changer:
+    """See the module. `told`: the events by (job, part), once their commits are in the store."""
+
+    channel = ""
+
+    def __init__(self, store: MemoryStore, random: Random, counts: RowCountModel) -> None:
+        self._store = store
+        self._random = random
+        self._counts = counts
+        self._live: dict[int, TableInfo] = {}
+        self._job = 0  # of what is being done, if it began before
+        self._next_live = self._live
+        self._databases = 0
+        self._database = self._new_database()
+        self._last_job = _FIRST_JOB
+        self._long: dict[int, int] = {}  # table -> the job of it that has begun
+        self.told: dict[tuple[int, int], Told] = {}
+        self.kinds: set[Kind] = set()
+        self.is_resting = False
+
+    def step(self, now: float) -> float:
+        """Do something; seconds until the next."""
+        if not self.is_resting:
+            chance = self._random.random()
+            if self._live and chance < ROWS_SHARE:
+                self._count()
+            elif self._live and chance < ROWS_SHARE + ANALYZED_SHARE:
+                self._analyze()
+            else:
+                self._define()
+        return self._random.random() * PACE_S
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _count(self) -> None:
+        table = self._any()
+        each, number = self._random.choice(table.physical_ids), self._random.randrange(3000)
+        delta = Delta(self._random.choice((number, -number // 2)), number)
+        deltas = {each: delta, whole_of(table): delta}
+        with suppress(Conflict):
+            self._store.transact(lambda txn: meta.add(txn, deltas), ONCE)
+            self._counts.add(deltas)
+
+    def _analyze(self) -> None:
+        each = self._random.choice(ids_of(self._any()))
+        rows = self._random.randrange(500, 4000)
+
+        def analyze(txn: Transaction) -> None:
+            version = meta.draw_version(txn)
+            meta.put(txn, Meta(version, each, 0, rows, 0, None, rows, 1_700_000_000, ""))
+
+        with suppress(Conflict):
+            self._store.transact(analyze, ONCE)
+            self._counts.analyzed(each, rows)
+
+    # -- definitions -------------------------------------------------------------------------------
+
+    def _define(self) -> None:
+        acts: list[Acts] = [self._create] * (MOST_TABLES - len(self._live)) or [self._drop_schema]
+        if self._live:
+            acts += [self._drop, self._truncate, self._columns, self._several, self._repartition]
+        if self._cut():
+            acts += [self._partitions, self._partitions, self._exchange]
+        if self._live and self._random.random() < LONG_SHARE:
+            self._long.setdefault(self._any().id, self._new_job())
+        self._next_live, self._job = dict(self._live), 0
+
+        def define(txn: Transaction) -> dict[tuple[int, int], Told]:
+            told = self._random.choice(acts)(txn)
+            job = self._job or self._new_job()
+            parts = list(range(len(told))) if len(told) > 1 else [notifier.WHOLE_JOB]
+            for part, each in zip(parts, told, strict=False):
+                notifier.put(txn, job, part, each.change)
+            if not told:
+                txn.back_to(0)
+            return dict(zip(((job, part) for part in parts), told, strict=False))
+
+        try:
+            told = self._store.transact(define, ONCE)
+        except Conflict:
+            return
+        if told:
+            gone = self._live.keys() - self._next_live.keys()
+            self._live = self._next_live
+            self._long = {n: known for n, known in self._long.items() if n not in gone}
+            self.told.update(told)
+            self.kinds.update(each.change.kind for each in told.values())
+
+    def _new_job(self) -> int:
+        self._last_job += self._random.randrange(1, _MOST_APART)
+        return self._last_job
+
+    def _one(self, tables: Sequence[TableInfo]) -> TableInfo:
+        """A table for a job of it alone: the one that has begun, if there is one."""
+        table = self._random.choice(tables)
+        self._job = self._long.pop(table.id, 0)
+        return table
+
+    def _any(self) -> TableInfo:
+        return self._random.choice([*self._live.values()])
+
+    def _all(self) -> list[TableInfo]:
+        return [*self._live.values()]
+
+    def _cut(self) -> list[TableInfo]:
+        return [table for table in self._live.values() if table.partition is not None]
+
+    def _put(self, txn: Transaction, table: TableInfo) -> TableInfo:
+        catalog.put_table(txn, table)
+        self._next_live[table.id] = table
+        return table
+
+    def _drop_info(self, txn: Transaction, table: TableInfo) -> None:
+        catalog.drop_table(txn, table)
+        del self._next_live[table.id]
+
+    def _new_database(self) -> DatabaseInfo:
+        self._databases += 1
+
+        def put(txn: Transaction) -> DatabaseInfo:
+            database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
+            catalog.put_database(txn, database)
+            return database
+
+        return self._store.transact(put)
+
+    def _pieces(self, txn: Transaction, number: int) -> tuple[PartitionDefinition, ...]:
+        first = catalog.next_ids(txn, number)
+        ids = range(first, first + number)
+        return tuple(PartitionDefinition(id=n, name=name(f"p{n}")) for n in ids)
+
+    def _create(self, txn: Transaction) -> list[Told]:
+        table_id = catalog.next_ids(txn)
+        table = table_of_the_world(self._database.id, table_id, self._random.random() < 0.5)
+        table = evolve(table, name=name(f"t{table_id}"))
+        if self._random.random() < 0.6:
+            table = with_pieces(table, self._pieces(txn, 2))
+        return [Told(schema_change.create_table(self._put(txn, table)))]
+
+    def _drop(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._all())
+        self._drop_info(txn, table)
+        return [Told(schema_change.drop_table(table))]
+
+    def _truncate(self, txn: Transaction) -> list[Told]:
+        old = self._one(self._all())
+        self._drop_info(txn, old)
+        new = evolve(old, id=catalog.next_ids(txn), exuvia_physical=0)
+        if old.partition is not None:
+            new = with_pieces(new, self._pieces(txn, len(old.partition.definitions)))
+        return [Told(schema_change.truncate_table(self._put(txn, new), old))]
+
+    def _columns(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._all())
+        kinds = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN)
+        kind = self._random.choice(kinds[: 3 if len(table.cols) > 3 else 2])
+        number = table.max_col_id + 1
+        column = evolve(table.cols[1], id=number, name=name(f"c{number}"), offset=len(table.cols))
+        if kind == Kind.ADD_COLUMN:
+            table = evolve(table, cols=(*table.cols, column), max_col_id=number)
+        elif kind == Kind.DROP_COLUMN:
+            column, table = table.cols[-1], evolve(table, cols=table.cols[:-1])
+        else:
+            column = table.cols[1]
+        return [Told(schema_change.columns(kind, self._put(txn, table), [column]))]
+
+    def _several(self, txn: Transaction) -> list[Told]:
+        """ADD COLUMN, ADD INDEX, MODIFY COLUMN: three parts of one statement."""
+        table, number = self._one(self._all()), catalog.next_ids(txn)
+        added = evolve(table.cols[1], id=number, name=name(f"c{number}"), offset=len(table.cols))
+        index = evolve(_INDEX, id=number, idx_name=name(f"i{number}"))
+        table = evolve(
+            table,
+            cols=(*table.cols, added),
+            max_col_id=max(table.max_col_id, number),
+            index_info=(*table.indexes, index),
+        )
+        self._put(txn, table)
+        return [
+            Told(schema_change.columns(Kind.ADD_COLUMN, table, [added])),
+            Told(schema_change.add_index(table, [index])),
+            Told(schema_change.columns(Kind.MODIFY_COLUMN, table, [table.cols[1]])),
+        ]
+
+    # -- partitions --------------------------------------------------------------------------------
+
+    def _partitions(self, txn: Transaction) -> list[Told]:
+        table = self._one(self._cut())
+        kept = list(_pieces_of(table))
+        kinds = (
+            Kind.ADD_PARTITION,
+            Kind.TRUNCATE_PARTITION,
+            Kind.REORGANIZE_PARTITION,
+            Kind.DROP_PARTITION,
+        )
+        kind = self._random.choice(kinds[: 4 if len(kept) > 1 else 3])
+        dropped: list[PartitionDefinition] = []
+        if kind != Kind.ADD_PARTITION:
+            dropped = [kept.pop(self._random.randrange(len(kept)))]
+        number = {Kind.DROP_PARTITION: 0, Kind.REORGANIZE_PARTITION: 2}.get(kind, 1)
+        added = self._pieces(txn, number) if number else ()
+        table = self._put(txn, with_pieces(table, (*kept, *added)))
+        return [Told(schema_change.partitions(kind, table, _refs(added), _refs(dropped)))]
+
+    def _exchange(self, txn: Transaction) -> list[Told]:
+        plain = [table for table in self._live.values() if table.partition is None]
+        if not plain:
+            return []
+        table, other = self._random.choice(self._cut()), self._random.choice(plain)
+        for each in (table, other):
+            self._long.pop(each.id, None)
+        pieces = list(_pieces_of(table))
+        at = self._random.randrange(len(pieces))
+        (came,), left = other.physical_ids, pieces[at].id
+        pieces[at] = evolve(pieces[at], id=came)
+        table = self._put(txn, with_pieces(table, pieces))
+        other = self._put(txn, evolve(other, exuvia_physical=left))
+        return [Told(schema_change.exchange_partition(table, _refs([pieces[at]])[0], other))]
+
+    def _repartition(self, txn: Transaction) -> list[Told]:
+        """A table gets partitions, or others, or loses them: none whose id is now a partition's."""
+        lent = {n for t in self._all() for n in t.physical_ids if n != t.id}
+        free = [table for table in self._all() if table.id not in lent]
+        if not free:
+            return []
+        old = self._one(free)
+        loses = old.partition is not None and self._random.random() < 0.5
+        pieces = self._pieces(txn, 1 if loses else 2)
+        dropped = _refs(_pieces_of(old)) or [Partition(old.physical_ids[0], "pFullTable")]
+        if loses:
+            new = evolve(old, partition=None, exuvia_physical=pieces[0].id)
+        else:
+            new = with_pieces(old, pieces)
+        self._put(txn, new)
+        kind = Kind.REMOVE_PARTITIONING if loses else Kind.PARTITION_BY
+        change = schema_change.repartition(kind, new, old.id, _refs(pieces), dropped)
+        return [Told(change, (whole_of(old), whole_of(new)))]
+
+    def _drop_schema(self, txn: Transaction) -> list[Told]:
+        """The database goes with all tables, whose definitions stay for a while."""
+        tables = []
+        for table in self._live.values():
+            parts = tuple(_refs(_pieces_of(table)))
+            if table.exuvia_physical and not parts:
+                parts = (Partition(table.exuvia_physical, ""),)
+            tables.append(DroppedTable(table.id, table.name.O, parts))
+        change = schema_change.drop_schema(self._database, tables)
+        catalog.drop_database(txn, self._database)
+        self._next_live, self._long = {}, {}
+        self._databases += 1
+        self._database = DatabaseInfo(id=catalog.next_ids(txn), db_name=name(f"d{self._databases}"))
+        catalog.put_database(txn, self._database)
+        return [Told(change)]
+
+
+_INDEX = table_of_the_world(0, 0, True).indexes[0]
+
+
+def with_pieces(table: TableInfo, pieces: Sequence[PartitionDefinition]) -> TableInfo:
+    """The table, cut so."""
+    cut = PartitionInfo(type=PartitionType.HASH, expr="a", definitions=tuple(pieces))
+    return evolve(table, partition=cut)
+
+
+def _pieces_of(table: TableInfo) -> tuple[PartitionDefinition, ...]:
+    return table.partition.definitions if table.partition is not None else ()
+
+
+def _refs(pieces: Sequence[PartitionDefinition]) -> list[Partition]:
+    return [Partition(each.id, each.name.O) for each in pieces]
+
+
+# -- the world -------------------------------------------------------------------------------------
 
 KILLS_A_COMMIT = 0.03
 PAUSES_A_STEP = 0.004

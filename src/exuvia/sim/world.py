@@ -30,11 +30,10 @@ from typing import NamedTuple
 from exuvia.base.errors import Refused
 from exuvia.catalog import meta, writer
 from exuvia.catalog.bootstrap import bootstrap
-from exuvia.catalog.model import DatabaseInfo, name
-from exuvia.catalog.state import STATE_TEXT, SchemaState
+from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, SchemaState, name
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import gc_worker
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.job import ActionCode
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.sim import laws, news, process

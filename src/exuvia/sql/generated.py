@@ -17,8 +17,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.types import Value
 from exuvia.catalog.convert.values import zero_of
-from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
 from exuvia.catalog.table import VirtualStep
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.scope import Field, Scope

@@ -38,8 +38,7 @@ from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.codec.key_batch import sortable
 from exuvia.catalog.codec.key_encoder import NUMBERS, VALUES_BYTES, KeyForm
 from exuvia.catalog.columns import Array, Columns
-from exuvia.catalog.model import ColumnInfo, IndexInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels.summary import (

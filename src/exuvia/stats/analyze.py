@@ -38,10 +38,10 @@ from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.pipeline import task
+from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.summary import ROWS, Summary, limit_of, types_of
 from exuvia.pipeline.settings import Fixed, Variables
-from exuvia.pipeline.spans import cut
 from exuvia.pipeline.spark import Spark, SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task
 from exuvia.pipeline.throttle import Batch

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exuvia.base.types import TypeCode
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID, MYSQL_ID
 from exuvia.kv import keys
 from exuvia.kv.packet import SEQUENCE_BYTES, Span

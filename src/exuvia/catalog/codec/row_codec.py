@@ -30,8 +30,7 @@ from typing import NamedTuple
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert.values import convert, origin_default_of
-from exuvia.catalog.model import ColumnInfo, Layout, LayoutColumn, TableInfo, evolve
-from exuvia.catalog.state import DUTIES
+from exuvia.catalog.model import DUTIES, ColumnInfo, Layout, LayoutColumn, TableInfo, evolve
 
 Row = list[Value]
 Change = Callable[[Value], Value]

@@ -96,8 +96,7 @@ from exuvia.catalog.convert.values import (
     unfilled,
 )
 from exuvia.catalog.convert.values import LENIENT as WITH_ZERO_DATES
-from exuvia.catalog.model import ColumnInfo, IndexColumn, TableInfo, evolve
-from exuvia.catalog.state import DUTIES
+from exuvia.catalog.model import DUTIES, ColumnInfo, IndexColumn, TableInfo, evolve
 
 _CHARACTER_BYTES = 4
 _TIMES = (TypeCode.DATETIME, TypeCode.TIMESTAMP, TypeCode.TIME)

@@ -20,9 +20,8 @@ from exuvia.ddl.actions import (
     truncate,
     view,
 )
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.elements import TABLE_IN_PLACE
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 
 _FILES = (
     check,

@@ -14,15 +14,12 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrBadField, ErrCheckConstraintDupName, ErrConstraintNotFound
-from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import Action, Element, Judged, Step, load
-from exuvia.ddl.actions.paths import add_constraint_path, rows_obey
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import add_constraint_path, rows_obey, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, StepWait
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job, arguments, job_for, raw
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC

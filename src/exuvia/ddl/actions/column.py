@@ -25,12 +25,10 @@ from exuvia.base.mysql_errors import (
     ErrTooManyFields,
     ErrUnsupportedDDLOperation,
 )
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.refusals import computed_from, table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import (
     indexes_in,
@@ -40,7 +38,7 @@ from exuvia.ddl.elements import (
     renumber,
     the_table,
 )
-from exuvia.ddl.job import Job, arguments, job_for, raw
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
     SchemaState.ABSENT,

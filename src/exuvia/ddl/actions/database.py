@@ -10,22 +10,20 @@ and infos stay behind, unreachable, as one range that is emptied later (ddl/gc_w
 """
 
 from exuvia.base.errors import Broken
-from exuvia.catalog.model import DatabaseInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, evolve, name
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import drop_path
-from exuvia.ddl.actions.refusals import (
+from exuvia.ddl.actions.shared import (
     Children,
     children_are_asked_for,
     database_is_missing,
     database_name_is_taken,
     database_to_drop_is_missing,
+    drop_path,
     table_is_referred_to,
 )
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE, ranges_of_database
-from exuvia.ddl.job import Job, arguments, job_for, raw
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

@@ -34,16 +34,26 @@ from exuvia.base.mysql_errors import (
     ErrForeignKeyNoColumnInParent,
     ErrKeyColumnDoesNotExits,
 )
-from exuvia.catalog.model import DatabaseInfo, FkInfo, Name, Referred, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    FkInfo,
+    Name,
+    Referred,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.paths import rows_obey
-from exuvia.ddl.actions.refusals import database_is_missing, table_is_missing, table_name_is_taken
+from exuvia.ddl.actions.shared import (
+    database_is_missing,
+    rows_obey,
+    table_is_missing,
+    table_name_is_taken,
+)
 from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created, table_of
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, ReadSet, StepWait
 from exuvia.ddl.elements import move_table, the_table
-from exuvia.ddl.job import Job, arguments, job_for, raw
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 from exuvia.kv import keys
 
 

@@ -43,17 +43,16 @@ from exuvia.catalog.model import (
     IndexColumn,
     IndexInfo,
     Name,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Judged, Step, load
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import INDEX, TABLE_IN_PLACE, hidden_columns_of, ranges_of_index, the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (

@@ -12,16 +12,15 @@ requires that epoch, and so does `finish_load`, which says that all rows are the
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import SchemaState
 from exuvia.cluster.member import Member
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.foreign_key import with_keys
-from exuvia.ddl.actions.refusals import database_is_missing, table_name_is_taken
+from exuvia.ddl.actions.shared import database_is_missing, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, DROP_TABLE, place_table, table_created
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet, StepWait
 from exuvia.ddl.elements import TABLE, the_table
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import reorg

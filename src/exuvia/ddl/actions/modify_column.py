@@ -55,18 +55,17 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.refusals import computed_from, table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import ranges_of_index, reflag, renumber, stay, the_table
-from exuvia.ddl.job import Job, arguments, job_for, raw
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (

@@ -16,15 +16,13 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnsupportedDDLOperation
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Edit, Step, load
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 SCHEMA_LOCK = {"exuvia_schema_locked": True}
 CACHED = 2  # TiDB's number for a table that is cached

@@ -25,14 +25,19 @@ from exuvia.base.mysql_errors import (
     ErrSameNamePartition,
     ErrUnknownPartition,
 )
-from exuvia.catalog.model import DatabaseInfo, PartitionDefinition, PartitionInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import (
+    DatabaseInfo,
+    PartitionDefinition,
+    PartitionInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
 from exuvia.ddl.action import Action, Element, Publish, Step, load
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent
 from exuvia.ddl.elements import range_of_physical, the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, DELETE_ONLY = SchemaState.WRITE_ONLY, SchemaState.DELETE_ONLY

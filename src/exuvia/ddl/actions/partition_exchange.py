@@ -32,17 +32,16 @@ from exuvia.catalog.model import (
     IndexInfo,
     Layout,
     PartitionDefinition,
+    SchemaState,
     TableInfo,
     evolve,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, JobEvent, ReadSet, StepWait
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC

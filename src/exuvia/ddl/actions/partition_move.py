@@ -28,11 +28,11 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.partition import (
     PARTITION,
@@ -40,11 +40,10 @@ from exuvia.ddl.actions.partition import (
     ranges_of,
     with_partition,
 )
-from exuvia.ddl.actions.refusals import table_is_missing
-from exuvia.ddl.codes import ActionCode
+from exuvia.ddl.actions.shared import table_is_missing
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
 from exuvia.ddl.elements import the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC

@@ -16,12 +16,10 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrDBCreateExists, ErrSnapshotTooOld, ErrTableExists
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.refusals import database_is_missing, database_name_is_taken
+from exuvia.ddl.actions.shared import database_is_missing, database_name_is_taken
 from exuvia.ddl.actions.table import own_name
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import (
     DATABASE_IN_PLACE,
@@ -29,7 +27,7 @@ from exuvia.ddl.elements import (
     ranges_of_database,
     ranges_of_table,
 )
-from exuvia.ddl.job import Job, arguments, job_for, timestamp_text
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for, timestamp_text
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

@@ -13,13 +13,11 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable, ErrTableExists
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, name
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

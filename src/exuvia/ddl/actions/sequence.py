@@ -9,17 +9,14 @@ RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/a
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
-from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, SequenceInfo, TableInfo, evolve
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import drop_path
-from exuvia.ddl.actions.refusals import database_is_missing
+from exuvia.ddl.actions.shared import database_is_missing, drop_path
 from exuvia.ddl.actions.table import own_name, table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE, the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

@@ -16,23 +16,29 @@ import msgspec
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexColumn, IndexInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    IndexColumn,
+    IndexInfo,
+    SchemaState,
+    TableInfo,
+    evolve,
+)
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import drop_path
-from exuvia.ddl.actions.refusals import (
+from exuvia.ddl.actions.shared import (
     Children,
     children_are_asked_for,
     database_is_missing,
+    drop_path,
     table_is_referred_to,
     table_name_is_taken,
     table_to_drop_is_missing,
 )
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import TABLE, TABLE_IN_PLACE, ranges_of_table, the_table
-from exuvia.ddl.job import Job, arguments, job_for
+from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

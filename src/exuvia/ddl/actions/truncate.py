@@ -13,20 +13,18 @@ the old id can be brought back under another name while they are kept (recover.p
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrInfoSchemaChanged
 from exuvia.catalog.meta import closing, opened
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.actions.refusals import (
+from exuvia.ddl.actions.shared import (
     Children,
     children_are_asked_for,
     table_is_missing,
     truncated_table_is_referred_to,
 )
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, ranges_of_table, the_table
-from exuvia.ddl.job import Job, job_for
+from exuvia.ddl.job import ActionCode, Job, job_for
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 

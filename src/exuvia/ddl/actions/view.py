@@ -11,16 +11,13 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
-from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.paths import drop_path
-from exuvia.ddl.actions.refusals import database_is_missing, table_to_drop_is_missing
+from exuvia.ddl.actions.shared import database_is_missing, drop_path, table_to_drop_is_missing
 from exuvia.ddl.actions.table import own_name, table_of
-from exuvia.ddl.codes import ActionCode
 from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE, the_table
-from exuvia.ddl.job import Job, job_for
+from exuvia.ddl.job import ActionCode, Job, job_for
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 

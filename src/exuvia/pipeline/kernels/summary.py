@@ -29,8 +29,8 @@ from exuvia.catalog.columns import Array, Columns, Packed, Vector, joined, packe
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import Snapshot, Span
 from exuvia.kv.store import Store
+from exuvia.pipeline.checkpoint import SpanSet
 from exuvia.pipeline.kernels.entries import CHUNK_ROWS, fresh_snapshot
-from exuvia.pipeline.spans import SpanSet
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from exuvia.pipeline.throttle import Batch, Steps
 

@@ -37,10 +37,10 @@ from exuvia.catalog.table import Table
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.reorg import TableRule
 from exuvia.pipeline.settings import Fixed
-from exuvia.pipeline.spans import cut
 from exuvia.pipeline.task import Outcome, Task, TaskOrder, order_for
 from exuvia.pipeline.verify.judge import MOST_FAULTS, Fault, FaultJudge
 from exuvia.pipeline.verify.rules import refusal_of

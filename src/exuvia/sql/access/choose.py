@@ -34,8 +34,7 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import ErrKeyDoesNotExist
 from exuvia.base.types import Flag
-from exuvia.catalog.model import IndexColumn, IndexInfo, TableInfo, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import IndexColumn, IndexInfo, SchemaState, TableInfo, name
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.access.paths import (

@@ -21,8 +21,7 @@ from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrKeyDoesNotExist, ErrNoDB, ErrNotSupportedYet
 from exuvia.catalog import meta
 from exuvia.catalog.autoid import random_column
-from exuvia.catalog.model import FkInfo, IndexInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import FkInfo, IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.cluster import member, owner
 from exuvia.ddl import queue
@@ -182,7 +181,7 @@ def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
 
 
 def _checksums(session: SessionApi, part: Table) -> list[tuple[int, int, int]]:
-    from exuvia.pipeline.spans import cut  # brings pyarrow: only for who asks for it
+    from exuvia.pipeline.checkpoint import cut  # brings pyarrow: only for who asks for it
     from exuvia.pipeline.task import Outcome, Task, order_for
     from exuvia.pipeline.verify.compare import done_here
 

@@ -19,9 +19,9 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    SchemaState,
     TableInfo,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.kv import keys
 from exuvia.sql.access.choose import shown_indexes
 from exuvia.sql.bind.scope import column_in

@@ -37,8 +37,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import INTEGER_BITS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.convert.type_change import ChangeKind, is_string, kind_of
-from exuvia.catalog.model import ColumnInfo, PartitionType, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, PartitionType, SchemaState, TableInfo, evolve, name
 from exuvia.ddl import requests
 from exuvia.ddl.actions.modify_column import Modification, indexes_with
 from exuvia.ddl.elements import indexes_on_only

@@ -10,8 +10,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
     ErrWrongNameForIndex,
 )
-from exuvia.catalog.model import IndexInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job
 from exuvia.sql.generated import STRICT

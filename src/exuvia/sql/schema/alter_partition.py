@@ -41,8 +41,7 @@ from exuvia.catalog.model import (
 from exuvia.ddl import requests
 from exuvia.ddl.actions.partition_exchange import Exchanging, tables_differ
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.sql.access.partitions import MOVER, Route, cut_of
 from exuvia.sql.nodes import PartitionChange
 from exuvia.sql.schema.change import AlterContext

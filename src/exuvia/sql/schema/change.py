@@ -45,8 +45,7 @@ from exuvia.base.mysql_errors import (
     MySQLError,
 )
 from exuvia.base.types import packed_moment
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.catalog.table import Table
 from exuvia.ddl.job import Job

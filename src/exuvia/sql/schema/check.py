@@ -39,11 +39,11 @@ from exuvia.catalog.model import (
     ConstraintInfo,
     FkInfo,
     ReferOption,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job

@@ -33,11 +33,11 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     IndexInfo,
     PartitionInfo,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.ddl import requests
 from exuvia.ddl.actions.table import placed
 from exuvia.ddl.job import Job

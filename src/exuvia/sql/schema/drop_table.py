@@ -27,8 +27,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
 )
 from exuvia.catalog import meta
-from exuvia.catalog.model import DatabaseInfo, TableInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import queue, requests
 from exuvia.ddl.actions import kind_of

@@ -55,11 +55,11 @@ from exuvia.catalog.model import (
     IndexInfo,
     Name,
     ReferOption,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl import requests

@@ -19,8 +19,7 @@ from exuvia.base.types import Family, Value
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.columns import Vector
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter
-from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.ddl.action import Judged

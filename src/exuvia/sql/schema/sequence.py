@@ -20,8 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
 )
 from exuvia.catalog.autoid import base_of
-from exuvia.catalog.model import DatabaseInfo, SequenceInfo, TableInfo, evolve, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import DatabaseInfo, SchemaState, SequenceInfo, TableInfo, evolve, name
 from exuvia.ddl import requests
 from exuvia.sql.nodes import AlterSequence, CreateSequence, DropTable
 from exuvia.sql.schema.change import Change, Existence, JobRequest, SchemaReader, of_job, unneeded

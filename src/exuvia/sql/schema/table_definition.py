@@ -18,11 +18,11 @@ from exuvia.catalog.model import (
     DatabaseInfo,
     IndexColumn,
     IndexInfo,
+    SchemaState,
     TableInfo,
     evolve,
     name,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.sql.charsets import resolve
 from exuvia.sql.nodes import ColumnDefinition, CreateTable, IndexDefinition, IndexPart

@@ -40,8 +40,7 @@ from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, TableInfo, evolve
 from exuvia.ddl import requests
 from exuvia.ddl.actions.options import CACHED
-from exuvia.ddl.codes import ActionCode
-from exuvia.ddl.job import Job
+from exuvia.ddl.job import ActionCode, Job
 from exuvia.kv import keys
 from exuvia.sql.charsets import COLLATIONS, charset_named, collation_named, resolve
 from exuvia.sql.nodes import ColumnDefinition, ConvertCharset, TableOptions

@@ -27,8 +27,15 @@ from exuvia.base.mysql_errors import (
     ErrWrongTableName,
     MySQLError,
 )
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, Definer, TableInfo, ViewInfo, name
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import (
+    ColumnInfo,
+    DatabaseInfo,
+    Definer,
+    SchemaState,
+    TableInfo,
+    ViewInfo,
+    name,
+)
 from exuvia.catalog.system_tables import is_system
 from exuvia.ddl import requests
 from exuvia.ddl.job import Job

@@ -38,8 +38,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.collation import sort_key
 from exuvia.catalog.convert.values import to_text
-from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.sql import planner
 from exuvia.sql.access.single_table import ROW_ID

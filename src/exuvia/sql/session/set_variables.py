@@ -32,7 +32,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.catalog.convert import values
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Setting
+from exuvia.catalog.sysvar.definition import Setting, check
 from exuvia.ddl import queue
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.charsets import CHARSETS, charset_named, collation_named, resolve
@@ -123,7 +123,7 @@ def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None
     name = variables.canonical(item.name)
     if name in _BETWEEN_JOBS:
         found = variables.find(name)
-        wanted = found.default if item.value is None else variables.check(found, value).text
+        wanted = found.default if item.value is None else check(found, value).text
         if wanted != variables.get_global(txn, name):
             queue.require_none(txn)
 

@@ -14,11 +14,11 @@ from exuvia.catalog.model import (
     PartitionDefinition,
     PartitionInfo,
     PartitionType,
+    SchemaState,
     SequenceInfo,
     TableInfo,
     ViewInfo,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.ddl.actions.options import SCHEMA_LOCK
 from exuvia.sql.charsets import CHARSETS
 from exuvia.sql.information_schema.tables import ALGORITHMS, SECURITIES, description, shown_keys

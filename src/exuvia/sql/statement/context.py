@@ -28,8 +28,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import ColumnInfo
-from exuvia.catalog.state import SchemaState
+from exuvia.catalog.model import ColumnInfo, SchemaState
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone

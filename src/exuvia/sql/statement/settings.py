@@ -14,7 +14,7 @@ from exuvia.base.limits import ENTRY_BYTES
 from exuvia.base.mysql_errors import ErrUnsupportedIsolationLevel
 from exuvia.catalog.autoid import EVERY, Spacing
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import Setting
+from exuvia.catalog.sysvar.definition import Setting, check
 from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
@@ -85,7 +85,7 @@ class SessionSettings:
 
         Raises 1193, 1229, 1231 ..."""
         found = variables.find_settable(name, False)
-        checked = variables.check(found, value)
+        checked = check(found, value)
         warning = self.judge(found.name, checked.text) or checked.warning
         self._texts[found.name] = checked.text
         self._refresh()

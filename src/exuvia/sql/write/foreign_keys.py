@@ -39,10 +39,10 @@ from exuvia.catalog.model import (
     IndexInfo,
     ReferOption,
     Referred,
+    SchemaState,
     TableInfo,
     evolve,
 )
-from exuvia.catalog.state import SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.keys import HANDLE_AT

@@ -52,8 +52,7 @@ from exuvia.base.mysql_errors import (
     ErrRowIsReferenced2,
 )
 from exuvia.catalog import reader, writer
-from exuvia.catalog.model import PartitionInfo, ReferOption
-from exuvia.catalog.state import DUTIES, SchemaState
+from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction

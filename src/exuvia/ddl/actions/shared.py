@@ -1,6 +1,6 @@
-"""Refusals that several actions share; those of one action stand beside it.
+"""What several actions share: paths and refusals. Those of one action stand beside it.
 
-Each takes (job, snapshot) and returns MySQL's error, or None. They are judged in the job's first
+A refusal takes (job, snapshot) and returns MySQL's error, or None. It is judged in the job's first
 step: the statement's own check is older by a queue. Who refers to the tables that a DROP or a
 TRUNCATE takes away may have come since; from the first step on nobody can, for who makes a child
 involves its parent, and waits for this job.
@@ -21,11 +21,50 @@ from exuvia.base.mysql_errors import (
     ErrTableExists,
     ErrTruncateIllegalForeignKey,
 )
-from exuvia.catalog.model import ColumnInfo, TableInfo
-from exuvia.catalog.state import SchemaState
-from exuvia.ddl.decision import CatalogSnapshot, Referrer
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo
+from exuvia.ddl.action import After, Edit, Leave, Publish, Step
+from exuvia.ddl.decision import CatalogSnapshot, Referrer, StepWait
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import Job, arguments
+from exuvia.pipeline import reorg
+
+ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
+WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
+WRITE_REORG = SchemaState.WRITE_REORG
+
+
+def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tuple[Step, ...]:
+    """DROP of what has a name of its own: no client finds it from the first step on, whoever has
+    it may finish, and with the last one it is gone."""
+    return (
+        Step(PUBLIC, WRITE_ONLY),
+        Step(WRITE_ONLY, DELETE_ONLY),
+        Step(DELETE_ONLY, ABSENT, leaves=leaves, event=event),
+    )
+
+
+def add_constraint_path(place: Edit, judge: After) -> tuple[Step, ...]:
+    """ADD of a rule for rows: who writes obeys it before the rows that stand are judged."""
+    return (
+        Step(ABSENT, WRITE_ONLY, edit=place),
+        Step(WRITE_ONLY, WRITE_REORG),
+        Step(WRITE_REORG, PUBLIC, after=judge),
+    )
+
+
+def rows_obey(
+    job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
+) -> Refused | StepWait | None:
+    """Whether the rows that stand obey the job's rule, of that kind (pipeline/verify/rules.py)."""
+    if snapshot.failure is not None:
+        return snapshot.failure
+    if snapshot.table_is_empty or snapshot.filled or not is_asked:
+        return None
+    (element,) = job.exuvia_elements
+    return StepWait("", reorg.check_rows(kind, element))
+
+
+# -- refusals --------------------------------------------------------------------------------------
 
 
 def database_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
