@@ -137,9 +137,14 @@ _COUNTS: dict[str, Sequence[int]] = {
 
 def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], FieldType]:
     argument = arguments[0]
+    kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
     if name in ("sum", "avg"):
         number = casts.to_number(argument)
-        return (number,), _sum_type(number.type, name)
+        if types.family_of(number.type) is Family.FLOAT:
+            return (number,), types.DOUBLE
+        precision, scale = types.precision_of(number.type)
+        more = (22, 0) if name == "sum" else (types.DIVISION_DIGITS, types.DIVISION_DIGITS)
+        return (number,), types.decimal(precision + more[0], scale + more[1])
     if name in _DEVIATION:
         return (casts.to_double(argument),), types.DOUBLE
     if name.startswith("bit_"):
@@ -149,33 +154,17 @@ def _converted(name: str, arguments: list[Expr]) -> tuple[tuple[Expr, ...], Fiel
     if name.startswith("json_"):
         return tuple(arguments), types.JSON
     if name == "approx_percentile":
-        return tuple(arguments), _percentile_type(arguments)
-    kind = evolve(argument.type, Flag=argument.type.Flag & ~(1 | 2 | 4 | 8 | 512))
+        share = arguments[1]
+        if not isinstance(share, Constant) or not isinstance(share.value, int):
+            raise ErrWrongArguments("APPROX_PERCENTILE")
+        if not 1 <= share.value <= 100:
+            text = f"Percentage value {share.value} is out of range [1, 100]"
+            raise ErrDataOutOfRange.with_text(text)
+        return tuple(arguments), kind
     if name in ("min", "max") and kind.Tp in (TypeCode.ENUM, TypeCode.SET):
-        text = casts.to_text(argument)
-        return (text,), text.type
+        printed = casts.to_text(argument)
+        return (printed,), printed.type
     return (argument,), kind
-
-
-def _percentile_type(arguments: list[Expr]) -> FieldType:
-    """The type of the values; 1210 for a share that is no constant of 1 to 100."""
-    share = arguments[1]
-    if not isinstance(share, Constant) or not isinstance(share.value, int):
-        raise ErrWrongArguments("APPROX_PERCENTILE")
-    if not 1 <= share.value <= 100:
-        text = f"Percentage value {share.value} is out of range [1, 100]"
-        raise ErrDataOutOfRange.with_text(text)
-    return evolve(arguments[0].type, Flag=arguments[0].type.Flag & ~(1 | 2 | 4 | 8 | 512))
-
-
-def _sum_type(kind: FieldType, name: str) -> FieldType:
-    family = types.family_of(kind)
-    if family is Family.FLOAT:
-        return types.DOUBLE
-    precision, scale = types.precision_of(kind)
-    if name == "sum":
-        return types.decimal(precision + 22, scale)
-    return types.decimal(precision + types.DIVISION_DIGITS, scale + types.DIVISION_DIGITS)
 
 
 def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
@@ -252,39 +241,37 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         for key in (order.expressions if order else ())
     )
     partition = tuple(scope.bind(each) for each in over.args.get("partition_by") or ())
-    function, arguments, kind, distinct = _window_call(name, call, scope)
+    if name in AGGREGATES:
+        found = bound_aggregate(name, call.expressions, scope, within_window=True)
+        name, arguments, distinct = found.function, found.arguments, found.distinct
+        kind = found.type
+    elif name not in RANKINGS:
+        raise ErrNotSupportedYet(f"{name} OVER")
+    else:
+        least, most = RANKINGS[name]
+        given = [scope.bind(each) for each in call.expressions]
+        if not least <= len(given) <= most:
+            raise ErrWrongParamcountToNativeFct(name)
+        distinct = False
+        if name in ("percent_rank", "cume_dist"):
+            kind, given = types.DOUBLE, []
+        elif name in ("row_number", "rank", "dense_rank", "ntile"):
+            kind = types.integer(21, name == "ntile")
+        else:
+            kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
+            if len(given) == 3:
+                given[2] = casts.cast(given[2], kind)
+        arguments = tuple(given)
     return Windowed(
         type=kind,
         coercibility=COERCIBLE,
-        function=function,
+        function=name,
         arguments=arguments,
         partition=partition,
         order=keys,
         frame=_frame(over.args.get("spec")),
         distinct=distinct,
     )
-
-
-def _window_call(
-    name: str, call: exp.Expression, scope: Scope
-) -> tuple[str, tuple[Expr, ...], FieldType, bool]:
-    if name in AGGREGATES:
-        found = bound_aggregate(name, call.expressions, scope, within_window=True)
-        return found.function, found.arguments, found.type, found.distinct
-    if name not in RANKINGS:
-        raise ErrNotSupportedYet(f"{name} OVER")
-    least, most = RANKINGS[name]
-    given = [scope.bind(each) for each in call.expressions]
-    if not least <= len(given) <= most:
-        raise ErrWrongParamcountToNativeFct(name)
-    if name in ("percent_rank", "cume_dist"):
-        return name, (), types.DOUBLE, False
-    if name in ("row_number", "rank", "dense_rank", "ntile"):
-        return name, tuple(given), types.integer(21, name == "ntile"), False
-    kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
-    if len(given) == 3:
-        given[2] = casts.cast(given[2], kind)
-    return name, tuple(given), kind, False
 
 
 def _frame(spec: exp.Expression | None) -> str:

@@ -151,9 +151,9 @@ def revoke(cursor: TokenCursor) -> Node:
 
 
 def _privileges(cursor: TokenCursor, end: str) -> tuple[tuple[str, ...], OnColumns]:
-    found = cursor.listed(lambda: _privilege(cursor, end))
-    whole = tuple(name for name, columns in found if not columns)
-    return whole, tuple((name, columns) for name, columns in found if columns)
+    privileges = cursor.listed(lambda: _privilege(cursor, end))
+    whole = tuple(name for name, columns in privileges if not columns)
+    return whole, tuple((name, columns) for name, columns in privileges if columns)
 
 
 def _privilege(cursor: TokenCursor, end: str) -> tuple[str, tuple[str, ...]]:
@@ -167,8 +167,8 @@ def _privilege(cursor: TokenCursor, end: str) -> tuple[str, tuple[str, ...]]:
         words.append(cursor.take().text.upper())
     if not words:
         raise cursor.error()
-    found = " ".join(words)
-    return "ALL" if found == "ALL PRIVILEGES" else found, columns
+    name = " ".join(words)
+    return "ALL" if name == "ALL PRIVILEGES" else name, columns
 
 
 # -- roles -----------------------------------------------------------------------------------------

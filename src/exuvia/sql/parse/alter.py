@@ -99,8 +99,8 @@ def partition_change(cursor: TokenCursor, kind: str) -> Spec:
 def _added(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     if cursor.accept("PARTITIONS"):
         return PartitionChange(kind=kind, number=cursor.integer(), unless=unless)
-    found = definitions_of(cursor) if cursor.at("(") else ()
-    return PartitionChange(kind=kind, definitions=found, unless=unless)
+    definitions = definitions_of(cursor) if cursor.at("(") else ()
+    return PartitionChange(kind=kind, definitions=definitions, unless=unless)
 
 
 def _named(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
@@ -120,8 +120,8 @@ def _exchanged(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
 
 def _reorganized(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
     names = () if cursor.at("INTO") or cursor.done else cursor.listed(cursor.name)
-    found = definitions_of(cursor) if cursor.accept("INTO") else ()
-    return PartitionChange(kind=kind, names=names, definitions=found)
+    definitions = definitions_of(cursor) if cursor.accept("INTO") else ()
+    return PartitionChange(kind=kind, names=names, definitions=definitions)
 
 
 def _coalesced(cursor: TokenCursor, kind: str, unless: bool) -> Spec:
@@ -242,8 +242,8 @@ def _spec(cursor: TokenCursor) -> list[Spec]:
     reader = _SPECS.get(cursor.peek())
     if reader is not None:
         cursor.take()
-        found = reader(cursor)
-        return found if isinstance(found, list) else [found]
+        specs = reader(cursor)
+        return specs if isinstance(specs, list) else [specs]
     return one_by_one(cursor)
 
 
@@ -268,16 +268,16 @@ def _add(cursor: TokenCursor) -> Spec | list[Spec]:
     cursor.accept("COLUMN")
     absent = cursor.accept("IF", "NOT", "EXISTS")
     if cursor.accept("("):
-        found: list[Spec] = []
+        specs: list[Spec] = []
         for item in cursor.listed(lambda: definition(cursor)):
             if isinstance(item, ColumnDefinition):
-                found.append(AddColumn(item, None, absent))
+                specs.append(AddColumn(item, None, absent))
             elif isinstance(item, IndexDefinition):
-                found.append(AddIndex(item))
+                specs.append(AddIndex(item))
             else:
                 raise cursor.error()
         cursor.expect(")")
-        return found
+        return specs
     return AddColumn(column(cursor), _position(cursor), absent)
 
 
@@ -360,8 +360,8 @@ def _rename(cursor: TokenCursor) -> Spec:
         new = cursor.checked_name()
         return RenameColumn(old, new) if word == "COLUMN" else RenameIndex(old, new)
     cursor.accept_any("TO", "AS", "=")
-    found = cursor.table()
-    return RenameTo(TableName(found.name, found.db))
+    table = cursor.table()
+    return RenameTo(TableName(table.name, table.db))
 
 
 def _convert(cursor: TokenCursor) -> Spec:

@@ -283,21 +283,22 @@ def reference(cursor: TokenCursor) -> Reference:
         event = cursor.accept_any("DELETE", "UPDATE")
         if not event:
             raise cursor.error()
-        actions[event] = _reference_action(cursor)
+        for action in _REFERENCE_ACTIONS:
+            if cursor.accept(*action):
+                actions[event] = " ".join(action)
+                break
+        else:
+            raise cursor.error()
     return Reference(table, columns, actions.get("DELETE"), actions.get("UPDATE"))
 
 
-def _reference_action(cursor: TokenCursor) -> str:
-    for action in (
-        ("SET", "NULL"),
-        ("SET", "DEFAULT"),
-        ("NO", "ACTION"),
-        ("CASCADE",),
-        ("RESTRICT",),
-    ):
-        if cursor.accept(*action):
-            return " ".join(action)
-    raise cursor.error()
+_REFERENCE_ACTIONS = (
+    ("SET", "NULL"),
+    ("SET", "DEFAULT"),
+    ("NO", "ACTION"),
+    ("CASCADE",),
+    ("RESTRICT",),
+)
 
 
 def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
@@ -311,6 +312,7 @@ def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
 # -- indexes ---------------------------------------------------------------------------------------
 
 INDEX_HEADS = frozenset(("INDEX", "KEY", "UNIQUE", "PRIMARY", "PRIMARY KEY", "FULLTEXT", "SPATIAL"))
+_VISIBILITY = ("VISIBLE", "INVISIBLE", "IGNORED", "NOT")
 
 
 def index(cursor: TokenCursor, constraint: str | None = None) -> IndexDefinition:
@@ -336,8 +338,27 @@ def index_tail(cursor: TokenCursor, kind: str, name: str | None) -> IndexDefinit
     cursor.expect("(")
     parts = cursor.listed(lambda: index_part(cursor))
     cursor.expect(")")
-    while _index_option(cursor, facts):
-        pass
+    while True:
+        if cursor.at("USING"):
+            facts["using"] = _using(cursor)
+        elif cursor.accept("COMMENT"):
+            facts["comment"] = cursor.string()
+        elif cursor.at_any(_VISIBILITY) and not cursor.at("NOT", "NULL"):
+            shown = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
+            if not shown:
+                cursor.take()
+            facts["invisible"] = not shown
+        elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
+            facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
+        elif cursor.accept("KEY_BLOCK_SIZE"):
+            cursor.accept("=")
+            cursor.integer()
+        elif cursor.accept("WITH", "PARSER"):
+            cursor.name()
+        elif cursor.accept("GLOBAL"):
+            facts["is_global"] = True
+        elif not cursor.accept("LOCAL"):
+            break
     return IndexDefinition(kind=kind, parts=parts, name=name, **facts)  # type: ignore[arg-type]
 
 
@@ -345,30 +366,6 @@ def _using(cursor: TokenCursor) -> str | None:
     if cursor.accept("USING") or cursor.accept("TYPE"):
         return cursor.name().upper()
     return None
-
-
-def _index_option(cursor: TokenCursor, facts: dict[str, object]) -> bool:
-    if cursor.at("USING"):
-        facts["using"] = _using(cursor)
-    elif cursor.accept("COMMENT"):
-        facts["comment"] = cursor.string()
-    elif cursor.at_any(("VISIBLE", "INVISIBLE", "IGNORED", "NOT")) and not cursor.at("NOT", "NULL"):
-        shown = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
-        if not shown:
-            cursor.take()
-        facts["invisible"] = not shown
-    elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
-        facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
-    elif cursor.accept("KEY_BLOCK_SIZE"):
-        cursor.accept("=")
-        cursor.integer()
-    elif cursor.accept("WITH", "PARSER"):
-        cursor.name()
-    elif cursor.accept("GLOBAL"):
-        facts["is_global"] = True
-    elif not cursor.accept("LOCAL"):
-        return False
-    return True
 
 
 def index_part(cursor: TokenCursor) -> IndexPart:

@@ -21,6 +21,7 @@ from exuvia.sql.nodes import (
     ForeignKey,
     IndexDefinition,
     IntervalWritten,
+    Node,
     Partitioning,
     PartitionWritten,
     TableName,
@@ -131,17 +132,17 @@ def _names(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
     if cursor.accept(")"):
         return ()
-    found = cursor.listed(cursor.name)
+    names = cursor.listed(cursor.name)
     cursor.expect(")")
-    return found
+    return names
 
 
 def definitions_of(cursor: TokenCursor) -> tuple[PartitionWritten, ...]:
     """(PARTITION p .., PARTITION q ..)."""
     cursor.expect("(")
-    found = cursor.listed(lambda: _definition(cursor))
+    definitions = cursor.listed(lambda: _definition(cursor))
     cursor.expect(")")
-    return found
+    return definitions
 
 
 def _definition(cursor: TokenCursor) -> PartitionWritten:
@@ -167,7 +168,21 @@ def _definition(cursor: TokenCursor) -> PartitionWritten:
         raise ErrPartitionWrongValues("SYSTEM_TIME", "HISTORY")
     elif cursor.accept("DEFAULT"):
         in_values = ((exp.Var(this=DEFAULT),),)
-    comment = _options(cursor)
+    comment = ""
+    while True:
+        if cursor.accept("COMMENT"):
+            cursor.accept("=")
+            comment = cursor.string()
+        elif cursor.at_any(_WORD_OPTIONS):
+            cursor.take()
+            cursor.accept_any("DIRECTORY", "ENGINE", "POLICY")
+            cursor.accept("=")
+            token = cursor.take()
+            if token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+                cursor.position -= 1
+                raise cursor.error()
+        else:
+            break
     if cursor.at("(", "SUBPARTITION"):
         cursor.skip_parentheses()
     return PartitionWritten(name=name, less_than=less_than, in_values=in_values, comment=comment)
@@ -186,9 +201,9 @@ def _row(cursor: TokenCursor) -> tuple[Tree, ...]:
         return (exp.Var(this=DEFAULT),)
     if cursor.at("(") and _is_row(cursor):
         cursor.expect("(")
-        found = cursor.listed(lambda: _bound(cursor))
+        values = cursor.listed(lambda: _bound(cursor))
         cursor.expect(")")
-        return found
+        return values
     if cursor.at("MAXVALUE"):
         raise cursor.error()
     return (cursor.expression(","),)
@@ -205,30 +220,20 @@ def _is_row(cursor: TokenCursor) -> bool:
     return ends
 
 
-def _options(cursor: TokenCursor) -> str:
-    comment = ""
-    while True:
-        if cursor.accept("COMMENT"):
-            cursor.accept("=")
-            comment = cursor.string()
-        elif cursor.at_any(_WORD_OPTIONS):
-            cursor.take()
-            cursor.accept_any("DIRECTORY", "ENGINE", "POLICY")
-            cursor.accept("=")
-            token = cursor.take()
-            if token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
-                cursor.position -= 1
-                raise cursor.error()
-        else:
-            return comment
-
-
 # -- create table ----------------------------------------------------------------------------------
 
 
 def if_not_exists(cursor: TokenCursor) -> bool:
     """[IF NOT EXISTS]."""
     return cursor.accept("IF", "NOT", "EXISTS")
+
+
+_ITEMS: dict[type[Node], str] = {
+    ColumnDefinition: "columns",
+    IndexDefinition: "indexes",
+    ForeignKey: "foreign_keys",
+    CheckConstraint: "checks",
+}
 
 
 def create_table(cursor: TokenCursor, temporary: bool) -> CreateTable:
@@ -248,7 +253,12 @@ def create_table(cursor: TokenCursor, temporary: bool) -> CreateTable:
         cursor.expect(")")
         return CreateTable(**facts)  # type: ignore[arg-type]
     if cursor.at("(") and cursor.peek(1) not in ("SELECT", "WITH", "TABLE", "VALUES"):
-        facts |= _definitions(cursor)
+        items: dict[type, list[Node]] = {kind: [] for kind in _ITEMS}
+        cursor.expect("(")
+        for item in cursor.listed(lambda: definition(cursor)):
+            items[type(item)].append(item)
+        cursor.expect(")")
+        facts |= {word: tuple(items[kind]) for kind, word in _ITEMS.items()}
     facts["options"] = table_options(cursor)
     if cursor.at("PARTITION", "BY"):
         facts["partitioning"] = partitioning(cursor)
@@ -278,33 +288,6 @@ def query_rest(cursor: TokenCursor) -> exp.Query:
         raise cursor.error()
     remember_source(tree, QueryText(cursor.text, tokens))
     return tree
-
-
-def _definitions(cursor: TokenCursor) -> dict[str, object]:
-    columns: list[ColumnDefinition] = []
-    indexes: list[IndexDefinition] = []
-    keys: list[ForeignKey] = []
-    checks: list[CheckConstraint] = []
-    cursor.expect("(")
-    while True:
-        found = definition(cursor)
-        if isinstance(found, ColumnDefinition):
-            columns.append(found)
-        elif isinstance(found, IndexDefinition):
-            indexes.append(found)
-        elif isinstance(found, ForeignKey):
-            keys.append(found)
-        else:
-            checks.append(found)
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return {
-        "columns": tuple(columns),
-        "indexes": tuple(indexes),
-        "foreign_keys": tuple(keys),
-        "checks": tuple(checks),
-    }
 
 
 def definition(

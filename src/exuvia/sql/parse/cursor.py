@@ -130,10 +130,10 @@ class TokenCursor:
 
     def checked_name(self) -> str:
         """A name for something new: at most 64 characters (1059)."""
-        found = self.name()
-        if len(found) > IDENTIFIER_CHARS:
-            raise ErrTooLongIdent(found)
-        return found
+        name = self.name()
+        if len(name) > IDENTIFIER_CHARS:
+            raise ErrTooLongIdent(name)
+        return name
 
     def table(self) -> TableName:
         """`[db.]name`."""
@@ -155,25 +155,25 @@ class TokenCursor:
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
             raise self.error()
-        found = whole(token.text)
-        if found >= 1 << 64:
+        number = whole(token.text)
+        if number >= 1 << 64:
             raise self.error()
         self.position += 1
-        return found
+        return number
 
     def names(self) -> tuple[str, ...]:
         """`(a, b, ...)`."""
         self.expect("(")
-        found = self.listed(self.name)
+        names = self.listed(self.name)
         self.expect(")")
-        return found
+        return names
 
     def listed(self, one: Callable[[], Parsed]) -> tuple[Parsed, ...]:
         """One or more, separated by commas."""
-        found = [one()]
+        items = [one()]
         while self.accept(","):
-            found.append(one())
-        return tuple(found)
+            items.append(one())
+        return tuple(items)
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -192,10 +192,10 @@ class TokenCursor:
 
     def expression(self, *words: str) -> exp.Expression:
         """An expression up to one of the words."""
-        found = self.until(*words)
-        if not found:
+        tokens = self.until(*words)
+        if not tokens:
             raise self.error()
-        return read_expression(self.text, found)
+        return read_expression(self.text, tokens)
 
     def parenthesised(self) -> tuple[exp.Expression, str]:
         """`(expression)`: its tree and its text without the parentheses."""
@@ -219,6 +219,6 @@ class TokenCursor:
         """The remaining text; the cursor is then at the end."""
         if self.done:
             return ""
-        found = self.text[self.tokens[self.position].start : self.tokens[-1].end + 1]
+        text = self.text[self.tokens[self.position].start : self.tokens[-1].end + 1]
         self.position = len(self.tokens)
-        return found
+        return text

@@ -70,10 +70,10 @@ def create_view(cursor: TokenCursor, replace: bool) -> CreateView:
 
 
 def _one_of(cursor: TokenCursor, *words: str) -> str:
-    found = cursor.accept_any(*words)
-    if not found:
+    word = cursor.accept_any(*words)
+    if not word:
         raise cursor.error()
-    return found
+    return word
 
 
 def _check_option(cursor: TokenCursor) -> str:
@@ -121,7 +121,7 @@ _BARE = ("NOMINVALUE", "NOMAXVALUE", "NOCACHE", "NOCYCLE", "CYCLE")
 
 
 def _options(cursor: TokenCursor) -> tuple[Options, str | None]:
-    found: list[tuple[str, int | None]] = []
+    options: list[tuple[str, int | None]] = []
     comment = None
     while not cursor.done:
         word = cursor.peek()
@@ -130,24 +130,24 @@ def _options(cursor: TokenCursor) -> tuple[Options, str | None]:
             name, joint = _NUMBERED[word]
             if not (joint and cursor.accept(joint)):
                 cursor.accept("=")
-            found.append((name, _signed(cursor)))
+            options.append((name, _signed(cursor)))
         elif word == "RESTART":
             cursor.take()
             follows = cursor.accept("WITH") or cursor.accept("=")
             has_value = follows or cursor.at("-") or cursor.peek()[:1].isdigit()
-            found.append(("restart", _signed(cursor) if has_value else None))
+            options.append(("restart", _signed(cursor) if has_value else None))
         elif word in _BARE:
             cursor.take()
-            found.append((word.lower(), None))
+            options.append((word.lower(), None))
         elif word == "NO" and cursor.peek(1) in ("MINVALUE", "MAXVALUE", "CACHE", "CYCLE"):
             cursor.take()
-            found.append((f"no{cursor.take().text.lower()}", None))
+            options.append((f"no{cursor.take().text.lower()}", None))
         else:
             others = table_options(cursor)
             if not others:
                 raise cursor.error()
             comment = others.get("comment", comment)
-    return tuple(found), comment
+    return tuple(options), comment
 
 
 def _signed(cursor: TokenCursor) -> int:
@@ -191,14 +191,14 @@ def create(cursor: TokenCursor) -> Node:
         using = cursor.name().upper() if cursor.accept("USING") or cursor.accept("TYPE") else None
         cursor.expect("ON")
         table = cursor.table()
-        found = index_tail(cursor, head.lower() or "index", name)
+        index = index_tail(cursor, head.lower() or "index", name)
         while cursor.accept_any("ALGORITHM", "LOCK"):
             cursor.accept("=")
             cursor.take()
-        if using and not found.using:
-            fields = {key: getattr(found, key) for key in found.__struct_fields__}
-            found = IndexDefinition(**{**fields, "using": using})
-        return CreateIndex(table, found, absent)
+        if using and not index.using:
+            fields = {key: getattr(index, key) for key in index.__struct_fields__}
+            index = IndexDefinition(**{**fields, "using": using})
+        return CreateIndex(table, index, absent)
     if cursor.accept("USER"):
         return create_user(cursor)
     if cursor.accept("ROLE"):

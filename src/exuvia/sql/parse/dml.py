@@ -318,7 +318,7 @@ def _cut(cursor: TokenCursor, word: str) -> dict[str, str]:
     elif word == "DELETE":
         before = of.until("FROM")
         of.accept("FROM")
-        if not any(each.text.upper() not in _MODIFIERS for each in before):
+        if not any(word.text.upper() not in _MODIFIERS for word in before):
             start = of.position
             of.until("USING", "WHERE", *_ENDS)
             if not of.accept("USING"):
@@ -414,24 +414,37 @@ def load(cursor: TokenCursor) -> Node:
             raise cursor.error()
     if cursor.accept("("):
         empty = cursor.at(")")
-        facts["columns"] = () if empty else cursor.listed(lambda: _item(cursor))
+        facts["columns"] = (
+            ()
+            if empty
+            else cursor.listed(
+                lambda: "@" + cursor.take().text if cursor.accept("@") else cursor.name()
+            )
+        )
         cursor.expect(")")
     if cursor.accept("SET"):
         facts["assignments"] = tuple((c.name, tree) for c, tree in assignments(cursor))
     return LoadData(**facts)  # type: ignore[arg-type]
 
 
-def _item(cursor: TokenCursor) -> str:
-    if cursor.accept("@"):
-        return "@" + cursor.take().text
-    return cursor.name()
-
-
 def text_format(cursor: TokenCursor) -> TextFormat:
     """[FIELDS ...] [LINES ...]."""
     facts: dict[str, object] = {}
     if cursor.accept_any("FIELDS", "COLUMNS"):
-        _fields(cursor, facts)
+        before = cursor.position
+        while True:
+            if cursor.accept("TERMINATED", "BY"):
+                facts["terminated"] = cursor.string()
+            elif cursor.at_any(("OPTIONALLY", "ENCLOSED")):
+                facts["optionally"] = cursor.accept("OPTIONALLY")
+                cursor.expect("ENCLOSED", "BY")
+                facts["enclosed"] = _one_sign(cursor)
+            elif cursor.accept("ESCAPED", "BY"):
+                facts["escaped"] = _one_sign(cursor)
+            else:
+                break
+        if cursor.position == before:
+            raise cursor.error()
     if cursor.accept("LINES"):
         before = cursor.position
         while True:
@@ -444,23 +457,6 @@ def text_format(cursor: TokenCursor) -> TextFormat:
         if cursor.position == before:
             raise cursor.error()
     return TextFormat(**facts)  # type: ignore[arg-type]
-
-
-def _fields(cursor: TokenCursor, facts: dict[str, object]) -> None:
-    before = cursor.position
-    while True:
-        if cursor.accept("TERMINATED", "BY"):
-            facts["terminated"] = cursor.string()
-        elif cursor.at_any(("OPTIONALLY", "ENCLOSED")):
-            facts["optionally"] = cursor.accept("OPTIONALLY")
-            cursor.expect("ENCLOSED", "BY")
-            facts["enclosed"] = _one_sign(cursor)
-        elif cursor.accept("ESCAPED", "BY"):
-            facts["escaped"] = _one_sign(cursor)
-        else:
-            break
-    if cursor.position == before:
-        raise cursor.error()
 
 
 def _one_sign(cursor: TokenCursor) -> str:

@@ -145,13 +145,12 @@ _LETTERS = {int: "i", str: "s", Decimal: "d", float: "f", bytes: "b", type(None)
 
 def letters_of(values: Sequence[Value]) -> str:
     """Letters of the values bound to a prepared statement."""
-    return "".join([_letter(value) for value in values])
-
-
-def _letter(value: Value) -> str:
-    if type(value) is int and value >= 1 << 63:
-        return "u"
-    return _LETTERS.get(type(value), "t")
+    return "".join(
+        [
+            "u" if type(value) is int and value >= 1 << 63 else _LETTERS.get(type(value), "t")
+            for value in values
+        ]
+    )
 
 
 _PLAIN_TYPES = {"i": BIGINT, "u": UNSIGNED_BIGINT, "f": DOUBLE, "n": NULL, "b": BINARY}
@@ -183,10 +182,10 @@ def type_of(value: Value, letter: str) -> FieldType:
 
 def number_placeholders(statement: Statement) -> int:
     """Number the `?` of a statement just parsed; how many there are."""
-    found = sorted(_placeholders(statement), key=lambda each: int(each.this))
-    for number, each in enumerate(found):
-        each.set("this", str(number))
-    return len(found)
+    signs = sorted(_placeholders(statement), key=lambda sign: int(sign.this))
+    for number, sign in enumerate(signs):
+        sign.set("this", str(number))
+    return len(signs)
 
 
 def _placeholders(value: object) -> Iterator[exp.Placeholder]:
@@ -196,8 +195,8 @@ def _placeholders(value: object) -> Iterator[exp.Placeholder]:
         for name in value.__struct_fields__:
             yield from _placeholders(getattr(value, name))
     elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _placeholders(each)
+        for item in value:
+            yield from _placeholders(item)
 
 
 _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a format
@@ -213,7 +212,7 @@ _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a 
 def deciding_a_type(statement: Statement) -> frozenset[int]:
     """The numbers of the `?` that stand where a literal is part of a type: CHAR(?), ROUND(x, ?),
     NOW(?)."""
-    return frozenset(position_of(each) for each in _placeholders(statement) if _is_typing(each))
+    return frozenset(position_of(sign) for sign in _placeholders(statement) if _is_typing(sign))
 
 
 def _is_typing(placeholder: exp.Placeholder) -> bool:

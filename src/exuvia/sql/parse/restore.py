@@ -76,7 +76,7 @@ def string_text(text: str) -> str:
 
 
 def _list(trees: list[exp.Expression], between: str = ", ") -> str:
-    return between.join(restored(each) for each in trees)
+    return between.join(restored(tree) for tree in trees)
 
 
 def _literal(tree: exp.Expression) -> str:
@@ -118,7 +118,7 @@ def _type(kind: exp.Expression) -> str:
     if kind.this == exp.DType.ARRAY:
         return f"{_type(kind.expressions[0])} array"
     name = kind.this.value
-    sizes = [each.name for each in kind.expressions]
+    sizes = [size.name for size in kind.expressions]
     inside = f"({', '.join(sizes)})" if sizes else ""
     return str(_TYPES.get(name, name.lower())) + inside
 
@@ -155,8 +155,8 @@ def _case(tree: exp.Expression) -> str:
     parts = ["case"]
     if tree.this is not None:
         parts.append(restored(tree.this))
-    for each in tree.args["ifs"]:
-        parts.append(f"when {restored(each.this)} then {restored(each.args['true'])}")
+    for branch in tree.args["ifs"]:
+        parts.append(f"when {restored(branch.this)} then {restored(branch.args['true'])}")
     if tree.args.get("default") is not None:
         parts.append(f"else {restored(tree.args['default'])}")
     return " ".join([*parts, "end"])

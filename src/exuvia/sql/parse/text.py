@@ -85,26 +85,26 @@ def parse(text: str) -> list[Statement]:
     if "\x00" in opened:
         raise syntax_error(opened, opened.index("\x00"))
     tokens = tokenize(opened)
-    found: list[Statement] = []
+    statements: list[Statement] = []
     start = 0
     for n, token in enumerate(tokens):
         if token.token_type is TokenType.SEMICOLON:
             if n > start:
-                found.append(_statement(opened, tokens[start:n]))
+                statements.append(_statement(opened, tokens[start:n]))
             start = n + 1
     if start < len(tokens):
-        found.append(_statement(opened, tokens[start:] if start else tokens))
-    if not found:
+        statements.append(_statement(opened, tokens[start:] if start else tokens))
+    if not statements:
         raise ErrEmptyQuery()
-    return found
+    return statements
 
 
 def parse_one(text: str) -> Statement:
     """The only statement of a text."""
-    found = parse(text)
-    if len(found) != 1:
+    statements = parse(text)
+    if len(statements) != 1:
         raise syntax_error(text, 0)
-    return found[0]
+    return statements[0]
 
 
 def parse_expression(text: str) -> exp.Expression:
@@ -131,27 +131,23 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
         if start:
             return with_written(text, tokens[:start], _statement(text, tokens[start:]))
     if word in QUERY_HEADS:
-        return _query(text, tokens)
+        query, variables = split_into(text, tokens)
+        tree = read(text, query)
+        if isinstance(tree, exp.Paren):
+            tree = tree.this
+        if not isinstance(tree, exp.Query | exp.Values):
+            raise syntax_error(text, query[0].start)
+        remember_source(tree, QueryText(text, query))
+        if variables:
+            tree.meta["into"] = variables
+        return tree
     reader = READERS.get(word)
     if reader is None:
         raise syntax_error(text, first.start)
     cursor = TokenCursor(text, tokens)
-    found = reader(cursor)
+    statement = reader(cursor)
     cursor.end()
-    return found
-
-
-def _query(text: str, tokens: list[Token]) -> exp.Expression:
-    tokens, variables = split_into(text, tokens)
-    tree = read(text, tokens)
-    if isinstance(tree, exp.Paren):
-        tree = tree.this
-    if not isinstance(tree, exp.Query | exp.Values):
-        raise syntax_error(text, tokens[0].start)
-    remember_source(tree, QueryText(text, tokens))
-    if variables:
-        tree.meta["into"] = variables
-    return tree
+    return statement
 
 
 def _describe(cursor: TokenCursor) -> Statement:
@@ -169,10 +165,10 @@ def _describe(cursor: TokenCursor) -> Statement:
     if not rest:
         raise cursor.error()
     cursor.position = len(cursor.tokens)
-    found = _statement(cursor.text, rest)
-    if isinstance(found, SCHEMA_CHANGES):
-        return ExplainChange(found, analyze, form)
-    return Explain(found, analyze, form)
+    statement = _statement(cursor.text, rest)
+    if isinstance(statement, SCHEMA_CHANGES):
+        return ExplainChange(statement, analyze, form)
+    return Explain(statement, analyze, form)
 
 
 def item_texts(tree: exp.Expression) -> list[str]:
@@ -183,9 +179,9 @@ def item_texts(tree: exp.Expression) -> list[str]:
     if source is None or not isinstance(tree, exp.Select):
         return []
     text, tokens = source.text, source.tokens
-    found = list_items(TokenCursor(text, tokens))
-    shown = (text[tokens[start].start : tokens[end - 1].end + 1] for start, end in found)
-    return [each[:MOST_TITLE] for each in shown]
+    items = list_items(TokenCursor(text, tokens))
+    written = (text[tokens[start].start : tokens[end - 1].end + 1] for start, end in items)
+    return [item[:MOST_TITLE] for item in written]
 
 
 def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:
@@ -199,7 +195,7 @@ def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:
         cursor.take()  # hints are no part of the first item
     while cursor.accept_any(*_MODIFIERS):
         pass
-    found = []
+    items = []
     while True:
         start = cursor.position
         if not cursor.until(",", *_AFTER_LIST):
@@ -207,9 +203,9 @@ def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:
         while cursor.at("FOR") and cursor.peek(-1) == "VALUE":  # NEXT VALUE FOR s
             cursor.take()
             cursor.until(",", *_AFTER_LIST)
-        found.append((start, cursor.position))
+        items.append((start, cursor.position))
         if not cursor.accept(","):
-            return found
+            return items
 
 
 _MODIFIERS = (

@@ -111,15 +111,15 @@ def mended(tokens: list[Token]) -> list[Token]:
     places = [n for n, token in enumerate(tokens) if token.text.upper() in _MENDED_WORDS]
     if not places:
         return tokens
-    found: list[Token] = []
+    result: list[Token] = []
     end = 0  # of what was taken over
     for place in places:
         taken = _mended_at(tokens, place) if place >= end else None
         if taken is not None:
-            found += tokens[end:place]
-            found += taken[0]
+            result += tokens[end:place]
+            result += taken[0]
             end = place + taken[1]
-    return found + tokens[end:]
+    return result + tokens[end:]
 
 
 def decided(text: str, tokens: list[Token]) -> list[Token]:
@@ -132,7 +132,7 @@ def decided(text: str, tokens: list[Token]) -> list[Token]:
 
 def _calls(tokens: list[Token]) -> list[Token]:
     """Words of types as names of functions where they are called."""
-    found = list(tokens)
+    result = list(tokens)
     within: list[str] = []  # whose parentheses are open
     for place, token in enumerate(tokens):
         kind = token.token_type
@@ -148,13 +148,13 @@ def _calls(tokens: list[Token]) -> list[Token]:
                 or (before.token_type is TokenType.COMMA and within[-1:] == ["CONVERT"])
             )
             if not is_type:
-                found[place] = _like(token, TokenType.VAR, token.text)
-    return found
+                result[place] = _like(token, TokenType.VAR, token.text)
+    return result
 
 
 def _joins(text: str, tokens: list[Token]) -> list[Token]:
     """JOINs without ON as CROSS JOINs."""
-    found = list(tokens)
+    result = list(tokens)
     waiting: list[list[int]] = [[]]  # JOINs that have no ON yet, for each open parenthesis
 
     def end(place: int) -> None:
@@ -162,9 +162,9 @@ def _joins(text: str, tokens: list[Token]) -> list[Token]:
             first = at
             while first and tokens[first - 1].token_type in _JOIN_WORDS:
                 first -= 1
-            if not {each.token_type for each in tokens[first:at]} <= _INNER:
+            if not {word.token_type for word in tokens[first:at]} <= _INNER:
                 raise syntax_error(text, tokens[place].start if place < len(tokens) else len(text))
-            found[first] = _like(tokens[first], TokenType.CROSS, "CROSS")
+            result[first] = _like(tokens[first], TokenType.CROSS, "CROSS")
             if first == at:  # STRAIGHT_JOIN
                 joins[at] = _like(tokens[at], TokenType.JOIN, "JOIN")
         waiting[-1].clear()
@@ -191,11 +191,11 @@ def _joins(text: str, tokens: list[Token]) -> list[Token]:
         end(len(tokens))
         waiting.pop()
     if not joins:
-        return found
+        return result
     return [
-        each
-        for place, token in enumerate(found)
-        for each in ((token, joins[place]) if place in joins else (token,))
+        written
+        for place, token in enumerate(result)
+        for written in ((token, joins[place]) if place in joins else (token,))
     ]
 
 
@@ -215,7 +215,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
     """(the tokens instead, how many they stand for); None where nothing is to mend."""
     token = tokens[place]
     word = token.text.upper() if token.token_type is not TokenType.IDENTIFIER else ""
-    kinds = [each.token_type for each in tokens[place + 1 : place + 4]]
+    kinds = [follows.token_type for follows in tokens[place + 1 : place + 4]]
     if token.token_type is TokenType.DEFAULT and kinds[:1] == [TokenType.L_PAREN]:
         return [_like(token, TokenType.VAR, "DEFAULT")], 1
     if word in LITERALS and kinds[:1] == [TokenType.STRING]:
@@ -255,7 +255,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
     if word in ("INT", "INTEGER") and place:
         before = tokens[place - 1].text.upper()
         return ([], 1) if before in ("SIGNED", "UNSIGNED") else None
-    if [each.text.upper() for each in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
+    if [word.text.upper() for word in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
@@ -320,13 +320,13 @@ def check_limits(text: str, tokens: Sequence[Token]) -> None:
         wanted = [place + 1]
         if _is(tokens, place + 2, TokenType.COMMA) or _is(tokens, place + 2, TokenType.OFFSET):
             wanted.append(place + 3)
-        for each in wanted:
-            if each >= len(tokens):
+        for n in wanted:
+            if n >= len(tokens):
                 raise syntax_error(text, len(text))
-            if not whole_number(tokens[each]):
-                raise syntax_error(text, tokens[each].start)
-            if each + 1 < len(tokens) and tokens[each + 1].token_type in _OPERATORS:
-                raise syntax_error(text, tokens[each + 1].start)
+            if not whole_number(tokens[n]):
+                raise syntax_error(text, tokens[n].start)
+            if n + 1 < len(tokens) and tokens[n + 1].token_type in _OPERATORS:
+                raise syntax_error(text, tokens[n + 1].start)
 
 
 def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
@@ -520,15 +520,15 @@ def _unescaped(text: str, start: int, end: int) -> str:
     if "\\" not in body:
         return body.replace(quote + quote, quote)
     made, at = StringIO(), 0
-    for found in checked(_STRING_SIGN.finditer(body)):
-        sign = found[1]
-        if sign is None and found[0] != quote + quote:
+    for match in checked(_STRING_SIGN.finditer(body)):
+        sign = match[1]
+        if sign is None and match[0] != quote + quote:
             continue
-        made.write(body[at : found.start()])
+        made.write(body[at : match.start()])
         made.write(
-            quote if sign is None else _ESCAPES.get(sign, found[0] if sign in "%_" else sign)
+            quote if sign is None else _ESCAPES.get(sign, match[0] if sign in "%_" else sign)
         )
-        at = found.end()
+        at = match.end()
     made.write(body[at:])
     return made.getvalue()
 
@@ -560,7 +560,10 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
     try:
         trees = DIALECT.parser().parse(tokens, text)
     except ParseError as error:
-        raise syntax_error(text, _position(error, text, tokens)) from error
+        details: dict[str, Any] = error.errors[0] if error.errors else {}
+        place = details.get("line"), details.get("col")
+        at = (token.start for token in tokens if (token.line, token.col) == place)
+        raise syntax_error(text, next(at, len(text))) from error
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise syntax_error(text, tokens[0].start) from error  # its parser stumbled: not our SQL
     tree = trees[0] if len(trees) == 1 else None
@@ -581,14 +584,6 @@ def read_expression(text: str, tokens: list[Token]) -> exp.Expression:
         raise syntax_error(text, first.start)
     item: exp.Expression = items[0]
     return item.pop()
-
-
-def _position(error: ParseError, text: str, tokens: list[Token]) -> int:
-    details: dict[str, Any] = error.errors[0] if error.errors else {}
-    for token in tokens:
-        if token.line == details.get("line") and token.col == details.get("col"):
-            return token.start
-    return len(text)
 
 
 # -- precedence ------------------------------------------------------------------------------------
@@ -746,7 +741,7 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
     if first is not tree:
         first.meta["source"] = source
     tokens = source.tokens
-    starts = [n for n, each in enumerate(tokens) if each.token_type is TokenType.SELECT]
+    starts = [n for n, token in enumerate(tokens) if token.token_type is TokenType.SELECT]
     if len(starts) < 2:
         return
     selects = list(_in_text_order(tree))
@@ -754,7 +749,7 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
         return
     # Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
     # next part of its UNION
-    found = dict.fromkeys(starts, len(tokens))
+    behind = dict.fromkeys(starts, len(tokens))
     open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
     for place, token in enumerate(tokens):
         kind = token.token_type
@@ -764,11 +759,11 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
             open_.append([])
         elif kind is TokenType.R_PAREN or kind in _SETS:
             for start in open_[-1]:
-                found[start] = place
+                behind[start] = place
             open_[-1].clear()
             if kind is TokenType.R_PAREN and len(open_) > 1:
                 open_.pop()
-    ends = [found[start] for start in starts]
+    ends = [behind[start] for start in starts]
     for select, start, end in zip(selects, starts, ends, strict=True):
         if "source" not in select.meta:
             select.meta["source"] = QueryText(source.text, tokens[start:end])
@@ -787,16 +782,16 @@ def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:
             continue
         if isinstance(node, exp.Select):
             yield node
-        waiting.extend((each, False) for each in reversed(_children(node)))
+        waiting.extend((child, False) for child in reversed(_children(node)))
 
 
 def _children(node: exp.Expression) -> list[exp.Expression]:
-    found: list[exp.Expression] = []
+    children: list[exp.Expression] = []
     for name, value in node.args.items():
         if name != "with_":
             values = value if isinstance(value, list) else (value,)
-            found += [each for each in values if isinstance(each, exp.Expression)]
-    return found
+            children += [child for child in values if isinstance(child, exp.Expression)]
+    return children
 
 
 _SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}

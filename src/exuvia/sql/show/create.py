@@ -12,7 +12,6 @@ from exuvia.catalog.model import (
     IndexColumn,
     IndexInfo,
     PartitionDefinition,
-    PartitionInfo,
     PartitionType,
     SchemaState,
     SequenceInfo,
@@ -166,33 +165,30 @@ def partition_text(table: TableInfo) -> str:
     found = table.partition
     if found is None or found.type == PartitionType.NONE:
         return ""
-    text = f"\nPARTITION BY {_head(found)}"
+    names = "" if found.is_empty_columns else ",".join(identifier(c.O) for c in found.columns)
+    if found.type == PartitionType.KEY:
+        head = f"KEY ({names})"
+    elif found.columns:
+        head = f"{found.type.name} COLUMNS({names})"
+    else:
+        head = f"{found.type.name} ({found.expr})"
+    text = f"\nPARTITION BY {head}"
     if found.type in _BY_NUMBER and all(
         each.name.O == f"p{n}" and not each.comment for n, each in enumerate(found.definitions)
     ):
         return f"{text} PARTITIONS {len(found.definitions)}"
-    lines = ",\n ".join(_definition(each) for each in found.definitions)
-    return f"{text}\n({lines})"
-
-
-def _head(found: PartitionInfo) -> str:
-    names = "" if found.is_empty_columns else ",".join(identifier(c.O) for c in found.columns)
-    if found.type == PartitionType.KEY:
-        return f"KEY ({names})"
-    if found.columns:
-        return f"{found.type.name} COLUMNS({names})"
-    return f"{found.type.name} ({found.expr})"
-
-
-def _definition(each: PartitionDefinition) -> str:
-    text = f"PARTITION {identifier(each.name.O)}"
-    if each.less_than:
-        text += f" VALUES LESS THAN ({_escaped(each)})"
-    elif each.in_values == ((DEFAULT,),):
-        text += " DEFAULT"
-    elif each.in_values:
-        text += f" VALUES IN ({_escaped(each)})"
-    return text + (f" COMMENT {quoted(each.comment)}" if each.comment else "")
+    lines = []
+    for each in found.definitions:
+        line = f"PARTITION {identifier(each.name.O)}"
+        if each.less_than:
+            line += f" VALUES LESS THAN ({_escaped(each)})"
+        elif each.in_values == ((DEFAULT,),):
+            line += " DEFAULT"
+        elif each.in_values:
+            line += f" VALUES IN ({_escaped(each)})"
+        lines.append(line + (f" COMMENT {quoted(each.comment)}" if each.comment else ""))
+    listed = ",\n ".join(lines)
+    return f"{text}\n({listed})"
 
 
 _ESCAPES = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
