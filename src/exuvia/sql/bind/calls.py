@@ -168,7 +168,10 @@ def by_unit(name: str, trees: list[exp.Expression], scope: Scope) -> Expr:
 def _extract(tree: exp.Extract, scope: Scope) -> Expr:
     unit = unit_of(tree.this)
     operand = scope.bind(tree.expression)
-    if operand.family is Family.TIME or (unit in CLOCK_UNITS and _is_clock(operand)):
+    # A constant text that is a time of day without a date
+    text = operand.value if isinstance(operand, Constant) else None
+    is_clock = isinstance(text, str) and ":" in text and "-" not in text.lstrip("-")
+    if operand.family is Family.TIME or (unit in CLOCK_UNITS and is_clock):
         return casts.fold(
             Call(
                 type=types.integer(20),
@@ -181,13 +184,6 @@ def _extract(tree: exp.Extract, scope: Scope) -> Expr:
     return casts.fold(
         Call(type=types.integer(20), function="extract", arguments=(operand,), extra=(unit,))
     )
-
-
-def _is_clock(operand: Expr) -> bool:
-    """Whether a constant text is a time of day without a date."""
-    if not (isinstance(operand, Constant) and isinstance(operand.value, str)):
-        return False
-    return ":" in operand.value and "-" not in operand.value.lstrip("-")
 
 
 UNIT_CALLS = frozenset(
@@ -412,7 +408,8 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         return special(name, list(arguments), scope)
     function = FUNCTIONS.get(name)
     if function is None:
-        raise ErrSpDoesNotExist("FUNCTION", f"{_database(scope)}{name}")
+        database = getattr(scope.context, "database", "")
+        raise ErrSpDoesNotExist("FUNCTION", f"{database}.{name}" if database else name)
     count = len(arguments)
     if count < function.least or (function.most >= 0 and count > function.most):
         raise Misplaced(")") if name in _KEYWORDS else ErrWrongParamcountToNativeFct(name)
@@ -448,11 +445,6 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         return casts.cast(casts.fold(whole), kind)  # what they give is a Python int
     kept = function.env or function.volatile or name == "dayname"  # which is a number too
     return found if kept else casts.fold(found)
-
-
-def _database(scope: Scope) -> str:
-    database = getattr(scope.context, "database", "") if scope.context is not None else ""
-    return f"{database}." if database else ""
 
 
 def _check_json(name: str, place: int, argument: Expr) -> None:

@@ -21,7 +21,6 @@ from exuvia.catalog.collation import collation as collation_of
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types
 from exuvia.sql.env import PlainEnv
-from exuvia.sql.evaluate.bounded import GROWING, LEAST_PACKET, bytes_of
 from exuvia.sql.evaluate.compile import evaluate_constant
 from exuvia.sql.expr import (
     COERCIBLE,
@@ -36,6 +35,7 @@ from exuvia.sql.expr import (
     Expr,
 )
 from exuvia.sql.functions import moment
+from exuvia.sql.functions.table import GROWING, LEAST_PACKET, bytes_of
 from exuvia.sql.parse.syntax_error import Misplaced
 
 _MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COERCIBLE: "COERCIBLE"}

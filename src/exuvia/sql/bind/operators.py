@@ -175,7 +175,8 @@ def _comparison(tree: exp.Binary, scope: Scope) -> Expr:
     name = _SIGNS[type(tree)]
     left, right = tree.this, tree.expression
     if isinstance(right, exp.Any | exp.All):
-        return _quantified(name, tree, scope)
+        kind = "any" if isinstance(right, exp.Any) else "all"
+        return _membership(kind, name, [scope.bind(left)], right.this, scope)
     if is_row(left) or is_row(right):
         return _rows(name, left, right, scope)
     return compare(name, scope.bind(left), scope.bind(right))
@@ -241,12 +242,6 @@ def _leaves(tree: exp.Expression) -> Iterator[exp.Expression]:
 def _shape(tree: exp.Expression) -> tuple[Any, ...]:
     """How rows are nested, which both sides of a comparison must be alike."""
     return tuple(_shape(part) if is_row(part) else () for part in parts_of(tree))
-
-
-def _quantified(name: str, tree: exp.Binary, scope: Scope) -> Expr:
-    right = tree.expression
-    kind = "any" if isinstance(right, exp.Any) else "all"
-    return _membership(kind, name, [scope.bind(tree.this)], right.this, scope)
 
 
 def _membership(
@@ -524,19 +519,13 @@ def _negative(tree: exp.Neg, scope: Scope) -> Expr:
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name == str(1 << 63):
         return Constant(type=types.integer(19), value=-(1 << 63))
     operand = to_number(scope.bind(inner))
-    if _overflows(operand):
+    number = operand.value if isinstance(operand, Constant) else None
+    if isinstance(number, int) and not -(1 << 63) <= -number < 1 << 63:
         operand = cast(operand, types.decimal(20, 0))
     kind = operand.type if operand.family is not Family.UINT else types.BIGINT
     if kind.Tp == TypeCode.NULL or operand.family is Family.INT:
         kind = types.integer(operand.type.Flen)
     return fold(Call(type=kind, function="negative", arguments=(operand,)))
-
-
-def _overflows(operand: Expr) -> bool:
-    """Whether a constant integer has no negative among 64-bit integers."""
-    if not (isinstance(operand, Constant) and isinstance(operand.value, int)):
-        return False
-    return not -(1 << 63) <= -operand.value < 1 << 63
 
 
 def _bitwise(tree: exp.Binary, bound: Expr | None, scope: Scope) -> Expr:

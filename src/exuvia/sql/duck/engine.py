@@ -46,8 +46,8 @@ from exuvia.catalog import decimals
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
 from exuvia.sql.env import Env, PlainEnv
-from exuvia.sql.evaluate.bounded import bytes_of
 from exuvia.sql.functions import json_functions
+from exuvia.sql.functions.table import bytes_of
 
 MOST_DIGITS = 38
 _lock = threading.Lock()

@@ -381,18 +381,15 @@ def _integer_from_json(text: str, unsigned: bool, env: Env) -> int:
     return _integer_from_double(json_functions.number(text, env), unsigned, env)
 
 
-def _whole(text: str) -> int:
-    """The number of digits behind a sign; so many that no type holds them are cut."""
-    digits = text.lstrip("+-0")
-    number = int(digits[:40] or 0)
-    return -number if text[0] == "-" else number
-
-
 def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
     found = _INTEGER.match(text)
     if found is None or found.end() != len(text):
         env.warn(ErrTruncatedWrongValue, "INTEGER", text)
-    number = 0 if found is None else _whole(found[1])
+    number = 0
+    if found is not None:
+        digits = found[1].lstrip("+-0")[:40]  # so many that no type holds them are cut
+        number = int(digits or 0)
+        number = -number if found[1][0] == "-" else number
     if not unsigned and number > MOST_UINT:
         env.warn(ErrTruncatedWrongValue, "INTEGER", text)
         return -1

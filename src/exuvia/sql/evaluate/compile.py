@@ -15,7 +15,6 @@ from typing import Any
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.sql.env import Compiled, Env, PlainEnv
-from exuvia.sql.evaluate.bounded import GROWING, bounded
 from exuvia.sql.evaluate.cast import caster, number_from_text, text_of
 from exuvia.sql.evaluate.operators import OPERATORS
 from exuvia.sql.expr import (
@@ -32,6 +31,7 @@ from exuvia.sql.expr import (
     walk,
 )
 from exuvia.sql.functions import FUNCTIONS, Function
+from exuvia.sql.functions.table import GROWING, bounded
 
 Row = Sequence[Value]
 

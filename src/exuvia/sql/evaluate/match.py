@@ -10,8 +10,8 @@ from itertools import islice
 from exuvia.base.mysql_errors import ErrRegexp, ErrWrongArguments, ErrWrongParamcountToNativeFct
 from exuvia.base.types import Value
 from exuvia.sql.env import Compiled, Env, Row
-from exuvia.sql.evaluate.bounded import exceeds
 from exuvia.sql.expr import Call
+from exuvia.sql.functions.table import exceeds
 from exuvia.sql.matching import Expression, characters, data_of, expression, like_matcher
 
 _RETURN_OPTION = "Incorrect arguments to regexp_instr: return_option must be 1 or 0"

@@ -9,12 +9,21 @@ DuckDB's form.
 
 `run` gets values that are not NULL (any NULL gives NULL) unless `nulls`; the environment first if
 `env`. `duck` is DuckDB SQL with {0}, {1} ... for the rendered arguments; None: evaluated row by row
-there too."""
+there too.
+
+A function whose result may be far longer than what it is given is held to max_allowed_packet:
+
+    size(values) -> bytes of the result, known before it is made
+
+A longer result is NULL with warning 1301, as in TiDB.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from exuvia.base.mysql_errors import ErrWarnAllowedPacketOverflowed
 from exuvia.base.types import FieldType, Value
+from exuvia.sql.env import Compiled, Env, Row
 from exuvia.sql.expr import Expr
 
 TypeRule = Callable[[Sequence[Expr]], FieldType]
@@ -37,3 +46,90 @@ class Function(NamedTuple):
 def always(kind: FieldType) -> TypeRule:
     """A result type that does not depend on the arguments."""
     return lambda arguments: kind
+
+
+# -- results held to max_allowed_packet ------------------------------------------------------------
+
+Size = Callable[[Sequence[Value]], int]
+LEAST_PACKET = 1024  # no limit is smaller: what is shorter needs no look at it
+_BYTES_OF_A_SIGN = 4
+
+
+def bytes_of(value: Value) -> int:
+    """The length of a text or of bytes, in bytes; 0 for NULL."""
+    if value is None:
+        return 0
+    if isinstance(value, str) and not value.isascii():
+        return len(value.encode("utf-8", "surrogatepass"))
+    return len(value)
+
+
+def _together(values: Sequence[Value]) -> int:
+    return sum(map(bytes_of, values))
+
+
+def _joined(values: Sequence[Value]) -> int:
+    return _together(values[1:]) + bytes_of(values[0]) * max(0, len(values) - 2)
+
+
+def _padded(values: Sequence[Value]) -> int:
+    text, size = values[:2]
+    return int(size) * (1 if isinstance(text, bytes) else _BYTES_OF_A_SIGN)
+
+
+def _replaced(values: Sequence[Value]) -> int:
+    text, old, new = values
+    grown = bytes_of(new) - bytes_of(old)
+    if not old or grown <= 0:
+        return 0
+    return bytes_of(text) + int(text.count(old)) * grown
+
+
+def _exported(values: Sequence[Value]) -> int:
+    separator = values[3] if len(values) > 3 else ","
+    return 64 * (max(bytes_of(values[1]), bytes_of(values[2])) + bytes_of(separator))
+
+
+GROWING: dict[str, Size] = {
+    "concat": _together,
+    "concat_ws": _joined,
+    "export_set": _exported,
+    "from_base64": lambda values: bytes_of(values[0]) * 3 // 4,
+    "insert": lambda values: bytes_of(values[0]) + bytes_of(values[3]),
+    "lpad": _padded,
+    "make_set": lambda values: _together(values[1:]) + len(values),
+    "repeat": lambda values: bytes_of(values[0]) * values[1],
+    "replace": _replaced,
+    "rpad": _padded,
+    "space": lambda values: int(values[0]),
+    "to_base64": lambda values: bytes_of(values[0]) * 4 // 3 * 77 // 76,
+}
+
+
+def bounded(
+    name: str, run: Callable[..., Value], arguments: list[Compiled], nulls: bool = False
+) -> Compiled:
+    """The call of a growing function. `nulls`: NULLs are given to it, not answered with NULL."""
+    size = GROWING[name]
+
+    def apply(row: Row, env: Env) -> Value:
+        values = [each(row, env) for each in arguments]
+        if None in values and (not nulls or values[0] is None):
+            return None
+        length = size(values)
+        if length > LEAST_PACKET and exceeds(name, length, env):
+            return None
+        return run(*values)
+
+    return apply
+
+
+def exceeds(name: str, length: int, env: Env) -> bool:
+    """Whether a result is too long; says so."""
+    most = env.memory.get(bounded)
+    if most is None:
+        most = env.memory[bounded] = int(env.variable("max_allowed_packet"))
+    if length <= most:
+        return False
+    env.warn(ErrWarnAllowedPacketOverflowed, name, most)
+    return True

@@ -1,7 +1,7 @@
 """String functions (manual, "String Functions and Operators").
 
 They work on text and, where S, on bytes alike. What makes long texts of short ones is held to
-max_allowed_packet before it is called (evaluate/bounded.py)."""
+max_allowed_packet before it is called (functions/table.py)."""
 
 from collections.abc import Callable, Sequence
 from typing import AnyStr

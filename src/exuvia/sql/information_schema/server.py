@@ -21,9 +21,8 @@ from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta
-from exuvia.catalog.model import TableInfo
 from exuvia.catalog.sysvar import variables
-from exuvia.catalog.sysvar.definition import SysVar, VariableKind
+from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member as members
 from exuvia.cluster.member import MemberInfo
@@ -182,21 +181,17 @@ def _info(context: Context) -> Iterator[Row]:
     for name, each in sorted(variables.VARIABLES.items()):
         current = now[name] if "G" in each.scope else own[name]
         idle = "YES" if each.idle else "NO"
+        bounded = each.kind in _NUMBERS and not (each.idle and not each.most)
         yield [
             name,
             "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope],
             each.default,
             current,
-            *_bounds(each),
+            int(each.least) if bounded else None,
+            int(each.most) if bounded else None,
             ",".join(each.choices) or None,
             idle,
         ]
-
-
-def _bounds(each: SysVar) -> Row:
-    if each.kind not in _NUMBERS or (each.idle and not each.most):
-        return [None, None]
-    return [int(each.least), int(each.most)]
 
 
 _TABLES_OF_VARIABLES = (
@@ -435,18 +430,13 @@ class _Names:
         table = meta.get_table(self._txn, table_id)
         if table is None:
             return [None, None, None, key]
-        return [self._database(table.exuvia_db), table.name.O, _partition(table, partition), key]
-
-    def _database(self, database_id: int) -> str | None:
+        database_id = table.exuvia_db
         if database_id not in self._databases:
             found = meta.get_database(self._txn, database_id)
             self._databases[database_id] = None if found is None else found.db_name.O
-        return self._databases[database_id]
-
-
-def _partition(table: TableInfo, key: int) -> str | None:
-    cut = table.partition.definitions if table.partition is not None else ()
-    return next((each.name.O for each in cut if each.id == key), None)
+        definitions = table.partition.definitions if table.partition is not None else ()
+        name = next((each.name.O for each in definitions if each.id == partition), None)
+        return [self._databases[database_id], table.name.O, name, key]
 
 
 ANALYZE_STATUS_COLUMNS = (

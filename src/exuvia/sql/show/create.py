@@ -49,8 +49,23 @@ def create_table_text(table: TableInfo, next_auto: int = 0, constraints: Sequenc
     lines += [_index(table, index) for index in public]
     body = ",\n".join([*lines, *constraints])
     kind = "TEMPORARY TABLE" if table.is_temporary else "TABLE"
-    head = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n) {_options(table, next_auto)}"
-    return head + partition_text(table)
+    text = f"CREATE {kind} {identifier(table.name.O)} (\n{body}\n)"
+    text += f" ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
+    if table.collate != "binary":  # as in TiDB, and MySQL before it
+        text += f" COLLATE={table.collate}"
+    if next_auto > 1 and any(column.auto_increment for column in table.public_columns):
+        text += f" AUTO_INCREMENT={next_auto}"
+    elif next_auto > 1:
+        text += f" /*T![auto_rand_base] AUTO_RANDOM_BASE={next_auto} */"
+    if table.auto_id_cache:
+        text += f" /*T![auto_id_cache] AUTO_ID_CACHE={table.auto_id_cache} */"
+    if table.ShardRowIDBits:
+        split = f"PRE_SPLIT_REGIONS={table.pre_split_regions} " if table.pre_split_regions else ""
+        text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
+    text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
+    text += " /* EXUVIA_SCHEMA_LOCKED=ON */" if table.Lock == SCHEMA_LOCK else ""
+    text += " /* CACHED ON */" if table.cache_table_status else ""
+    return text + partition_text(table)
 
 
 _CLUSTERED = "/*T![clustered_index] CLUSTERED */"
@@ -58,10 +73,15 @@ _NONCLUSTERED = "/*T![clustered_index] NONCLUSTERED */"
 
 
 def _column(table: TableInfo, column: ColumnInfo) -> str:
-    parts = [f"  {identifier(column.name.O)} {type_text(column.type)}{_charset(table, column)}"]
+    kind, charset = column.type, ""
+    plain = is_text(kind) and CHARSETS[kind.Charset][0] == kind.Collate == table.collate
+    if is_text(kind) and not plain:
+        named = "" if kind.Charset == table.charset else f" CHARACTER SET {kind.Charset}"
+        charset = f"{named} COLLATE {kind.Collate}"
+    parts = [f"  {identifier(column.name.O)} {type_text(kind)}{charset}"]
     if column.is_generated:
-        kind = "STORED" if column.generated_stored else "VIRTUAL"
-        parts.append(f"GENERATED ALWAYS AS ({column.generated_expr_string}) {kind}")
+        where = "STORED" if column.generated_stored else "VIRTUAL"
+        parts.append(f"GENERATED ALWAYS AS ({column.generated_expr_string}) {where}")
     if column.not_null:
         parts.append("NOT NULL")
     if column.auto_increment:
@@ -78,17 +98,6 @@ def _column(table: TableInfo, column: ColumnInfo) -> str:
     if column.comment:
         parts.append(f"COMMENT {quoted(column.comment)}")
     return " ".join(parts)
-
-
-def _charset(table: TableInfo, column: ColumnInfo) -> str:
-    kind = column.type
-    if not is_text(kind):
-        return ""
-    if kind.Collate == table.collate and CHARSETS[kind.Charset][0] == kind.Collate:
-        return ""
-    if kind.Charset == table.charset:
-        return f" COLLATE {kind.Collate}"
-    return f" CHARACTER SET {kind.Charset} COLLATE {kind.Collate}"
 
 
 def _default(column: ColumnInfo) -> list[str]:
@@ -124,24 +133,6 @@ def _part(table: TableInfo, part: IndexColumn) -> str:
     if text is not None:
         return f"({text})"
     return identifier(part.name.O) + (f"({part.length})" if part.length > 0 else "")
-
-
-def _options(table: TableInfo, next_auto: int) -> str:
-    text = f"ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
-    if table.collate != "binary":  # as in TiDB, and MySQL before it
-        text += f" COLLATE={table.collate}"
-    if next_auto > 1 and any(column.auto_increment for column in table.public_columns):
-        text += f" AUTO_INCREMENT={next_auto}"
-    elif next_auto > 1:
-        text += f" /*T![auto_rand_base] AUTO_RANDOM_BASE={next_auto} */"
-    if table.auto_id_cache:
-        text += f" /*T![auto_id_cache] AUTO_ID_CACHE={table.auto_id_cache} */"
-    if table.ShardRowIDBits:
-        split = f"PRE_SPLIT_REGIONS={table.pre_split_regions} " if table.pre_split_regions else ""
-        text += f" /*T! SHARD_ROW_ID_BITS={table.ShardRowIDBits} {split}*/"
-    text += f" COMMENT={quoted(table.comment)}" if table.comment else ""
-    text += " /* EXUVIA_SCHEMA_LOCKED=ON */" if table.Lock == SCHEMA_LOCK else ""
-    return text + (" /* CACHED ON */" if table.cache_table_status else "")
 
 
 def create_database_text(database: DatabaseInfo, if_not_exists: bool = False) -> str:
