@@ -58,9 +58,6 @@ class RouteWay:
                 return _by_hash(vector, self._route.number)
             if kind == PartitionType.RANGE:
                 return _by_range(vector, self._route)
-        return self._each_once(columns)
-
-    def _each_once(self, columns: Columns) -> Array:
         known: dict[tuple[Value, ...], int] = {}
         lists = [columns.column(each).to_list() for each in self.positions]
         found = np.empty(columns.rows, dtype=np.int64)

@@ -393,7 +393,10 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
     for position in positions:
         term = _equality(position, terms)
         if term is None:
-            ranges = _two_sides(position, terms)
+            found = [term for term in terms.usable if term.position == position]
+            low = next((term for term in found if term.operator in (">", ">=")), None)
+            high = next((term for term in found if term.operator in ("<", "<=")), None)
+            ranges = tuple(term for term in (low, high) if term is not None)
             break
         equal.append(term)
     zones = {term.position: term.zone for term in terms.usable}
@@ -406,13 +409,6 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
 def _equality(position: int, terms: Terms) -> Term | None:
     found = [t for t in terms.usable if t.position == position and t.operator in ("=", "in")]
     return min(found, key=lambda term: len(term.constants), default=None)
-
-
-def _two_sides(position: int, terms: Terms) -> tuple[Term, ...]:
-    found = [term for term in terms.usable if term.position == position]
-    low = next((term for term in found if term.operator in (">", ">=")), None)
-    high = next((term for term in found if term.operator in ("<", "<=")), None)
-    return tuple(term for term in (low, high) if term is not None)
 
 
 def combinations(found: Match, context: Context) -> list[Values] | None:

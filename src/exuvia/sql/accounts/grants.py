@@ -192,7 +192,11 @@ def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[st
         elif each in allowed or each == GRANT:
             found.add(each)
         elif each in DYNAMIC or "_" in each:
-            found.add(_dynamic(each, level))
+            if each not in DYNAMIC:
+                raise ErrDynamicPrivilegeNotRegistered(each)
+            if level != "global":
+                raise ErrIllegalPrivilegeLevel(each)
+            found.add(each)
         elif each in GLOBAL:
             if level == "database":
                 raise ErrWrongUsage("DB GRANT", "GLOBAL PRIVILEGES")
@@ -200,14 +204,6 @@ def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[st
         elif each != USAGE:
             raise ErrParse(f"near '{each}' at line 1")
     return frozenset(found)
-
-
-def _dynamic(privilege: str, level: str) -> str:
-    if privilege not in DYNAMIC:
-        raise ErrDynamicPrivilegeNotRegistered(privilege)
-    if level != "global":
-        raise ErrIllegalPrivilegeLevel(privilege)
-    return privilege
 
 
 def _of_columns(said: OnColumns, place: tuple[str, str]) -> dict[str, frozenset[str]]:
@@ -293,21 +289,20 @@ def _put(
 ) -> None:
     level, (database, table) = _level(place), (place[0].lower(), place[1].lower())
     if level == "global":
-        put_account(txn, _everywhere(account, privileges))
+        # GRANT OPTION for the dynamic ones is apart
+        dynamic = privileges & DYNAMIC
+        grantable = account.grantable & dynamic
+        if GRANT in privileges and GRANT not in account.privileges:
+            grantable |= dynamic - account.dynamic
+        account = account._replace(
+            privileges=privileges - DYNAMIC, dynamic=dynamic, grantable=grantable
+        )
+        put_account(txn, account)
     elif level == "database":
         put_database(txn, OnDatabase(account.user, account.host, database, privileges))
     else:
         row = OnTable(account.user, account.host, database, table, privileges)
         put_table(txn, row, "@".join(session.account_name))
-
-
-def _everywhere(account: Account, held: frozenset[str]) -> Account:
-    """The account with just these, GRANT OPTION for the dynamic ones apart."""
-    dynamic = held & DYNAMIC
-    grantable = account.grantable & dynamic
-    if GRANT in held and GRANT not in account.privileges:
-        grantable |= dynamic - account.dynamic
-    return account._replace(privileges=held - DYNAMIC, dynamic=dynamic, grantable=grantable)
 
 
 def _no_such_grant(account: Account, place: tuple[str, str]) -> Refused:

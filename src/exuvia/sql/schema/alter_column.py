@@ -366,7 +366,20 @@ def check_change(
     widened = is_widened(old.type, new.type)
     if not widened and old.type.Flag & Flag.PRI_KEY:
         raise unsupported("this column has primary key flag")
-    _check_charset(old, new, indexed, rewritten=not widened)
+    source, target = old.type, new.type
+    pair = {source.Collate, target.Collate}
+    like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
+    texts = is_string(source) or source.Tp in _NAMED
+    if indexed and texts and not like and "binary" not in pair:
+        raise ErrUnsupportedDDLOperation(
+            f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
+            f"to '{target.Collate}' when index is defined on it."
+        )
+    known = (source.Charset, target.Charset) in (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
+    if source.Charset != target.Charset and not known and widened:
+        raise ErrUnsupportedDDLOperation(
+            f"modify charset from {source.Charset} to {target.Charset}"
+        )
     cuts = table.partition is not None and old.name.L in partition_columns(table.partition)
     if cuts and not _routes_alike(table, old.type, new.type):
         raise unsupported(
@@ -375,7 +388,21 @@ def check_change(
     if new.is_generated:
         columns = [new if each.id == old.id else each for each in table.cols]
         check_generated(columns, new, reads_auto)
-    _check_generated(table, old, new, widened)
+    # an expression is computed from the column, or it is computed itself
+    was, is_now = old.generated_expr_string, new.generated_expr_string
+    stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored
+    if old.is_virtual != new.is_virtual:
+        raise ErrUnsupportedOnGeneratedColumn("Changing the STORED status")
+    if is_now and stored[1] and was != is_now:
+        raise ErrUnsupportedOnGeneratedColumn("modifying a stored column")
+    changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))
+    if changes and indexes_with(table, old.id):
+        said = "Unsupported modification for generated columns covered by an index"
+        raise ErrUnsupportedOnGeneratedColumn.with_text(said)
+    if dependents(table, old.name.L) and not _same_type(old, new):
+        raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
+    if not widened and (was or is_now) and not stored[0]:
+        raise unsupported("column has related generated column")
 
 
 def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
@@ -418,43 +445,6 @@ def _is_possible(old: FieldType, new: FieldType) -> bool:
     if new.Tp == TypeCode.TIME:
         return old.Tp not in (*_NAMED, TypeCode.BIT)
     return True
-
-
-def _check_charset(old: ColumnInfo, new: ColumnInfo, indexed: bool, rewritten: bool) -> None:
-    source, target = old.type, new.type
-    pair = {source.Collate, target.Collate}
-    like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
-    texts = is_string(source) or source.Tp in _NAMED
-    if indexed and texts and not like and "binary" not in pair:
-        raise ErrUnsupportedDDLOperation(
-            f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
-            f"to '{target.Collate}' when index is defined on it."
-        )
-    known = (source.Charset, target.Charset) in (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
-    if source.Charset != target.Charset and not known and not rewritten:
-        raise ErrUnsupportedDDLOperation(
-            f"modify charset from {source.Charset} to {target.Charset}"
-        )
-
-
-def _check_generated(table: TableInfo, old: ColumnInfo, new: ColumnInfo, widened: bool) -> None:
-    """An expression is computed from the column, or it is computed itself.
-
-    Raises 3106, 8200."""
-    was, is_now = old.generated_expr_string, new.generated_expr_string
-    stored = bool(was) and old.generated_stored, bool(is_now) and new.generated_stored
-    if old.is_virtual != new.is_virtual:
-        raise ErrUnsupportedOnGeneratedColumn("Changing the STORED status")
-    if is_now and stored[1] and was != is_now:
-        raise ErrUnsupportedOnGeneratedColumn("modifying a stored column")
-    changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))
-    if changes and indexes_with(table, old.id):
-        said = "Unsupported modification for generated columns covered by an index"
-        raise ErrUnsupportedOnGeneratedColumn.with_text(said)
-    if dependents(table, old.name.L) and not _same_type(old, new):
-        raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
-    if not widened and (was or is_now) and not stored[0]:
-        raise unsupported("column has related generated column")
 
 
 def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:

@@ -29,7 +29,13 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     table = at.table
     check_local((spec.index,), table.partition is not None)
     if spec.index.kind == "primary":
-        _check_primary(table, spec)
+        # CLUSTERED would move every row
+        if spec.index.clustered:
+            text = "Adding clustered primary key is not supported. "
+            text += "Please consider adding NONCLUSTERED primary key instead"
+            raise ErrUnsupportedDDLOperation.with_text(text)
+        if table.pk_is_handle or any(index.is_primary for index in table.indexes):
+            raise ErrMultiplePriKey()
     taken = [index.idx_name.L for index in table.indexes]
     try:
         written, hidden = with_hidden(spec.index, table.cols, taken)
@@ -54,16 +60,6 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
 
 def _names(table: TableInfo) -> set[str]:
     return {index.idx_name.O for index in table.indexes}
-
-
-def _check_primary(table: TableInfo, spec: AddIndex) -> None:
-    """Refused 8200 for CLUSTERED, which would move every row; 1068."""
-    if spec.index.clustered:
-        text = "Adding clustered primary key is not supported. "
-        text += "Please consider adding NONCLUSTERED primary key instead"
-        raise ErrUnsupportedDDLOperation.with_text(text)
-    if table.pk_is_handle or any(index.is_primary for index in table.indexes):
-        raise ErrMultiplePriKey()
 
 
 def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:

@@ -75,7 +75,9 @@ def check_generated(
     names = list(column.dependences or {})
     for name in names:
         if name not in by_name:
-            raise ErrBadField(_as_written(column, name), PLACE)
+            tree = parse_expression(column.generated_expr_string)
+            found = (each.name for each in tree.find_all(exp.Column) if each.name.lower() == name)
+            raise ErrBadField(next(found, name), PLACE)
     for name in names:
         at, other = by_name[name]
         if other.is_generated and at >= own:
@@ -98,12 +100,6 @@ def check_places(table: TableInfo, moved: ColumnInfo, after: str | None) -> None
     for n, each in enumerate(columns):
         if any(places.get(name, -1) > n for name in each.dependences or {}):
             raise ErrGeneratedColumnNonPrior()
-
-
-def _as_written(column: ColumnInfo, name: str) -> str:
-    tree = parse_expression(column.generated_expr_string)
-    found = (each.name for each in tree.find_all(exp.Column) if each.name.lower() == name)
-    return next(found, name)
 
 
 def dependents(table: TableInfo, name: str) -> list[ColumnInfo]:

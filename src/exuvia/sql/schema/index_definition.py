@@ -255,7 +255,24 @@ def with_hidden(
             known = [*columns, *hidden]
             if any(each.name.L == text.lower() for each in known):
                 raise ErrDupFieldName(text)
-            hidden.append(_column(text, index, part.expression, columns, len(known)))
+            _check(index, part.expression, columns)
+            shown = restored(part.expression)
+            visible = [each if not each.hidden else _without_name(each) for each in columns]
+            try:
+                bound = bound_expression(shown, visible)
+            except Refused as error:
+                raise _in_index(error) from None
+            hidden.append(
+                ColumnInfo(
+                    id=len(known) + 1,
+                    name=name(text),
+                    offset=len(known),
+                    type=_type(bound),
+                    hidden=True,
+                    generated_expr_string=shown,
+                    dependences={each: {} for each in names_in(part.expression)},
+                )
+            )
             part = IndexPart(text, descending=part.descending)
         parts.append(part)
     facts = {field: getattr(written, field) for field in written.__struct_fields__}
@@ -285,27 +302,6 @@ def _free_name(taken: frozenset[str]) -> str:
     while f"{_ANONYMOUS}_{number}" in taken:
         number += 1
     return f"{_ANONYMOUS}_{number}"
-
-
-def _column(
-    text: str, index: str, tree: Tree, columns: Sequence[ColumnInfo], offset: int
-) -> ColumnInfo:
-    _check(index, tree, columns)
-    shown = restored(tree)
-    visible = [each if not each.hidden else _without_name(each) for each in columns]
-    try:
-        bound = bound_expression(shown, visible)
-    except Refused as error:
-        raise _in_index(error) from None
-    return ColumnInfo(
-        id=offset + 1,
-        name=name(text),
-        offset=offset,
-        type=_type(bound),
-        hidden=True,
-        generated_expr_string=shown,
-        dependences={each: {} for each in names_in(tree)},
-    )
 
 
 def _without_name(column: ColumnInfo) -> ColumnInfo:

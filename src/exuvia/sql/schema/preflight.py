@@ -17,7 +17,6 @@ from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import ErrTruncatedWrongValue
 from exuvia.base.types import Family, Value
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.columns import Vector
 from exuvia.catalog.convert.type_change import ChangeKind, ColumnChange, converter
 from exuvia.catalog.model import ColumnInfo, IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
@@ -105,13 +104,10 @@ def ends_in_spaces(at: AlterContext, old: ColumnInfo) -> bool:
     table = _table(at)
     place = table.position(old.name.L)
     for keys, raws in _chunks(at, table):
-        if _trims(row_batch.decode(table, keys, raws, [place]).column(place)):
+        values = row_batch.decode(table, keys, raws, [place]).column(place)
+        if any(value is not None and value[-1:] == " " for value in values.to_list()):
             return True
     return False
-
-
-def _trims(values: Vector) -> bool:
-    return any(value is not None and value[-1:] == " " for value in values.to_list())
 
 
 def _table(at: AlterContext) -> Table:

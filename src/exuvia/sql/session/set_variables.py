@@ -104,7 +104,13 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
 
     def assign(txn: Transaction) -> Refused | None:
         session.services.member.guard(txn)
-        _require_no_jobs(txn, item, value)
+        # how jobs are run changes only between jobs: 1105
+        name = variables.canonical(item.name)
+        if name in _BETWEEN_JOBS:
+            found = variables.find(name)
+            wanted = found.default if item.value is None else check(found, value).text
+            if wanted != variables.get_global(txn, name):
+                queue.require_none(txn)
         if item.value is None:
             variables.reset_global(txn, item.name)
             return None
@@ -116,16 +122,6 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
         return session.services.store.transact(assign)
     except Conflict:
         raise ErrLockDeadlock() from None
-
-
-def _require_no_jobs(txn: Transaction, item: Assignment, value: Setting) -> None:
-    """How jobs are run changes only between jobs. Refused 1105."""
-    name = variables.canonical(item.name)
-    if name in _BETWEEN_JOBS:
-        found = variables.find(name)
-        wanted = found.default if item.value is None else check(found, value).text
-        if wanted != variables.get_global(txn, name):
-            queue.require_none(txn)
 
 
 def _user(session: SessionApi, item: Assignment) -> Refused | None:

@@ -271,14 +271,11 @@ class TransactionRunner:
                 return result
             current.close()
             self._release(committed=False)
-            before, current = (
-                current,
-                self._open(
-                    explicit=True, read_only=current.read_only, pessimistic=current.pessimistic
-                ),
+            again = self._open(
+                explicit=True, read_only=current.read_only, pessimistic=current.pessimistic
             )
-            current.read_committed, current.savepoints = before.read_committed, before.savepoints
-            self.current = current
+            again.read_committed, again.savepoints = current.read_committed, current.savepoints
+            self.current = current = again
             session.user_variables = dict(variables)
         self.rollback()
         raise failure

@@ -24,6 +24,7 @@ INSERT .. SELECT .. ON DUPLICATE KEY UPDATE may read the query's tables, not onl
 A name that both the table written and the query's FROM have is ambiguous (1052).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -267,6 +268,12 @@ class InsertTarget:
         taking = (c for c in public.values() if c.auto_increment or c.id == mine)
         self.auto = next((table.position(c.name.L) for c in taking), -1)
         self.auto_is_named = self.auto in positions
+        self.greatest_id = math.inf  # that the column holds which takes ids
+        if self.auto >= 0:
+            kind = table.info.cols[self.auto].type
+            bits = INTEGER_BITS.get(TypeCode(kind.Tp), 0)
+            if bits:
+                self.greatest_id = (1 << (bits if kind.unsigned else bits - 1)) - 1
         self.is_hidden_id = not table.handle_positions
         self._template, self._sources = _others(table, frozenset(positions), self.auto)
 
@@ -614,52 +621,43 @@ class RowInserter:
         position = self._target.auto
         value = row[position]
         if value is None or (value == 0 and not self._zero_is_an_id):
-            row[position] = value = self._next_id()
+            if self._reserved:
+                value = self._reserved
+                self._reserved += self._spacing.increment
+            else:
+                value = self._ids.next(spacing=self._spacing)
             if self._target.random is not None:
                 info = self._table.info
                 bits = counter_bits(info, self._target.random)
                 if value >> bits:
                     raise ErrAutoincReadFailed()
-                row[position] = value = scattered(value, info.auto_random_bits, bits)
-            row[position] = value = self._in_range(int(value), position)
+                value = scattered(value, info.auto_random_bits, bits)
+            if value > self._target.greatest_id:
+                value = self._held(value)
+            row[position] = value
             return int(value)
         self._written_id = int(value)
         if self._target.random is not None:
-            value = self._explicit(int(value))
+            if self._context.variable("allow_auto_random_explicit_insert") != "ON":
+                said = "Explicit insertion on auto_random column is disabled. "
+                said += "Try to set @@allow_auto_random_explicit_insert = true."
+                raise ErrInvalidAutoRandom(said)
+            if value > 0:  # the counter's part of it
+                value = int(value) & (1 << counter_bits(self._table.info, self._target.random)) - 1
         if value > 0:
             self._ids.rebase(int(value))
         return 0
 
-    def _explicit(self, value: int) -> int:
-        """The counter's part of an id that a statement names. Raises 8216."""
-        column = self._target.random
-        assert column is not None
-        if self._context.variable("allow_auto_random_explicit_insert") != "ON":
-            said = "Explicit insertion on auto_random column is disabled. "
-            said += "Try to set @@allow_auto_random_explicit_insert = true."
-            raise ErrInvalidAutoRandom(said)
-        return value & (1 << counter_bits(self._table.info, column)) - 1 if value > 0 else value
-
-    def _in_range(self, value: int, position: int) -> int:
-        """A given id, held to its column with IGNORE. Raises 1690 beyond, 1467 where not strict."""
-        kind = self._table.info.cols[position].type
-        bits = INTEGER_BITS.get(TypeCode(kind.Tp))
-        most = (1 << (bits if kind.unsigned else bits - 1)) - 1 if bits else value
-        if value <= most:
-            return value
+    def _held(self, value: int) -> int:
+        """An id beyond its column, held to it with IGNORE. Raises 1690, 1467 where not strict."""
+        bits = INTEGER_BITS[TypeCode(self._table.info.cols[self._target.auto].type.Tp)]
         failed = ErrAutoincReadFailed()
-        beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits or 64]}")
+        beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")
         if not self._context.ignores:
             raise beyond if self._context.strict else failed
         self._context.note(beyond.code, beyond.message)
         self._context.note(failed.code, failed.message)
-        return most
-
-    def _next_id(self) -> int:
-        if self._reserved:
-            self._reserved += self._spacing.increment
-            return self._reserved - self._spacing.increment
-        return self._ids.next(spacing=self._spacing)
+        return int(self._target.greatest_id)
 
     def _replace(self, taken: Duplicate, row: Row, handle: bytes | None) -> None:
         """The row goes where the other was; one that is the same already stays."""

@@ -44,6 +44,14 @@ from exuvia.sql.write.assignments import Assignments, Given
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness
 
+
+def _leave(error: Refused, ignore: bool, context: Context) -> None:
+    """With IGNORE a row that breaks a constraint stays as it is, with a warning."""
+    if not ignore or error.code not in SKIPPED:
+        raise error
+    context.note(error.code, error.message)
+
+
 # -- DELETE from one table -------------------------------------------------------------------------
 
 
@@ -81,9 +89,7 @@ class DeleteRows(KeptPlan):
                 writer.delete(handle, row)
                 removed += 1
             except Refused as error:
-                if not self._ignore or error.code not in SKIPPED:
-                    raise
-                context.note(error.code, error.message)
+                _leave(error, self._ignore, context)
         writer.finish()
         return Result(affected=removed)
 
@@ -134,9 +140,7 @@ class UpdateRows(KeptPlan):
                 writer.update(handle, old, new)
                 changed += 1
             except Refused as error:
-                if not self._ignore or error.code not in SKIPPED:
-                    raise
-                context.note(error.code, error.message)
+                _leave(error, self._ignore, context)
         writer.finish()
         affected = matched if context.session.client_found_rows else changed
         warnings = len(context.warnings)
@@ -183,7 +187,21 @@ class UpdateFound(Plan):
             check_writable(target.source.table, "UPDATE", context)
             assigned = [column.name for column, _ in target.pairs]
             context.demand_columns(target.source.table, "UPDATE", assigned)
-        _check_keys_of_twins(self._targets)
+        # a table under several names keeps its keys and partitions: 1706
+        for target in self._targets:
+            table = target.source.table
+            twins = [
+                other
+                for other in self._targets
+                if other is not target and other.source.table.info.id == table.info.id
+            ]
+            if not twins:
+                continue
+            primary = table.info.index("PRIMARY")
+            parts = {part.name.L for part in primary.idx_cols} if primary is not None else set()
+            parts |= {table.info.cols[n].name.L for n in table.handle_positions}
+            if parts & {column.name.lower() for column, _ in target.pairs}:
+                raise ErrMultiUpdateKeyConflict(target.source.alias, twins[0].source.alias)
         self._values: list[Tree] = []
         self._given = [
             [(column, self._placed(tree)) for column, tree in target.pairs]
@@ -226,28 +244,23 @@ class UpdateFound(Plan):
         matched = changed = 0
         for place, handle, row in _once(rows, width):
             old = writers[place].read(handle)
-            if old is not None:
-                matched += 1
-                new = changes[place].apply(old, row[width:], context, matched)
-                changed += new != old and self._write(writers[place], context, handle, old, new)
+            if old is None:
+                continue
+            matched += 1
+            new = changes[place].apply(old, row[width:], context, matched)
+            if new == old:
+                continue
+            try:
+                writers[place].update(handle, old, new)
+                changed += 1
+            except Refused as error:
+                _leave(error, self._ignore, context)
         for writer in writers:
             writer.finish()
         affected = matched if context.session.client_found_rows else changed
         warnings = len(context.warnings)
         info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
         return Result(affected=affected, info=info)
-
-    def _write(
-        self, writer: RowWriter, context: Context, handle: bytes, old: Row, new: Row
-    ) -> bool:
-        try:
-            writer.update(handle, old, new)
-        except Refused as error:
-            if not self._ignore or error.code not in SKIPPED:
-                raise
-            context.note(error.code, error.message)
-            return False
-        return True
 
 
 class DeleteFound(Plan):
@@ -274,35 +287,16 @@ class DeleteFound(Plan):
         removed = 0
         for place, handle, _ in _once(rows, len(self._targets)):
             old = writers[place].read(handle)
-            if old is not None:
-                removed += self._remove(writers[place], context, handle, old)
+            if old is None:
+                continue
+            try:
+                writers[place].delete(handle, old)
+                removed += 1
+            except Refused as error:
+                _leave(error, self._ignore, context)
         for writer in writers:
             writer.finish()
         return Result(affected=removed)
-
-    def _remove(self, writer: RowWriter, context: Context, handle: bytes, old: Row) -> bool:
-        try:
-            writer.delete(handle, old)
-        except Refused as error:
-            if not self._ignore or error.code not in SKIPPED:
-                raise
-            context.note(error.code, error.message)
-            return False
-        return True
-
-
-def _check_keys_of_twins(targets: Sequence[_Target]) -> None:
-    """A table under several names keeps its keys and partitions. Raises 1706."""
-    for target in targets:
-        table = target.source.table
-        twins = [e for e in targets if e is not target and e.source.table.info.id == table.info.id]
-        if not twins:
-            continue
-        primary = table.info.index("PRIMARY")
-        parts = {part.name.L for part in primary.idx_cols} if primary is not None else set()
-        parts |= {table.info.cols[n].name.L for n in table.handle_positions}
-        if parts & {column.name.lower() for column, _ in target.pairs}:
-            raise ErrMultiUpdateKeyConflict(target.source.alias, twins[0].source.alias)
 
 
 def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
