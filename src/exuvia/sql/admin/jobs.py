@@ -30,7 +30,6 @@ from exuvia.sql.nodes import (
     AdminShowDdlJobs,
     AdminShowDdlNotifier,
     AdminSkipEvent,
-    Tree,
 )
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select import relational
@@ -96,23 +95,20 @@ def alter(session: SessionApi, node: AdminAlterJob, text: str) -> Result:
     """ADMIN ALTER DDL JOBS id THREAD | BATCH_SIZE | MAX_WRITE_SPEED = n. Raises 1105."""
 
     def work(context: Context) -> Result:
-        own = Own(**dict(_option(*each, context) for each in node.options.items()))
-        admin.alter(context.txn, node.id, own)
+        own: dict[str, int] = {}
+        for name, tree in node.options.items():
+            if name not in _OPTIONS:
+                raise _wrong(f"unsupported admin alter ddl jobs config: {name}")
+            field, (least, _, most) = _OPTIONS[name]
+            value, _ = relational.scalar_value(tree, context)
+            own[field] = _number(name, value)
+            if not least <= own[field] <= most:
+                raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")
+        admin.alter(context.txn, node.id, Own(**own))
         return Result()
 
     session.commit()
     return session.run(work)
-
-
-def _option(name: str, tree: Tree, context: Context) -> tuple[str, int]:
-    if name not in _OPTIONS:
-        raise _wrong(f"unsupported admin alter ddl jobs config: {name}")
-    field, (least, _, most) = _OPTIONS[name]
-    value, _ = relational.scalar_value(tree, context)
-    number = _number(name, value)
-    if not least <= number <= most:
-        raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")
-    return field, number
 
 
 def _number(name: str, value: Value) -> int:

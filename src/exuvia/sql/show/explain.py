@@ -184,8 +184,7 @@ def _path(scan: TableScan) -> Path:
     if scan.path is not None:
         found: Path = scan.path
         return found
-    whole = Path(scan.table, covers=False)
-    return whole if scan.choice is None else Everywhere(whole, scan.choice)
+    return _path_of_all(scan)
 
 
 def _total(

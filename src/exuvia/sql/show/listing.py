@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from exuvia.base.types import FieldType
 from exuvia.catalog.model import ColumnInfo, name
 from exuvia.sql import expressions
 from exuvia.sql.matching import name_matcher
@@ -15,19 +14,20 @@ def columns_of(line: str) -> list[OutputColumn]:
     """Columns from words: `Name` is text, `Name#` a bigint, `Name@` a datetime, `Name:9` text of 9.
 
     An underscore stands for a space where the word has a `~` in front."""
-    return [_column(word) for word in line.split()]
-
-
-def _column(word: str) -> OutputColumn:
-    title = word.partition(":")[0].rstrip("#@")
-    if word.startswith("~"):
-        title = title[1:].replace("_", " ")
-    kind: FieldType = text_type(int(word.partition(":")[2] or 64))
-    if word.endswith("#"):
-        kind = BIGINT
-    elif word.endswith("@"):
-        kind = DATETIME
-    return OutputColumn(title, kind)
+    columns = []
+    for word in line.split():
+        title, _, width = word.partition(":")
+        title = title.rstrip("#@")
+        if word.startswith("~"):
+            title = title[1:].replace("_", " ")
+        if word.endswith("#"):
+            kind = BIGINT
+        elif word.endswith("@"):
+            kind = DATETIME
+        else:
+            kind = text_type(int(width or 64))
+        columns.append(OutputColumn(title, kind))
+    return columns
 
 
 def listing(

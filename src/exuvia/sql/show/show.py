@@ -18,8 +18,8 @@ from exuvia.base.mysql_errors import (
     ErrTrgDoesNotExist,
     MySQLError,
 )
-from exuvia.base.types import FieldType, TypeCode, packed_moment
-from exuvia.catalog.model import ColumnInfo, DatabaseInfo, TableInfo, evolve
+from exuvia.base.types import TypeCode, packed_moment
+from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.access.choose import shown_indexes
@@ -205,16 +205,11 @@ def _parts(table: TableInfo, found: Statistics) -> int:
 def _shown(place: StatisticsSubject, found: Statistics, value: bytes, several: bool) -> str:
     if several:
         return records.shown(value, is_index=True)
-    field = _field(place.table, found)
-    if field is not None and field.Tp == TypeCode.BIT:
-        return str(int.from_bytes(value, "big"))
+    if not found.is_index:
+        kinds = (each.type for each in place.table.cols if each.id == found.hist_id)
+        if any(kind.Tp == TypeCode.BIT for kind in kinds):
+            return str(int.from_bytes(value, "big"))
     return records.shown(value, is_index=False)
-
-
-def _field(table: TableInfo, found: Statistics) -> FieldType | None:
-    if found.is_index:
-        return None
-    return next((each.type for each in table.cols if each.id == found.hist_id), None)
 
 
 # -- SHOW ------------------------------------------------------------------------------------------
@@ -356,18 +351,15 @@ def columns(context: Context, node: Show) -> Result:
     line = "Field Type:65535 Null Key Default:65535 Extra"
     if node.full:
         line = "Field Type:65535 Collation Null Key Default:65535 Extra Privileges Comment:1024"
-    rows = [_column(each, node.full) for each in infos]
+    rows: list[Row] = []
+    for each in infos:
+        row: Row = [each.name.O, type_text(each.type)]
+        if node.full:
+            row.append(each.type.Collate if is_text(each.type) else None)
+        row += ["NO" if each.not_null else "YES", key_text(each)]
+        row += [default_text(each), extra_text(each)]
+        rows.append([*row, PRIVILEGES, each.comment] if node.full else row)
     return listing(context, columns_of(line), rows, node.like, node.where)
-
-
-def _column(column: ColumnInfo, full: bool) -> Row:
-    facts: Row = ["NO" if column.not_null else "YES", key_text(column)]
-    facts += [default_text(column), extra_text(column)]
-    head: Row = [column.name.O, type_text(column.type)]
-    if not full:
-        return [*head, *facts]
-    collate = column.type.Collate if is_text(column.type) else None
-    return [*head, collate, *facts, PRIVILEGES, column.comment]
 
 
 _INDEX = (
