@@ -161,6 +161,19 @@ def test_a_front_that_breaks_or_is_killed_is_started_again_on_its_ports_and_ends
         node.kill()
 
 
+def test_a_front_that_is_killed_before_it_served_ends_the_node_and_is_told_of(
+    tmp_path: Path,
+) -> None:
+    node = NodeProcess(f"lmdb://{tmp_path}/store", tmp_path / "log")
+    try:
+        os.kill(until(lambda: node.pid), signal.SIGKILL)
+        assert node.process.wait(20) == signal.SIGKILL
+        said = (tmp_path / "log").read_text()
+        assert '"message": "the front ended before it served", "exit_code": -9' in said
+    finally:
+        node.kill()
+
+
 def serves(node: NodeProcess) -> bool:
     """Whether clients are served, on the port that they know."""
     with contextlib.suppress(pymysql.MySQLError, OSError), node.connect() as connection:

@@ -264,7 +264,7 @@ class Accidents:
         if kind == "node killed":
             return kind if self._kill_node(slot, front, back) else ""
         victims = {"front killed": (front,), "back killed": (back,)}.get(kind, (front, back))
-        if not all(victims):
+        if not (node.port and all(victims)):  # a front that has never served is not begun again
             return ""
         return kind if sum(map(end_by_pid, victims)) else ""
 

@@ -48,10 +48,12 @@ def _next_pause(pause_s: float, lived_s: float) -> float:
     return FIRST_PAUSE_S if lived_s >= QUIET_S else min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-def described_end(code: int, pause_s: float) -> dict[str, object]:
+def described_end(code: int, pause_s: float | None = None) -> dict[str, object]:
     """What is logged of a life that ended: LMDB ends its process where it meets a page that is none
     (an assertion), and the kernel where the disk cannot read one."""
-    found: dict[str, object] = {"exit_code": code, "again_in_s": pause_s}
+    found: dict[str, object] = {"exit_code": code}
+    if pause_s is not None:
+        found["again_in_s"] = pause_s
     if -code in _OF_DAMAGE:
         found["reason"] = (
             f"{signal.Signals(-code).name}: the store's file data.mdb may be damaged, or its disk "
@@ -86,6 +88,8 @@ class Keeper:
             if self._stopping:
                 return 0 if -code in _ASKED_TO_STOP else abs(code)
             if code == 0 or not before:
+                if code < 0:  # a front that exits by itself has said why
+                    _log.error("the front ended before it served", extra=described_end(code))
                 return abs(code)
             pause_s = _next_pause(pause_s, self._clock.monotonic() - began)
             _log.error("the front ended", extra=described_end(code, pause_s))
