@@ -67,7 +67,6 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """Threads started so far."""
         return len(self._threads)
 
     def run(self, work: Work) -> None:
@@ -217,11 +216,9 @@ class Connection(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone, politely or not."""
         self._gone = True
         self._writable.set()
         if self._transfer is not None:
@@ -337,15 +334,13 @@ class Connection(asyncio.Protocol):
                     raise ErrUnknownCom()
                 task = command(self, self.statements, payload[1:])
             except Exception as error:  # the client gets an answer whatever it was
-                self._answer_error(explain(error), outgoing)
+                refused = explain(error)
+                self.parts.metrics.failed(refused.code)
+                outgoing.add(packets.error(refused.code, refused.state, refused.message))
+                self._transport.write(outgoing.take())
                 continue
             if task is not None:
                 self._start(task, outgoing)
-
-    def _answer_error(self, error: Refused, outgoing: Outgoing) -> None:
-        self.parts.metrics.failed(error.code)
-        outgoing.add(packets.error(error.code, error.state, error.message))
-        self._transport.write(outgoing.take())
 
     def _start(self, task: CommandTask, outgoing: Outgoing) -> None:
         metrics = self.parts.metrics
@@ -439,11 +434,9 @@ class Connection(asyncio.Protocol):
     # -- commands about the connection itself ------------------------------------------------------
 
     def hang_up(self) -> None:
-        """COM_QUIT."""
         self._transport.close()
 
     def statistics(self) -> CommandTask:
-        """COM_STATISTICS."""
         connections = self.parts.connections
 
         def work(outgoing: Outgoing) -> Chunks:

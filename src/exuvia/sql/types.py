@@ -57,7 +57,6 @@ def text(characters: int, charset: str = "utf8mb4", collate: str = "utf8mb4_bin"
 
 
 def blob(length: int) -> FieldType:
-    """A byte string result."""
     return text(length, "binary", "binary")
 
 

@@ -368,7 +368,6 @@ class Match(NamedTuple):
 
     @property
     def used(self) -> bool:
-        """Whether it narrows anything."""
         return bool(self.equal or self.range)
 
     def covers(self, table: Table, terms: Terms) -> bool:

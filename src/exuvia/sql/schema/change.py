@@ -234,7 +234,6 @@ class SchemaReader:
         return self.context.variable(name)
 
     def moment(self) -> int:
-        """Now, packed, in UTC."""
         return packed_moment(self._clock.wall_ns())
 
     def count(self, span: Span) -> int:

@@ -91,8 +91,20 @@ def partition_info(
     """How the table is to be cut; `zone` is where its bounds are meant.
 
     Raises what stands at the head."""
-    kind = PartitionType[written.kind.upper()]
-    _warn(written, warn)
+    word = written.kind.upper()
+    kind = PartitionType[word]
+    if written.linear:
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"LINEAR {word} is not supported, using non-linear {word} instead",
+        )
+    if written.subpartitioned:
+        if written.kind in ("hash", "key"):
+            raise ErrSubpartition()
+        warn(
+            ErrUnsupportedDDLOperation.code,
+            f"Unsupported subpartitioning, only using {word} partitioning",
+        )
     names, expr = _function(table, written)
     shape = shape_of(table.cols, kind, expr, names)
     definitions = _definitions(written, shape, zone)
@@ -116,22 +128,6 @@ def partition_columns(info: PartitionInfo) -> list[str]:
     if info.columns or not info.expr:
         return [each.L for each in info.columns]
     return columns_of(parse_expression(info.expr))
-
-
-def _warn(written: Partitioning, warn: Warn) -> None:
-    kind = written.kind.upper()
-    if written.linear:
-        warn(
-            ErrUnsupportedDDLOperation.code,
-            f"LINEAR {kind} is not supported, using non-linear {kind} instead",
-        )
-    if written.subpartitioned and written.kind in ("hash", "key"):
-        raise ErrSubpartition()
-    if written.subpartitioned:
-        warn(
-            ErrUnsupportedDDLOperation.code,
-            f"Unsupported subpartitioning, only using {kind} partitioning",
-        )
 
 
 def _function(table: TableInfo, written: Partitioning) -> tuple[Sequence[str], str]:

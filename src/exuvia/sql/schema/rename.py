@@ -65,29 +65,26 @@ class Renamed:
 
     def job(self, text: str) -> Job | None:
         """One job for all; None where every table is where it was."""
-        wanted = [self._renaming(table_id) for table_id in self._first]
-        wanted = [
-            each
-            for each in wanted
-            if (each.old_schema_id, each.old_name) != (each.new_schema_id, each.new_name)
-        ]
+        wanted = []
+        for table_id, (database, table) in self._first.items():
+            target, name = self._last[table_id]
+            if (database.id, table.name.O) == (target.id, name):
+                continue
+            wanted.append(
+                Renaming(
+                    table_id=table_id,
+                    old_schema_id=database.id,
+                    old_schema=database.db_name.O,
+                    old_name=table.name.O,
+                    new_schema_id=target.id,
+                    new_schema=target.db_name.O,
+                    new_name=name,
+                )
+            )
         if not wanted:
             return None
         database, table = self._first[wanted[0].table_id]
         return requests.rename_tables(database, table, wanted, query=text)
-
-    def _renaming(self, table_id: int) -> Renaming:
-        database, table = self._first[table_id]
-        target, name = self._last[table_id]
-        return Renaming(
-            table_id=table_id,
-            old_schema_id=database.id,
-            old_schema=database.db_name.O,
-            old_name=table.name.O,
-            new_schema_id=target.id,
-            new_schema=target.db_name.O,
-            new_name=name,
-        )
 
     def _database(self, name: TableName) -> DatabaseInfo | None:
         try:

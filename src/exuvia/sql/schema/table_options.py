@@ -66,8 +66,24 @@ def with_auto_random(
     column = info.column(wanted.name)
     assert column is not None, wanted.name
     shard, bits = wanted.auto_random
-    _check_auto_random(info, column, wanted)
-    _check_bits(column.name.O, shard, bits)
+    if column.type.Tp != TypeCode.LONGLONG:
+        said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
+        raise invalid(f"auto_random option must be defined {said}")
+    if not _leads_rows(info, column):
+        said = "is not the integer primary key, or the primary key is nonclustered"
+        raise invalid(f"column {column.name.O} {said}")
+    if wanted.auto_increment:
+        raise invalid("auto_random is incompatible with auto_increment")
+    if wanted.default is not None:
+        raise invalid("auto_random is incompatible with default")
+    if shard == 0:
+        raise invalid("the value of auto_random should be positive")
+    if shard > _MOST_SHARD_BITS:
+        said = f"is {_MOST_SHARD_BITS}, but got {shard} on column `{column.name.O}`"
+        raise invalid(f"max allowed auto_random shard bits {said}")
+    if not _LEAST_RANGE <= bits <= RANGE_BITS:
+        said = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
+        raise invalid(f"auto_random range bits must be {said}")
     found = evolve(
         info,
         auto_random_bits=shard,
@@ -83,35 +99,11 @@ def with_auto_random(
     return found
 
 
-def _check_auto_random(info: TableInfo, column: ColumnInfo, written: ColumnDefinition) -> None:
-    if column.type.Tp != TypeCode.LONGLONG:
-        said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
-        raise invalid(f"auto_random option must be defined {said}")
-    if not _leads_rows(info, column):
-        said = "is not the integer primary key, or the primary key is nonclustered"
-        raise invalid(f"column {column.name.O} {said}")
-    if written.auto_increment:
-        raise invalid("auto_random is incompatible with auto_increment")
-    if written.default is not None:
-        raise invalid("auto_random is incompatible with default")
-
-
 def _leads_rows(info: TableInfo, column: ColumnInfo) -> bool:
     if info.pk_is_handle:
         return bool(column.type.Flag & Flag.PRI_KEY)
     first = next((each.idx_cols[0] for each in info.indexes if each.exuvia_clustered), None)
     return first is not None and first.exuvia_column == column.id
-
-
-def _check_bits(name: str, shard: int, bits: int) -> None:
-    if shard == 0:
-        raise invalid("the value of auto_random should be positive")
-    if shard > _MOST_SHARD_BITS:
-        said = f"is {_MOST_SHARD_BITS}, but got {shard} on column `{name}`"
-        raise invalid(f"max allowed auto_random shard bits {said}")
-    if not _LEAST_RANGE <= bits <= RANGE_BITS:
-        said = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
-        raise invalid(f"auto_random range bits must be {said}")
 
 
 def check_modified(

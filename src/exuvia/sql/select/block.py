@@ -93,7 +93,6 @@ def grouped_renderer(group: Sequence[Expr], rollup: bool, frame: Frame) -> Rende
 
 
 def group_clause(group: Sequence[Expr], rollup: bool, rows: Renderer) -> str:
-    """GROUP BY, or nothing."""
     if not group:
         return ""
     keys = ", ".join(rows.key(key) for key in group)
@@ -147,8 +146,6 @@ class SelectItem(NamedTuple):
 
 
 class SelectBlock(NamedTuple):
-    """A SELECT, bound."""
-
     items: list[SelectItem]
     where: Expr | None
     group: list[Expr]
@@ -162,7 +159,6 @@ class SelectBlock(NamedTuple):
 def plan_block(
     tree: exp.Select, build: Build, parent: Frame | None, commons: dict[str, CommonTable]
 ) -> Planned:
-    """The block as SQL."""
     frame = Frame(build, parent, commons)
     source = from_clause(tree, frame)
     block = bind_block(tree, frame)

@@ -385,7 +385,13 @@ def plan_query(
     if with_ is not None:
         return _plan_with(tree, with_, build, parent, commons)
     if isinstance(tree, exp.Subquery):
-        return _wrapped(tree, build, parent, commons)
+        # (SELECT ..) ORDER BY .. LIMIT ..
+        inner = plan_query(tree.this, build, parent, commons)
+        order, limit = tree.args.get("order"), limit_clause(tree, build)
+        if order is None and not limit:
+            return inner
+        keys = ordered_by_column(order, inner)
+        return inner._replace(sql=f"SELECT * FROM ({inner.sql}) q{keys}{limit}")
     if isinstance(tree, exp.SetOperation):
         return plan_union(tree, build, parent, commons)
     if isinstance(tree, exp.Values):
@@ -393,13 +399,3 @@ def plan_query(
     if isinstance(tree, exp.Select):
         return plan_block(tree, build, parent, commons)
     raise ErrNotSupportedYet(tree.key.upper())
-
-
-def _wrapped(tree: exp.Subquery, build: Build, parent: Frame | None, commons: Commons) -> Planned:
-    """(SELECT ..) ORDER BY .. LIMIT .."""
-    inner = plan_query(tree.this, build, parent, commons)
-    order, limit = tree.args.get("order"), limit_clause(tree, build)
-    if order is None and not limit:
-        return inner
-    keys = ordered_by_column(order, inner)
-    return inner._replace(sql=f"SELECT * FROM ({inner.sql}) q{keys}{limit}")

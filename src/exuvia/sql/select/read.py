@@ -105,21 +105,20 @@ def _star(tree: Tree, visible: list[Visible], context: Context) -> list[OutputIt
             raise ErrBadTable(tree.table)
     else:
         return None
-    return [
-        _starred(column, each, position, context)
-        for each in wanted
-        for position, column in enumerate(each.columns)
-        if column in each.public
-    ]
-
-
-def _starred(column: ColumnInfo, each: Visible, position: int, context: Context) -> OutputItem:
-    context.check_column(column)
-    tree = exp.column(column.name.O)
-    if is_shifted(column.type, context.zone):
-        bound = expressions.bound(exp.column(column.name.O, each.alias), [each], context)
-        return OutputItem(output_of(column, each), tree, compiled=expressions.compiled_bound(bound))
-    return OutputItem(output_of(column, each), tree, each.offset + position)
+    items = []
+    for table in wanted:
+        for position, column in enumerate(table.columns):
+            if column not in table.public:
+                continue
+            context.check_column(column)
+            item = OutputItem(output_of(column, table), exp.column(column.name.O))
+            if is_shifted(column.type, context.zone):
+                named = exp.column(column.name.O, table.alias)
+                bound = expressions.bound(named, [table], context)
+                items.append(item._replace(compiled=expressions.compiled_bound(bound)))
+            else:
+                items.append(item._replace(position=table.offset + position))
+    return items
 
 
 def output_of(column: ColumnInfo, table: Visible, name: str = "") -> OutputColumn:
@@ -338,7 +337,6 @@ class ReadRows(KeptPlan):
         return engine.relational(self._node, context) if found is None else found
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        """Likewise, as they come."""
         found = self._run_here(context)
         if found is None:
             yield from engine.plan(self._node, context).batches(context)
@@ -500,8 +498,6 @@ def _planned(
 
 
 class SmallRows(Plan):
-    """See the module."""
-
     def __init__(
         self,
         node: exp.Select,

@@ -120,11 +120,9 @@ class PlainPlan(Plan):
         self._closures = [compile_expression(item.expr) for item in block.items]
 
     def run(self, context: Context) -> Result:
-        """At most one row."""
         return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        """One batch, or none."""
         most, skip = self._limits
         conditions = [c for c in (self._block.where, self._block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
@@ -251,7 +249,7 @@ _ENDS = ("order", "limit", "offset")
 
 
 class LockedQuery(Plan):
-    """See the module."""
+    """Locks the rows that the query reads, then runs it in the same snapshot."""
 
     def __init__(self, node: exp.Select, context: Context) -> None:
         self._clauses: list[exp.Lock] = node.args["locks"]

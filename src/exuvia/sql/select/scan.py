@@ -76,7 +76,6 @@ class Scan(ABC):
             raise
 
     def _batch(self, rows: Sequence[Row]) -> Any:
-        """Rows as one batch."""
         import pyarrow
 
         from exuvia.catalog.columns import array_of, arrow_type_of, vector_of
@@ -121,11 +120,9 @@ class RowsScan(Scan):
         self._title = title
 
     def batches(self, context: Context) -> Iterator[Any]:
-        """The rows, computed now."""
         return self._gathered(self._rows())
 
     def describe(self) -> tuple[str, str]:
-        """For EXPLAIN."""
         return "MemTableScan", f"table:{self._title}"
 
 
@@ -145,7 +142,6 @@ class TableScan(Scan):
         self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
 
     def describe(self) -> tuple[str, str]:
-        """For EXPLAIN."""
         if self.path is None:
             return "TableFullScan", f"table:{self.title}"
         index = getattr(self.path, "index", None)

@@ -53,7 +53,6 @@ def begin(session: SessionApi, node: Begin, text: str) -> Result:
 
 
 def commit(session: SessionApi, node: Commit, text: str) -> Result:
-    """COMMIT."""
     session.commit()
     return Result()
 
@@ -158,7 +157,6 @@ def lock_tables(session: SessionApi, node: LockTables, text: str) -> Result:
 
 
 def unlock_tables(session: SessionApi, node: UnlockTables, text: str) -> Result:
-    """UNLOCK TABLES."""
     return Result()
 
 

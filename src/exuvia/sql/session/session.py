@@ -142,7 +142,6 @@ class Session:
                 raise self._note(error) from error.__cause__
 
     def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
-        """Run a prepared statement."""
         with self._turn, running(self._interruption):
             try:
                 self._begin_statement(prepared.text)
@@ -242,7 +241,6 @@ class Session:
         return None if result is NOT_KEPT else self._answer(result)
 
     def run_statement(self, node: Statement, text: str, parameters: Sequence[Value] = ()) -> Result:
-        """Run one parsed statement."""
         check_privileges(self, node)
         kind = kind_of(node)
         letters = letters_of(parameters)
@@ -472,7 +470,6 @@ class Session:
         return self.user_variables.get(name.lower(), (None, NULL))
 
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
-        """Set `@name`."""
         self.user_variables[name.lower()] = (value, kind)
 
     def virtual(self, context: Context, database: str, name: str) -> VirtualTable | None:

@@ -204,8 +204,6 @@ _LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 
 
 class SetVarHint(NamedTuple):
-    """One SET_VAR."""
-
     name: str
     value: str
 

@@ -287,7 +287,6 @@ class Context(Env):
 
     @property
     def utc_now(self) -> int:  # type: ignore[override]
-        """`now` in UTC."""
         if self._now is None:
             fixed = float(self._session.variable("timestamp") or 0)  # SET timestamp = ...
             wall_ns = self._session.services.clock.wall_ns()

@@ -60,11 +60,9 @@ class NoProcesses:
     uptime_s = 0
 
     def list(self) -> list[ProcessInfo]:
-        """None."""
         return []
 
     def everywhere(self) -> Everywhere:
-        """None."""
         return [], []
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:

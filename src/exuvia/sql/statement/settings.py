@@ -24,7 +24,7 @@ _FLAVOURS = ("sql_mode", "collation_connection", "time_zone", "div_precision_inc
 
 
 class SessionSettings:
-    """One per session."""
+    """What one session set, over the global values as they were when it began."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -135,8 +135,6 @@ class Given(NamedTuple):
 
 
 class AssignmentStep:
-    """One assignment."""
-
     __slots__ = ("assign", "column", "getter", "kind", "loss", "position")
 
     def __init__(

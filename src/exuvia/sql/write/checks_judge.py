@@ -250,8 +250,6 @@ class _Rule:
 
 
 class CheckRule(_Rule):
-    """A CHECK constraint."""
-
     def __init__(self, table: Table, info: ConstraintInfo) -> None:
         self._check = row_check(info, table.info.cols)
         self._name = info.constraint_name.O

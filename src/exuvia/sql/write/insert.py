@@ -364,8 +364,6 @@ def plan(node: Insert, context: Context) -> KeptPlan | None:
 
 
 class InsertValues(KeptPlan):
-    """INSERT ... VALUES."""
-
     locks = True
 
     def __init__(self, node: Insert, rows: Sequence[Sequence[Tree]], context: Context) -> None:
@@ -423,8 +421,15 @@ class InsertValues(KeptPlan):
         tree = meant_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
-            store = self._storer(position, column, expressions.constant_type(tree, context))
-            return lambda row, at, n: store(constant(at), at, n)
+            # one for all constants of a type in that column; a text's length decides nothing, else
+            # no plan could serve another text
+            kind = expressions.constant_type(tree, context)
+            asked = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
+            kept = self._storers.get(asked)
+            if kept is None:
+                kept = self._storers[asked] = storer(column, kind, is_auto, self._rules)
+            put = kept
+            return lambda row, at, n: put(constant(at), at, n)
         if tree.find(exp.Query):
             self.short = False
             return _nested_cell(column, tree, is_auto, self._rules)
@@ -432,16 +437,6 @@ class InsertValues(KeptPlan):
         call = _reads_zeros(compiled, self.table)
         store = storer(column, compiled.type, is_auto, self._rules)
         return lambda row, at, n: store(call(row, at), at, n)
-
-    def _storer(self, position: int, column: ColumnInfo, kind: FieldType) -> Storer:
-        """One for all constants of a type in that column; a text's length decides nothing, else
-        no plan could serve another text."""
-        asked = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
-        found = self._storers.get(asked)
-        if found is None:
-            is_auto = position == self._target.auto
-            found = self._storers[asked] = storer(column, kind, is_auto, self._rules)
-        return found
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)

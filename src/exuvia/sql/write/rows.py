@@ -93,7 +93,6 @@ class Twins:
                 writer.insert(self._txn, twin, row, handle)
 
     def remove(self, part: Table, handle: bytes, row: Row) -> None:
-        """A row that goes."""
         if part.physical_id not in self._moving:
             return
         place = self._route.place(row)
@@ -325,7 +324,6 @@ class Stations(NamedTuple):
 
     @staticmethod
     def of(table: Table) -> "Stations":
-        """Those of the table."""
         kept: Stations | None = table.kept.get(_KEPT)
         if kept is None:
             auto = next((n for n, c in enumerate(table.info.cols) if c.auto_increment), -1)

@@ -79,7 +79,6 @@ class DeleteRows(KeptPlan):
         self.short = self.filter.path.short
 
     def run(self, context: Context) -> Result:
-        """Remove every row found."""
         self._rules.begin(context)
         writer = RowWriter(self.table, context)
         found = list(self.filter.all_rows(context))
@@ -126,7 +125,6 @@ class UpdateRows(KeptPlan):
         context.demand_columns(self.table, "UPDATE", self._assigned)
 
     def run(self, context: Context) -> Result:
-        """Change every row found."""
         self._rules.begin(context)
         writer = RowWriter(self.table, context, self.filter.partitions)
         matched = changed = 0
@@ -172,7 +170,7 @@ class _Target(NamedTuple):
 
 
 class UpdateFound(Plan):
-    """See the module."""
+    """UPDATE of several tables, or with subqueries: a query finds the rows and new values."""
 
     def __init__(self, node: Update, context: Context) -> None:
         self._ignore = node.ignore
@@ -181,7 +179,12 @@ class UpdateFound(Plan):
         self._single = tree_of(node.source) is not None
         self._targets: list[_Target] = []
         for column, tree in node.assignments:
-            self._target(_owner(column, sources, node.source)).pairs.append((column, tree))
+            source = _owner(column, sources, node.source)
+            place = next((each for each in self._targets if each.source is source), None)
+            if place is None:
+                place = _Target(source, [])
+                self._targets.append(place)
+            place.pairs.append((column, tree))
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
             check_writable(target.source.table, "UPDATE", context)
@@ -210,13 +213,6 @@ class UpdateFound(Plan):
         items = [_handle(target.source) for target in self._targets] + self._values
         self._query = _query(node, items)
 
-    def _target(self, source: TableSource) -> _Target:
-        found = next((each for each in self._targets if each.source is source), None)
-        if found is None:
-            found = _Target(source, [])
-            self._targets.append(found)
-        return found
-
     def _placed(self, tree: Tree) -> Tree | int:
         """The tree, or its place among the values that the query computes."""
         if is_default(tree) or constant_of(tree) is not None:
@@ -227,7 +223,6 @@ class UpdateFound(Plan):
         return len(self._values) - 1
 
     def run(self, context: Context) -> Result:
-        """Change every row found."""
         self._rules.begin(context)
         columns, rows = found_rows(self._query, context)
         width = len(self._targets)
@@ -264,7 +259,7 @@ class UpdateFound(Plan):
 
 
 class DeleteFound(Plan):
-    """See the module."""
+    """DELETE from several tables, or with subqueries: a query finds the rows."""
 
     def __init__(self, node: Delete, context: Context) -> None:
         self._ignore = node.ignore
@@ -280,7 +275,6 @@ class DeleteFound(Plan):
         self._query = _query(node, [_handle(target) for target in self._targets])
 
     def run(self, context: Context) -> Result:
-        """Remove every row found."""
         self._rules.begin(context)
         _, rows = found_rows(self._query, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
