@@ -37,7 +37,6 @@ from exuvia.kv.lock_table import (
     Alone,
     Fence,
     LockTable,
-    Seat,
     WaitOutcome,
     hash_of,
 )
@@ -112,7 +111,13 @@ class RowLocks:
         self.unwaiting = 0
         self.now = 0
         self.waits = 0
-        self._seat = self._sit(table, fence)
+        seat = None if table is None else table.join(self._woken, fence)
+        if seat is None:  # no room for another front: its own sessions wait for each other
+            seat = LockTable(bytearray(TABLE_BYTES), Alone(), lambda key: None).join(
+                self._woken, _no_fence
+            )
+        assert seat is not None
+        self._seat = seat
         self._most = most
         self._lock = threading.Lock()
         self._numbers = count(1)
@@ -123,15 +128,6 @@ class RowLocks:
         self._changed_before: dict[int, int] = {}  # the same, older
         self._forgotten = 0  # the last number of which nothing is remembered
         self._young_since = 0  # the last number in `_changed_before`
-
-    def _sit(self, table: LockTable | None, fence: Callable[[], Fence]) -> Seat:
-        seat = None if table is None else table.join(self._woken, fence)
-        if seat is None:  # no room for another front: its own sessions wait for each other
-            seat = LockTable(bytearray(TABLE_BYTES), Alone(), lambda key: None).join(
-                self._woken, _no_fence
-            )
-        assert seat is not None
-        return seat
 
     def __len__(self) -> int:
         return self._held
@@ -305,12 +301,9 @@ class RowLocks:
             with self._lock:
                 self._held -= len(some)
                 if committed:
-                    self._note(some)
+                    if len(self._changed) >= self._remembered:
+                        self._changed_before, self._changed = self._changed, {}
+                        self._forgotten, self._young_since = self._young_since, self.now
+                    self.now += 1
+                    self._changed.update(dict.fromkeys(some, self.now))
             self._seat.release(locker.number, some, committed)
-
-    def _note(self, keys: Sequence[int]) -> None:
-        if len(self._changed) >= self._remembered:
-            self._changed_before, self._changed = self._changed, {}
-            self._forgotten, self._young_since = self._young_since, self.now
-        self.now += 1
-        self._changed.update(dict.fromkeys(keys, self.now))

@@ -299,10 +299,6 @@ class Waiter:
 # -- acknowledger ----------------------------------------------------------------------------------
 
 
-def _blocker(hold: Hold, now: float) -> Blocker:
-    return Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
-
-
 class Acknowledger:
     """A front's side. One small transaction answers every job that waits."""
 
@@ -372,7 +368,10 @@ class Acknowledger:
         for job_id, holds in blocked.items():
             if beats or now - self._explained.get(job_id, float("-inf")) >= REASON_S:
                 self._explained[job_id] = now
-                told = [_blocker(hold, now) for hold in holds[:SHOWN]]
+                told = [
+                    Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
+                    for hold in holds[:SHOWN]
+                ]
                 self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)
 
     def _write(self, txn: Transaction, job_id: int, place: Place, told: list[Blocker]) -> None:

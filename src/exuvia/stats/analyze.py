@@ -77,7 +77,7 @@ class AnalyzeSettings:
         inline_rows = dial.read().inline_rows
         span = table.row_span()
         total = self._store.count(span)
-        order = _order(table, subject)
+        order = task.order_for(table, tuple(index.id for index in subject.indexes))
         most = samples or ROWS
         limit = limit_of(most, total)
         fields = types_of(table, subject.parts)
@@ -140,10 +140,6 @@ def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], SparkTask
     return few, spark.start(tag, [task.encode(asked) for asked in few])
 
 
-def _order(table: Table, subject: Subject) -> task.TaskOrder:
-    return task.order_for(table, tuple(index.id for index in subject.indexes))
-
-
 def _task(
     order: task.TaskOrder, subject: Subject, samples: int, limit: float, span: Span, number: int
 ) -> Task:
@@ -198,7 +194,15 @@ class Analyzer:
 
     def analyze(self, order: AnalyzeOrder, stopped: Callable[[], bool] = _never) -> None:
         """All of it. Raises Stopped, Gone, Deposed, Unavailable; the job rows say so too."""
-        table, chosen = self._chosen(order)
+        with self._store.read() as txn:
+            table = self._schemas.table_by_id(txn, order.table_id)
+        if table is None:
+            raise Gone(f"table {order.table_id} is gone")
+        chosen = list(table.parts)
+        if order.partitions:
+            chosen = [each for each in chosen if each.physical_id in order.partitions]
+            if len(chosen) < len(set(order.partitions)):
+                raise Gone(f"a partition of table {table.info.name.O} is gone")
         subject = subject_of(table, order.columns)
         numbers = self._begin(order, table, chosen, subject)
         try:
@@ -210,19 +214,6 @@ class Analyzer:
         except Exception as error:  # whatever it was, its rows say that it has ended
             self._failed(numbers, str(error) or "[executor:1317]Query execution was interrupted")
             raise
-
-    def _chosen(self, order: AnalyzeOrder) -> tuple[Table, list[Table]]:
-        """The table, and the physical ones to be read. Raises Gone."""
-        with self._store.read() as txn:
-            table = self._schemas.table_by_id(txn, order.table_id)
-        if table is None:
-            raise Gone(f"table {order.table_id} is gone")
-        parts = table.parts
-        if order.partitions:
-            parts = tuple(each for each in parts if each.physical_id in order.partitions)
-            if len(parts) < len(set(order.partitions)):
-                raise Gone(f"a partition of table {table.info.name.O} is gone")
-        return table, list(parts)
 
     # -- a physical table --------------------------------------------------------------------------
 

@@ -145,7 +145,9 @@ class Runner:
             return TICK_S
         self._collect()
         settings = self._settings()
-        self._stop_old(now, settings.most_s)
+        for task in self._tasks:
+            if settings.most_s and now - task.began >= settings.most_s:
+                task.stop.set()
         if settings.is_open:
             self._fill(now, settings)
         return BUSY_S if self._tasks else TICK_S
@@ -179,11 +181,6 @@ class Runner:
                 self._queue.give_up(task.job)
             else:
                 self._queue.ended(task.job, well=task.error is None)
-
-    def _stop_old(self, now: float, most_s: float) -> None:
-        for task in self._tasks:
-            if most_s and now - task.began >= most_s:
-                task.stop.set()
 
     def _settings(self) -> AutoAnalyzeSettings:
         with self._store.read() as txn:

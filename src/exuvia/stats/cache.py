@@ -177,26 +177,23 @@ class StatsCache:
     def step(self, now: float) -> float:
         """Read what changed; seconds until the next look, 0 while there is more."""
         with self._stepping:
-            return self._read_news()
-
-    def _read_news(self) -> float:
-        most = MOST_RECENT if self.high_water else MOST_AT_FIRST
-        with self._store.read() as txn:
-            news = list(meta.changed(txn, self.high_water, limit=most))
-        if len(news) >= most and not self.high_water:
-            self.load()
-            return LEASE_S
-        with self._lock:
-            for each in news:
-                self._recent[each.table_id] = each
-            if news:
-                self.high_water = news[-1].version
-            if len(self._recent) > MOST_RECENT:
-                self._columns.put(self._recent.values())
-                self._recent = {}
-        if len(self._columns) > 2 * self._loaded + MOST_RECENT:
-            self.load()
-        return 0.0 if len(news) >= most else LEASE_S
+            most = MOST_RECENT if self.high_water else MOST_AT_FIRST
+            with self._store.read() as txn:
+                news = list(meta.changed(txn, self.high_water, limit=most))
+            if len(news) >= most and not self.high_water:
+                self.load()
+                return LEASE_S
+            with self._lock:
+                for each in news:
+                    self._recent[each.table_id] = each
+                if news:
+                    self.high_water = news[-1].version
+                if len(self._recent) > MOST_RECENT:
+                    self._columns.put(self._recent.values())
+                    self._recent = {}
+            if len(self._columns) > 2 * self._loaded + MOST_RECENT:
+                self.load()
+            return 0.0 if len(news) >= most else LEASE_S
 
     def load(self) -> None:
         """Read everything, as columns."""
@@ -227,15 +224,11 @@ class StatsCache:
             found = self._columns.counts(table_ids)
         for n, meta_ in enumerate(newer):
             if meta_ is not None:
-                _put(found, n, meta_)
+                found.rows[n], found.modified[n] = meta_.rows, meta_.modified
+                found.analyzed[n] = -1 if meta_.analyzed_count is None else meta_.analyzed_count
+                found.analyzed_at[n] = -1 if meta_.analyzed_at is None else meta_.analyzed_at
+                found.indexes[n] = meta_.analyzed_indexes
         return found
-
-
-def _put(counts: RowCounts, n: int, known: Meta) -> None:
-    counts.rows[n], counts.modified[n] = known.rows, known.modified
-    counts.analyzed[n] = -1 if known.analyzed_count is None else known.analyzed_count
-    counts.analyzed_at[n] = -1 if known.analyzed_at is None else known.analyzed_at
-    counts.indexes[n] = known.analyzed_indexes
 
 
 def read_columns(store: Store) -> tuple[RowCountColumns, int]:
@@ -258,7 +251,11 @@ def read_columns(store: Store) -> tuple[RowCountColumns, int]:
             if end > len(columns["text"]):
                 _resize(columns, 2 * end)
             for name, position in zip(_NUMBERS, positions, strict=True):
-                columns[name][start:end] = _numbers(rows, position)
+                column = rows.column(position)
+                values: Array = column.values.astype(np.int64)
+                columns[name][start:end] = (
+                    values if column.nulls is None else np.where(column.nulls, -1, values)
+                )
             columns["text"][start:end] = _numbered(rows.column(texts).to_list(), numbers)
     finally:
         view.close()
@@ -272,12 +269,6 @@ def _resize(columns: dict[str, Array], size: int) -> None:
     """In place: parts put together at the end would be there twice for a while."""
     for column in columns.values():
         column.resize(size, refcheck=False)
-
-
-def _numbers(rows: Any, position: int) -> Array:
-    column = rows.column(position)
-    values: Array = column.values.astype(np.int64)
-    return values if column.nulls is None else np.where(column.nulls, -1, values)
 
 
 def _numbered(texts: list[str | None], numbers: dict[str, int]) -> NDArray[np.int32]:

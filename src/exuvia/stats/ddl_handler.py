@@ -262,25 +262,19 @@ class NewIndexes:
             for fence in order.fences:
                 txn.require_equal(*fence)
             if meta.get_lock(txn, place) is None:
-                _write(txn, place, made, found.rows)
+                version = meta.draw_version(txn)
+                known = meta.get(txn, place) or Meta(version, place, rows=found.rows)
+                ids = known.index_ids | {each.hist_id for each in made}
+                named = ",".join(map(str, sorted(ids)))
+                changed = known._replace(
+                    version=version, histograms_version=version, analyzed_indexes=named
+                )
+                meta.put(txn, changed)
+                records.write(txn, made, version)
+                txn.notify(meta.CHANNEL)
                 if is_whole:
-                    _say(txn, order)
+                    for index_id in order.index_ids:
+                        txn.put(keys.index_statistics(order.info.id, index_id), b"")
 
         with suppress(Conflict):
             self._store.transact(write)
-
-
-def _write(txn: Transaction, place: int, made: list[Statistics], rows: int) -> None:
-    version = meta.draw_version(txn)
-    known = meta.get(txn, place) or Meta(version, place, rows=rows)
-    ids = known.index_ids | {each.hist_id for each in made}
-    named = ",".join(map(str, sorted(ids)))
-    changed = known._replace(version=version, histograms_version=version, analyzed_indexes=named)
-    meta.put(txn, changed)
-    records.write(txn, made, version)
-    txn.notify(meta.CHANNEL)
-
-
-def _say(txn: Transaction, order: TaskOrder) -> None:
-    for index_id in order.index_ids:
-        txn.put(keys.index_statistics(order.info.id, index_id), b"")

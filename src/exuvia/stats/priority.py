@@ -399,7 +399,11 @@ def judge_many(
     """The jobs of tables without partitions, in their order; many have none."""
     counts = cache.counts([each.rows_id for each in known])
     never = counts.analyzed < 0
-    change = _change(counts, never, rules)
+    base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
+    change: Numbers = counts.modified / base  # in percent soon; 0 up to the ratio
+    change[(change <= rules.ratio) | (rules.ratio == 0)] = 0.0
+    change *= 100
+    change[never] = NEVER_ANALYZED_CHANGE
     columns = np.fromiter((each.columns for each in known), np.float64, len(known))
     size = counts.rows * columns
     is_whole = counts.rows >= rules.least_rows
@@ -440,16 +444,6 @@ def rescored_many(jobs: Sequence[AnalysisJob], now_s: float) -> Iterator[Analysi
 def _ages(analyzed_at: Numbers, now_s: float) -> Numbers:
     since = np.maximum(now_s - analyzed_at, 0.0)
     return np.where(analyzed_at == NEVER, NEVER_ANALYZED_AGE_S, since)
-
-
-def _change(counts: RowCounts, never: np.typing.NDArray[np.bool_], rules: Rules) -> Numbers:
-    """In percent; 0 where it does not exceed the ratio."""
-    base = np.where(counts.analyzed > 0, counts.analyzed, np.maximum(counts.rows, 1))
-    change: Numbers = counts.modified / base
-    change[(change <= rules.ratio) | (rules.ratio == 0)] = 0.0
-    change *= 100
-    change[never] = NEVER_ANALYZED_CHANGE
-    return change
 
 
 def _missing(

@@ -386,7 +386,9 @@ class Queue:
             if now - self._scored_at >= RESCORE_EVERY_S:
                 self._rescore(now)
             if now - self._retried_at >= RETRY_EVERY_S:
-                self._retry(now)
+                waiting, self._must_retry = self._must_retry, {}
+                self._judge_now(waiting.values())
+                self._retried_at = now
             return max(0.0, self._rows_at + ROWS_EVERY_S - now)
 
     def forget(self) -> None:
@@ -503,11 +505,6 @@ class Queue:
         wall_s = self._wall_s()
         self._heap.revalue(lambda jobs: rescored_many(jobs, wall_s))
         self._scored_at = now
-
-    def _retry(self, now: float) -> None:
-        waiting, self._must_retry = self._must_retry, {}
-        self._judge_now(waiting.values())
-        self._retried_at = now
 
     def _judge_now(self, table_ids: Iterable[int]) -> None:
         with self._store.read() as txn:
