@@ -32,7 +32,8 @@ the query's own makes one value of them.
     APPROX_PERCENTILE(x, p)   the value below which p percent lie
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from inspect import Parameter as SignatureParameter
 from inspect import Signature
@@ -226,6 +227,28 @@ class Functions:
 
         self.made.append((name, run, ["BIGINT"], "BIGINT", True))
         return name
+
+    @contextmanager
+    def created_on(self, cursor: Any) -> Iterator[None]:
+        """All that were made, known to the cursor until the end of the block."""
+        created: list[str] = []
+        try:
+            for name, run, parameters, result, volatile in self.made:
+                cursor.create_function(
+                    name,
+                    run,
+                    parameters,
+                    result,
+                    type="arrow",
+                    null_handling="special",
+                    side_effects=volatile,
+                )
+                created.append(name)
+            yield
+        finally:
+            for name in created:
+                with suppress(Exception):  # the query may have failed or been interrupted
+                    cursor.remove_function(name)
 
     def _made(self, run: Callable[..., Any], parameters: list[str], result: Any) -> str:
         name = f"{self.prefix}{len(self.made)}"

@@ -153,29 +153,15 @@ class RelationalPlan(Plan):
         build = self._build
         quota = quota_of(build.context)
         cursor = duck.cursor(quota)
-        functions = []
         try:
-            for name, run, parameters, result, volatile in build.functions.made:
-                cursor.create_function(
-                    name,
-                    run,
-                    parameters,
-                    result,
-                    type="arrow",
-                    null_handling="special",
-                    side_effects=volatile,
-                )
-                functions.append(name)
-            for scan in build.scans:
-                cursor.register(scan.name, scan.reader(build.context))
-            with interruption.current().telling(cursor.interrupt):
-                yield from self._rows(cursor)
+            with build.functions.created_on(cursor):
+                for scan in build.scans:
+                    cursor.register(scan.name, scan.reader(build.context))
+                with interruption.current().telling(cursor.interrupt):
+                    yield from self._rows(cursor)
         finally:
-            for name in functions:
-                with suppress(Exception):  # the cursor may have been interrupted
-                    cursor.remove_function(name)
             for scan in build.scans:
-                with suppress(Exception):
+                with suppress(Exception):  # the cursor may have been interrupted
                     cursor.unregister(scan.name)
             duck.close(cursor, quota)
 

@@ -26,7 +26,7 @@ A NULL among the values needs no parent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -103,25 +103,12 @@ class VectorCheck:
         names = [f"c{position}" for position in self._kinds]
         numbers = pyarrow.array(range(columns.rows), pyarrow.int64())
         batch = pyarrow.Table.from_arrays([*arrays, numbers], names=[*names, _ROW])
-        made = self._functions.made
-        for name, run, parameters, result, volatile in made:
-            cursor.create_function(
-                name,
-                run,
-                parameters,
-                result,
-                type="arrow",
-                null_handling="special",
-                side_effects=volatile,
-            )
-        cursor.register(self._name, batch)
-        try:
-            yield
-        finally:
-            cursor.unregister(self._name)
-            for name, *_ in made:
-                with suppress(Exception):  # the query may have failed
-                    cursor.remove_function(name)
+        with self._functions.created_on(cursor):
+            cursor.register(self._name, batch)
+            try:
+                yield
+            finally:
+                cursor.unregister(self._name)
 
 
 def _may_overflow(expr: Expr) -> bool:
