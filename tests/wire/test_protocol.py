@@ -43,9 +43,8 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, TypeCode, pack_date, pack_datetime
 from exuvia.server import connection
 from exuvia.server.connection import Pool
-from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import Login, read_change_user, read_login
+from exuvia.server.packets import Incoming, Login, Outgoing, read_change_user, read_login
 from exuvia.server.prepared import LongData, Statement
 from exuvia.server.processes import Connections
 from exuvia.server.results import binary_encoder

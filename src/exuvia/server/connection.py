@@ -10,8 +10,7 @@
 
 Commands of one connection are answered strictly one after the other; those that arrive meanwhile
 wait in a bounded inbox (the socket is not read further). Who a client proves to be is decided in
-authentication.py; what its statements do, in statements.py; how it looks in bytes, in framing and
-packets.
+authentication.py; what its statements do, in statements.py; how it looks in bytes, in packets.py.
 
 The pool's threads are for statements that may block: a commit, a schema change, a long read. There
 are as many as connections are allowed, started when first needed, so that no statement ever waits
@@ -37,9 +36,8 @@ from exuvia.base.limits import PACKET_BYTES
 from exuvia.base.mysql_errors import ErrClientInteractionTimeout, ErrConnectionKilled, ErrUnknownCom
 from exuvia.server import packets
 from exuvia.server.authentication import PROVED, Conversation, conversation
-from exuvia.server.framing import Incoming, Outgoing
 from exuvia.server.metrics import Metrics
-from exuvia.server.packets import Login, explain
+from exuvia.server.packets import Incoming, Login, Outgoing, explain
 from exuvia.server.processes import Connections
 from exuvia.server.statements import Chunks, CommandTask, Statements, Transfer, guarded
 from exuvia.server.transport import REQUEST_BYTES, Compressed, Encrypted, asks

@@ -31,8 +31,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrMalformedPacket, ErrUnknown, ErrWrongArguments
 from exuvia.base.types import TypeCode, Value
 from exuvia.server import results
-from exuvia.server.framing import Outgoing
-from exuvia.server.packets import LENGTH_BYTES
+from exuvia.server.packets import LENGTH_BYTES, Outgoing
 from exuvia.server.results import Agreed
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Ready

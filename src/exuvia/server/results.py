@@ -28,7 +28,7 @@ from exuvia.base.types import (
 from exuvia.catalog.convert import values
 from exuvia.catalog.convert.values import unfilled
 from exuvia.server import packets
-from exuvia.server.framing import Outgoing
+from exuvia.server.packets import Outgoing
 from exuvia.sql.result import OutputColumn, Result, Row, text_type
 
 PARAMETER = OutputColumn("?", text_type(255))

@@ -33,8 +33,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.base.types import Value
 from exuvia.server import packets, results
-from exuvia.server.framing import Outgoing
-from exuvia.server.packets import Login, explain
+from exuvia.server.packets import Login, Outgoing, explain
 from exuvia.server.prepared import LongData, ServerCursor, Statement, id_of, wants_cursor
 from exuvia.sql.parse.syntax_error import syntax_error
 from exuvia.sql.result import Result

@@ -1,6 +1,6 @@
 """What lies between a socket and the packets: TLS and compression, each a transport on another.
 
-    socket bytes -> Encrypted.feed -> Compressed.feed -> packets (framing.py)
+    socket bytes -> Encrypted.feed -> Compressed.feed -> packets (packets.py)
     socket bytes <- Encrypted.write <- Compressed.write <- packets
 
 Neither knows anything of packets. A client asks for TLS in its first packet (MySQL protocol,

@@ -39,8 +39,10 @@ from exuvia.base.mysql_errors import (
     ErrWrongUsage,
 )
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.accounts.rows import (
+from exuvia.sql.accounts.users import (
+    change,
     move,
+    named,
     put_account,
     put_column,
     put_database,
@@ -50,7 +52,6 @@ from exuvia.sql.accounts.rows import (
     remove,
     remove_edge,
 )
-from exuvia.sql.accounts.users import Name, change, named
 from exuvia.sql.accounts.users import shown as quoted
 from exuvia.sql.nodes import (
     CreateRole,
@@ -70,6 +71,7 @@ from exuvia.sql.privileges.accounts import (
     Account,
     Book,
     Edge,
+    Name,
     OnColumn,
     OnDatabase,
     OnTable,

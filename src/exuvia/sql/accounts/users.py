@@ -1,4 +1,4 @@
-"""CREATE USER, ALTER USER, DROP USER, RENAME USER, SET PASSWORD: rows of mysql.user.
+"""CREATE, ALTER, DROP and RENAME USER, SET PASSWORD, and the rows that say who has which rights.
 
 Each statement is one transaction, all of its accounts or none; it ends what was open, as a schema
 change does, and is no job. Every node has read the new rows within milliseconds.
@@ -18,8 +18,11 @@ from exuvia.base.mysql_errors import (
     ErrUserAlreadyExists,
     ErrWrongStringLength,
 )
+from exuvia.catalog import reader, writer
+from exuvia.catalog.codec import key_codec
+from exuvia.catalog.codec.row_codec import Row
+from exuvia.catalog.system_tables import planned
 from exuvia.kv.transaction import Transaction
-from exuvia.sql.accounts.rows import move, put_account, remove
 from exuvia.sql.nodes import (
     AlterUser,
     CreateUser,
@@ -30,11 +33,199 @@ from exuvia.sql.nodes import (
     Who,
 )
 from exuvia.sql.privileges import passwords
-from exuvia.sql.privileges.accounts import CHANNEL, Account, Book, read
+from exuvia.sql.privileges.accounts import (
+    CHANNEL,
+    Account,
+    Book,
+    Edge,
+    Name,
+    OnColumn,
+    OnDatabase,
+    OnTable,
+    read,
+)
+from exuvia.sql.privileges.rights import DATABASE, DYNAMIC, GLOBAL, GRANT, column_of, word_of
 from exuvia.sql.result import Note, Result
 from exuvia.sql.statement.context import SessionApi
 
-Name = tuple[str, str]
+_NO, _YES = 1, 2
+
+
+# -- rows of accounts ------------------------------------------------------------------------------
+
+
+def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
+    """Write a row over what may stand under its key; what is not said is NULL."""
+    table = planned(txn, table_name)
+    row: Row = [facts.get(column.name.O) for column in table.info.cols]
+    handle = key_codec.handle_of(table, row)
+    old = reader.get(txn, table, handle)
+    if old is None:
+        writer.insert(txn, table, row)
+    else:
+        writer.update(txn, table, handle, old, row)
+
+
+def remove(txn: Transaction, table_name: str, *key: str) -> None:
+    """Remove the row of that key, if there is one."""
+    table = planned(txn, table_name)
+    handle = key_codec.handle_from(table, key)
+    old = reader.get(txn, table, handle)
+    if old is not None:
+        writer.delete(txn, table, handle, old)
+
+
+def put_account(txn: Transaction, account: Account) -> None:
+    """Write a row of mysql.user."""
+    facts: dict[str, object] = {
+        "Host": account.host,
+        "User": account.user,
+        "authentication_string": account.stored,
+        "plugin": account.plugin,
+        "Account_locked": _YES if account.is_locked else _NO,
+    }
+    facts |= {
+        column_of(each): _YES if each in account.privileges else _NO for each in (*GLOBAL, GRANT)
+    }
+    put(txn, "user", facts)
+    for each in DYNAMIC - account.dynamic:
+        remove(txn, "global_grants", account.user, account.host, each)
+    for each in account.dynamic:
+        option = _YES if each in account.grantable else _NO
+        granted: dict[str, object] = {"USER": account.user, "HOST": account.host, "PRIV": each}
+        put(txn, "global_grants", granted | {"WITH_GRANT_OPTION": option})
+
+
+def put_database(txn: Transaction, row: OnDatabase) -> None:
+    """Write a row of mysql.db, or remove it where nothing is left."""
+    if not row.privileges:
+        remove(txn, "db", row.host, row.database, row.user)
+        return
+    facts: dict[str, object] = {"Host": row.host, "DB": row.database, "User": row.user}
+    facts |= {
+        column_of(each): _YES if each in row.privileges else _NO for each in (*DATABASE, GRANT)
+    }
+    put(txn, "db", facts)
+
+
+def put_table(txn: Transaction, row: OnTable, grantor: str) -> None:
+    """Write a row of mysql.tables_priv, or remove it where nothing is left."""
+    if not row.privileges:
+        remove(txn, "tables_priv", row.host, row.database, row.user, row.table)
+        return
+    put(
+        txn,
+        "tables_priv",
+        {
+            "Host": row.host,
+            "DB": row.database,
+            "User": row.user,
+            "Table_name": row.table,
+            "Grantor": grantor,
+            "Table_priv": _set_of(txn, "tables_priv", "Table_priv", row.privileges),
+            "Column_priv": 0,
+        },
+    )
+
+
+def _set_of(txn: Transaction, table_name: str, column_name: str, held: frozenset[str]) -> int:
+    """A SET's value."""
+    words = {word_of(each) for each in held}
+    column = planned(txn, table_name).info.column(column_name)
+    elements = () if column is None else column.type.Elems or ()
+    return sum(1 << n for n, word in enumerate(elements) if word in words)
+
+
+def put_column(txn: Transaction, row: OnColumn) -> None:
+    """Write a row of mysql.columns_priv, or remove it where nothing is left."""
+    if not row.privileges:
+        remove(txn, "columns_priv", row.host, row.database, row.user, row.table, row.column)
+        return
+    facts: dict[str, object] = {
+        "Host": row.host,
+        "DB": row.database,
+        "User": row.user,
+        "Table_name": row.table,
+        "Column_name": row.column,
+        "Column_priv": _set_of(txn, "columns_priv", "Column_priv", row.privileges),
+    }
+    put(txn, "columns_priv", facts)
+
+
+def put_edge(txn: Transaction, edge: Edge) -> None:
+    """Write a row of mysql.role_edges."""
+    facts: dict[str, object] = {
+        "FROM_HOST": edge.role[1],
+        "FROM_USER": edge.role[0],
+        "TO_HOST": edge.to[1],
+        "TO_USER": edge.to[0],
+        "WITH_ADMIN_OPTION": _YES if edge.admin else _NO,
+    }
+    put(txn, "role_edges", facts)
+
+
+def remove_edge(txn: Transaction, role: Name, account: Name) -> None:
+    """The account has not got the role any more, by default neither."""
+    remove(txn, "role_edges", role[1], role[0], account[1], account[0])
+    remove(txn, "default_roles", account[1], account[0], role[1], role[0])
+
+
+def put_default(txn: Transaction, account: Name, role: Name) -> None:
+    """Write a row of mysql.default_roles."""
+    facts: dict[str, object] = {
+        "HOST": account[1],
+        "USER": account[0],
+        "DEFAULT_ROLE_HOST": role[1],
+        "DEFAULT_ROLE_USER": role[0],
+    }
+    put(txn, "default_roles", facts)
+
+
+def move(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
+    """What was granted to one account goes to another, or to nobody; so does the account as a
+    role."""
+    nothing: frozenset[str] = frozenset()
+    for on in book.databases:
+        if on[:2] == name:
+            put_database(txn, on._replace(privileges=nothing))
+            if wanted is not None:
+                put_database(txn, on._replace(user=wanted[0], host=wanted[1]))
+    for row in book.tables:
+        if row[:2] == name:
+            put_table(txn, row._replace(privileges=nothing), "")
+            if wanted is not None:
+                put_table(txn, row._replace(user=wanted[0], host=wanted[1]), "")
+    for column in book.columns:
+        if column[:2] == name:
+            put_column(txn, column._replace(privileges=nothing))
+            if wanted is not None:
+                put_column(txn, column._replace(user=wanted[0], host=wanted[1]))
+    _move_roles(txn, book, name, wanted)
+
+
+def _move_roles(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
+    def after(each: Name) -> Name | None:
+        return wanted if each == name else each
+
+    defaults = [each for each in book.roles.defaults if name in each]
+    for edge in book.roles.edges:
+        if name in (edge.role, edge.to):
+            remove_edge(txn, edge.role, edge.to)
+            role, to = after(edge.role), after(edge.to)
+            if role is not None and to is not None:
+                put_edge(txn, Edge(role, to, edge.admin))
+    for account, role in defaults:
+        remove(txn, "default_roles", account[1], account[0], role[1], role[0])
+        new_account, new_role = after(account), after(role)
+        if new_account is not None and new_role is not None:
+            put_default(txn, new_account, new_role)
+    for each in book.accounts:
+        if each[:2] == name:
+            for privilege in each.dynamic:
+                remove(txn, "global_grants", name[0], name[1], privilege)
+
+
+# -- who is meant ----------------------------------------------------------------------------------
 
 
 def change(session: SessionApi, work: Callable[[Transaction, Book], None]) -> None:
